@@ -39,7 +39,7 @@ pub struct SessionContext {
     pub result_ttl_ms: u64,
     /// The parser of requests, shared with all sessions.
     pub json: Parser,
-    memo: job_centre::RequestCache,
+    request_cache: job_centre::RequestCache,
     /// Options of the put that is being parsed.
     options: JobOptions,
     /// Queues of the pop that is being parsed.
@@ -50,14 +50,14 @@ pub struct SessionContext {
     /// The time of this turn.
     now: Now,
     /// The answer to [`SessionAction::FetchStats`].
-    pub figures: Option<Box<ServerStats>>,
+    pub stats: Option<Box<ServerStats>>,
     http: http::Scratch,
     /// Settings of the processor (environment and `--tick`).
     pub processor: processor::Settings,
     /// The parser of payloads inside of messages.
     payload: Parser,
     /// The answer to [`SessionAction::FetchWorkers`].
-    pub members: Option<WorkerRows>,
+    pub workers: Option<WorkerRows>,
 }
 
 impl SessionContext {
@@ -69,16 +69,16 @@ impl SessionContext {
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
-            memo: job_centre::RequestCache::default(),
+            request_cache: job_centre::RequestCache::default(),
             options: JobOptions::default(),
             queues: StringList::default(),
             work: 0,
             now: Now::default(),
-            figures: None,
+            stats: None,
             http: http::Scratch::default(),
             processor: processor::Settings::default(),
             payload: Parser::default(),
-            members: None,
+            workers: None,
         }
     }
 
@@ -105,11 +105,11 @@ pub enum SessionAction<'a> {
     Yield,
     /// Submit the command under this serial.
     Submit(u32, Command<'a>),
-    /// Fill [`SessionContext::figures`].
+    /// Fill [`SessionContext::stats`].
     FetchStats,
     /// Cancel the waiting reserve or pop with this serial, if it still waits.
     Cancel(u32),
-    /// Fill [`SessionContext::members`] with the bus workers of this queue, from this slot on.
+    /// Fill [`SessionContext::workers`] with the bus workers of this queue, from this slot on.
     FetchWorkers(&'a [u8], u32),
     /// Log an incident.
     Log(Incident),

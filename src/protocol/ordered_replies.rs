@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_answering_sends_the_same() {
+    fn replies_in_any_order_are_sent_in_request_order() {
         let mut orders = vec![vec![]];
         for serial in 0..5 {
             orders = orders

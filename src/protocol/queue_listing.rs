@@ -90,13 +90,13 @@ impl ListKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListingNeed {
     /// A page of the queue's jobs, from this slot on.
-    Survey(u32),
+    JobsPage(u32),
     /// A page of the queue's workers, from this slot on.
-    Members(u32),
+    WorkersPage(u32),
     /// This job.
-    Look(JobId),
+    Peek(JobId),
     /// Output space: about one chunk of text is written.
-    Room,
+    OutputSpace,
     /// Nothing: it is complete.
     Nothing,
 }
@@ -193,10 +193,10 @@ impl QueueListing {
     /// Writes until something is needed. O(text).
     pub(super) fn write(&mut self, text: &mut Vec<u8>) -> ListingNeed {
         if let Some(from) = self.survey {
-            return ListingNeed::Survey(from);
+            return ListingNeed::JobsPage(from);
         }
         if let Some(from) = self.members {
-            return ListingNeed::Members(from);
+            return ListingNeed::WorkersPage(from);
         }
         while let Some(part) = self.current() {
             if !std::mem::replace(&mut self.begun, true) {
@@ -205,7 +205,7 @@ impl QueueListing {
             while text.len() < HTTP_CHUNK_BYTES {
                 match self.next_row(part, text) {
                     ListRow::Written => {}
-                    ListRow::Job(id) => return ListingNeed::Look(id),
+                    ListRow::Job(id) => return ListingNeed::Peek(id),
                     ListRow::Over => {
                         text.push(b']');
                         (self.begun, self.written) = (false, false);
@@ -215,7 +215,7 @@ impl QueueListing {
                 }
             }
             if self.begun {
-                return ListingNeed::Room;
+                return ListingNeed::OutputSpace;
             }
             if self.only.is_none() && self.current().is_none() {
                 text.push(b'}');

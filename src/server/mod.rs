@@ -306,14 +306,14 @@ impl Server {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
                 }
-                SessionAction::FetchStats => self.shared.figures = Some(self.stats()),
+                SessionAction::FetchStats => self.shared.stats = Some(self.stats()),
                 SessionAction::Cancel(serial) => {
                     self.cancel_wait(client, serial, Some(client), now);
                 }
                 SessionAction::FetchWorkers(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
                     let members = processor.map(|other| other.session.worker_page(queue, from));
-                    self.shared.members = Some(members.unwrap_or_default());
+                    self.shared.workers = Some(members.unwrap_or_default());
                 }
                 SessionAction::Log(trouble) => self.notices.note(client, trouble, now),
                 SessionAction::Close => connection.over = true,

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_an_address_localhost_or_a_name_that_was_given() {
+    fn host_must_be_an_address_localhost_or_configured() {
         for host in [
             "127.0.0.1:11480",
             "192.168.1.7",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn http_1_0_may_name_no_host_and_no_foreign_one() {
+    fn http_1_0_may_omit_the_host_but_not_forge_it() {
         assert_eq!(status("GET / HTTP/1.0", "X: y", false), 0);
         assert_eq!(status("POST / HTTP/1.0", "X: y", false), 0);
         assert_eq!(status("POST / HTTP/1.0", "Origin: http://localhost", false), 403);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_with_a_host_is_for_that_host() {
+    fn host_of_an_absolute_target_is_checked() {
         let get = |target: &str| {
             let line = format!("GET {target} HTTP/1.1");
             status(&line, "Host: localhost", false)
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_change_nothing() {
+    fn foreign_origin_is_rejected_for_requests_with_effects() {
         let ask = |method: &str, fields: &str, takes: bool| {
             let fields = format!("Host: localhost:11480\r\n{fields}");
             status(&format!("{method} / HTTP/1.1"), &fields, takes)

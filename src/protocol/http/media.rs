@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_content_type_says_what_a_body_is() {
+    fn content_type_declares_the_body() {
         for (text, expected) in [
             ("application/json", Said::Json),
             ("Application/JSON ; charset=utf-8", Said::Json),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accept_names_what_is_wanted() {
+    fn accept_selects_the_media_type() {
         for (text, expected) in [
             ("application/json", Some(JSON)),
             ("application/msgpack", Some(MSGPACK)),

@@ -130,34 +130,34 @@ pub(super) static ROUTES: [Route; 34] = {
         route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
         route(Get, &[Is("processor"), Queue], Operation::Processor, "processor"),
         jobq(Get, QUEUES, Jobq::Queues, "list_queues"),
-        jobq(Post, QUEUES, Jobq::Declare, "create_queue"),
-        jobq(Delete, QUEUE, Jobq::Drop, "delete_queue"),
+        jobq(Post, QUEUES, Jobq::CreateQueue, "create_queue"),
+        jobq(Delete, QUEUE, Jobq::DropQueue, "delete_queue"),
         jobq(Get, JOBS, Jobq::List, "list_jobs"),
         jobq(Post, QUERY, Jobq::Find, "query_jobs"),
         jobq(Post, POLL, Jobq::Poll, "poll_job"),
         jobq(Post, JOBS, Jobq::Put, "create_job"),
-        jobq(Get, JOB, Jobq::Show, "show_job"),
+        jobq(Get, JOB, Jobq::GetJob, "show_job"),
         jobq(Delete, JOB, Jobq::Delete, "delete_job"),
-        jobq(Post, STATE, Jobq::Advance, "advance_job"),
-        jobq(Post, EVENT, Jobq::Note, "append_event"),
+        jobq(Post, STATE, Jobq::CompareAndSetState, "advance_job"),
+        jobq(Post, EVENT, Jobq::AppendEvent, "append_event"),
         jobq(Get, SHORT_JOBS, Jobq::List, "list_default_jobs"),
         jobq(Post, SHORT_JOBS, Jobq::Find, "query_default_jobs"),
         jobq(Post, SHORT_POLL, Jobq::Poll, "poll_default_job"),
         jobq(Post, SHORT_CREATE, Jobq::Put, "create_default_job"),
-        jobq(Get, SHORT_JOB, Jobq::Show, "show_default_job"),
+        jobq(Get, SHORT_JOB, Jobq::GetJob, "show_default_job"),
         jobq(Delete, SHORT_JOB, Jobq::Delete, "delete_default_job"),
-        jobq(Post, SHORT_STATE, Jobq::Advance, "advance_default_job"),
-        jobq(Post, SHORT_EVENT, Jobq::Note, "append_default_event"),
+        jobq(Post, SHORT_STATE, Jobq::CompareAndSetState, "advance_default_job"),
+        jobq(Post, SHORT_EVENT, Jobq::AppendEvent, "append_default_event"),
         lightjq(Post, &[Is("job")], Light::Put, "push_job"),
-        lightjq(Get, PUSHED, Light::Follow, "follow_job"),
+        lightjq(Get, PUSHED, Light::GetStatus, "follow_job"),
         lightjq(Get, POLLING, Light::Await, "await_job"),
         lightjq(Delete, PUSHED, Light::Cancel, "cancel_job"),
-        lightjq(Post, WORKER, Light::Enlist, "enlist_worker"),
-        lightjq(Delete, WORKER, Light::Dismiss, "dismiss_worker"),
+        lightjq(Post, WORKER, Light::Register, "enlist_worker"),
+        lightjq(Delete, WORKER, Light::Deregister, "dismiss_worker"),
         lightjq(Post, &[Is("done")], Light::Report, "report_job"),
-        lightjq(Get, CONSTRAINT, Light::Show, "show_constraint"),
-        lightjq(Put, CONSTRAINT, Light::Constrain, "set_constraint"),
-        lightjq(Delete, CONSTRAINT, Light::Free, "delete_constraint"),
+        lightjq(Get, CONSTRAINT, Light::GetConstraint, "show_constraint"),
+        lightjq(Put, CONSTRAINT, Light::SetConstraint, "set_constraint"),
+        lightjq(Delete, CONSTRAINT, Light::RemoveConstraint, "delete_constraint"),
     ]
 };
 
@@ -258,8 +258,8 @@ fn answers_head(route: &Route) -> bool {
 
 /// Whether a GET has an effect: a result is fetched once.
 pub(super) fn takes(operation: Operation) -> bool {
-    use lightjq::Operation::{Await, Follow};
-    matches!(operation, Operation::LightJq(Await | Follow))
+    use lightjq::Operation::{Await, GetStatus};
+    matches!(operation, Operation::LightJq(Await | GetStatus))
 }
 
 /// Whether a path without a route begins like those of LightJQ.
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_name_and_a_path_of_its_own() {
+    fn routes_have_unique_names_and_paths() {
         let names: HashSet<_> = ROUTES.iter().map(|route| route.name).collect();
         assert_eq!(names.len(), ROUTES.len());
         for (number, route) in ROUTES.iter().enumerate() {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_understood_as_they_are_written() {
+    fn target_resolves_to_its_route() {
         let queue = |target: &str| found("DELETE", target).map(|(_, queue, _)| queue);
         for (target, name) in [
             ("/api/v0/queue/q", "q"),
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_named_by_plain_numbers() {
+    fn job_id_is_a_plain_decimal_number() {
         let job = |name: &str| found("GET", &format!("/api/v0/job/{name}")).map(|(_, _, job)| job);
         assert_eq!(job("17"), Ok(17));
         assert_eq!(job("18446744073709551615"), Ok(u64::MAX));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_says_which_methods_it_answers_to() {
+    fn path_lists_its_methods() {
         let methods = |method: &str, target: &str| match found(method, target) {
             Err(RouteError::Method(methods) | RouteError::Options(methods)) => methods,
             other => panic!("{method} {target}: {other:?}"),

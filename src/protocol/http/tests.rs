@@ -91,7 +91,7 @@ fn request(method: &str, path: &str, body: &str) -> String {
 }
 
 #[test]
-fn every_row_asks_for_what_it_says() {
+fn every_jobq_route_submits_its_command() {
     for (method, path, body, asked) in [
         ("GET", "queue", "", "queues 0"),
         ("POST", "queue", r#"{"id":"a\u0062"}"#, "declare Some(\"ab\")"),
@@ -119,7 +119,7 @@ fn every_row_asks_for_what_it_says() {
 }
 
 #[test]
-fn queues_come_in_pages() {
+fn queue_list_is_paged() {
     let mut client = Client::new();
     let page = |names: &[&str], next| Reply::Queues {
         queues: Vec::leak(
@@ -145,7 +145,7 @@ fn queues_come_in_pages() {
 }
 
 #[test]
-fn a_long_name_is_cut_in_the_list_of_queues_unless_whole_names_are_asked_for() {
+fn long_queue_name_is_shortened_unless_whole_names_are_requested() {
     let long = "\u{e9}".repeat(460_800);
     let queues = Vec::leak(vec![QueueSize { name: long.as_bytes().into(), jobs: 2 }]);
     let asked = |path: &str| {
@@ -168,7 +168,7 @@ fn a_long_name_is_cut_in_the_list_of_queues_unless_whole_names_are_asked_for() {
 }
 
 #[test]
-fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
+fn queue_drop_and_pending_backfill_repeat_their_command() {
     let mut client = Client::new();
     let drop = request("DELETE", "queue/q", "");
     for end in [Reply::QueueDropped { jobs: 5, more: false }, Reply::NoQueue] {
@@ -195,7 +195,7 @@ fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
 }
 
 #[test]
-fn refusals_have_their_statuses() {
+fn rejections_have_their_statuses() {
     for (refusal, status) in [
         (Rejection::Full, 503),
         (Rejection::DiskFull, 507),

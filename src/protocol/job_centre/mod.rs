@@ -85,7 +85,8 @@ impl Session {
                 return SessionAction::Continue;
             }
         };
-        match request::parse(line, &mut shared.json, &mut shared.memo, &mut shared.options) {
+        match request::parse(line, &mut shared.json, &mut shared.request_cache, &mut shared.options)
+        {
             Ok(command) => {
                 let serial = self.replies.open();
                 if matches!(

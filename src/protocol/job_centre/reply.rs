@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_other_doors_become_spaces() {
+    fn line_ends_from_other_protocols_become_spaces() {
         let line = line(Encoding::Json, b"{\n \"a\":\n1\n}");
         let expected = r#"{"status":"ok","id":5,"job":{  "a": 1 },"pri":-7,"queue":"q\n\""}"#;
         assert_eq!(line.strip_suffix('\n'), Some(expected));
     }
 
     #[test]
-    fn messagepack_of_other_doors_becomes_json() {
+    fn messagepack_from_other_protocols_becomes_json() {
         for (bytes, shown) in [
             (&b"\x82\xa1a\xa1\n\x01\xc4\x01\xff"[..], r#"{"a":"\n","1":"/w=="}"#),
             (b"\xc0", "null"),

@@ -124,11 +124,11 @@ const SOME_QUEUES: &str = "an array of strings";
 pub(super) fn parse<'a>(
     line: &'a [u8],
     json: &'a mut Parser,
-    memo: &'a mut RequestCache,
+    cache: &'a mut RequestCache,
     options: &'a mut JobOptions,
 ) -> Result<Command<'a>, RequestError> {
-    if let Some(known) = memo.find(line) {
-        return Ok(memo.get(known));
+    if let Some(known) = cache.find(line) {
+        return Ok(cache.get(known));
     }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
@@ -144,7 +144,7 @@ pub(super) fn parse<'a>(
         Value::String(name) => return Err(RequestError::UnknownRequest(shorten(name))),
         other => return Err(problem(other, "request", REQUESTS)),
     };
-    memo.insert(line, &command);
+    cache.insert(line, &command);
     Ok(command)
 }
 
@@ -288,16 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn a_remembered_line_says_what_parsing_it_says() {
-        let (mut json, mut memo) = (Parser::default(), RequestCache::default());
+    fn cached_line_yields_what_parsing_yields() {
+        let (mut json, mut cache) = (Parser::default(), RequestCache::default());
         let (mut rng, mut known) = (Rng::new(11), 0);
         for _ in 0..30_000 {
             let line = line(&mut rng);
             let mut other = (RequestCache::default(), JobOptions::default(), JobOptions::default());
             let fresh = said(parse(line.as_bytes(), &mut json, &mut other.0, &mut other.1));
-            known += usize::from(memo.find(line.as_bytes()).is_some());
+            known += usize::from(cache.find(line.as_bytes()).is_some());
             assert_eq!(
-                said(parse(line.as_bytes(), &mut json, &mut memo, &mut other.2)),
+                said(parse(line.as_bytes(), &mut json, &mut cache, &mut other.2)),
                 fresh,
                 "{line}"
             );

@@ -50,7 +50,7 @@ use crate::wire::packets::{self, Framed, Request};
 use memchr::memchr;
 
 /// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_NAMES_PER_TURN`.
-const TAKE_WORK: usize = 4;
+const OPEN_POP_WORK: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -72,13 +72,13 @@ pub struct Session {
     /// Deliveries that the client has permitted.
     credits: u32,
     /// The serial of the open pop, which waits in all of `queues`.
-    take: Option<u32>,
+    open_pop: Option<u32>,
     /// The serial of a command that changes the queues of the open pop. No other request is read
     /// until it is answered.
-    change: Option<u32>,
+    pending_update: Option<u32>,
     state: State,
     /// A request other than credit was read.
-    known: bool,
+    has_request: bool,
 }
 
 impl Session {
@@ -99,21 +99,21 @@ impl Session {
             return SessionAction::Yield;
         }
         if self.has_pending_submit() {
-            let (serial, command) = self.open_pop(shared, out);
+            let (serial, command) = self.submit_open_pop(shared, out);
             return SessionAction::Submit(serial, command);
         }
         let start = input.unread();
         match packets::next(input) {
-            Framed::Incomplete if !self.known && is_http(start) => {
+            Framed::Incomplete if !self.has_request && is_http(start) => {
                 self.fail(Incident::OtherProtocol)
             }
             Framed::Incomplete => SessionAction::NeedInput,
-            Framed::Request(request) if !self.known && request != Request::Ready => {
+            Framed::Request(request) if !self.has_request && request != Request::Ready => {
                 let whole = &start[..start.len() - input.unread().len()];
                 if may_begin_request(whole) {
                     return self.fail(Incident::OtherProtocol);
                 }
-                self.known = true;
+                self.has_request = true;
                 self.handle_request(request, shared, out)
             }
             Framed::Request(request) => self.handle_request(request, shared, out),
@@ -138,13 +138,16 @@ impl Session {
                     payload,
                     options: (ttl_ms > 0).then_some(&shared.options),
                 };
-                SessionAction::Submit(self.open(out), command)
+                SessionAction::Submit(self.next_serial(out), command)
             }
             Request::Pop { queue } => {
                 shared.queues.clear();
                 shared.queues.push(queue);
                 let queues = shared.queues.from(0);
-                SessionAction::Submit(self.open(out), Command::Pop { queues, wait: Wait::No })
+                SessionAction::Submit(
+                    self.next_serial(out),
+                    Command::Pop { queues, wait: Wait::No },
+                )
             }
             Request::Subscribe { queue } => {
                 shared.work += self.queues.len();
@@ -170,8 +173,10 @@ impl Session {
             return self.fail(Incident::TooManySubscriptions);
         }
         self.queues.push(queue);
-        match self.take {
-            Some(take) => self.update_subscription(Command::Subscribe { serial: take, queue }, out),
+        match self.open_pop {
+            Some(open_pop) => {
+                self.update_subscription(Command::Subscribe { serial: open_pop, queue }, out)
+            }
             None => SessionAction::Continue,
         }
     }
@@ -179,9 +184,9 @@ impl Session {
     fn unsubscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
         let Some(number) = self.queues.position(queue) else { return SessionAction::Continue };
         self.queues.remove(number);
-        match self.take {
-            Some(take) => {
-                self.update_subscription(Command::Unsubscribe { serial: take, queue }, out)
+        match self.open_pop {
+            Some(open_pop) => {
+                self.update_subscription(Command::Unsubscribe { serial: open_pop, queue }, out)
             }
             None => SessionAction::Continue,
         }
@@ -192,9 +197,9 @@ impl Session {
         command: Command<'s>,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        assert!(self.change.is_none(), "one change at a time");
-        let serial = self.open(out);
-        self.change = Some(serial);
+        assert!(self.pending_update.is_none(), "one update of the open pop at a time");
+        let serial = self.next_serial(out);
+        self.pending_update = Some(serial);
         SessionAction::Submit(serial, command)
     }
 
@@ -205,21 +210,21 @@ impl Session {
         out: &mut OutBuf,
     ) -> Option<(u32, Command<'s>)> {
         debug_assert!(self.has_pending_submit(), "no pop is due");
-        (shared.work < SUBSCRIPTION_NAMES_PER_TURN).then(|| self.open_pop(shared, out))
+        (shared.work < SUBSCRIPTION_NAMES_PER_TURN).then(|| self.submit_open_pop(shared, out))
     }
 
     /// A pop from all subscribed queues, which waits.
-    fn open_pop<'s>(
+    fn submit_open_pop<'s>(
         &mut self,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> (u32, Command<'s>) {
-        assert!(self.credits > 0 && self.take.is_none(), "a pop without a credit");
-        let serial = self.open(out);
+        assert!(self.credits > 0 && self.open_pop.is_none(), "a pop without a credit");
+        let serial = self.next_serial(out);
         // A delivery is not ordered among the replies, so its place is given up at once.
         self.replies.close(serial, out, |_| {});
-        self.take = Some(serial);
-        shared.work += TAKE_WORK + self.queues.len();
+        self.open_pop = Some(serial);
+        shared.work += OPEN_POP_WORK + self.queues.len();
         shared.queues.clear();
         for queue in self.queues.from(0) {
             shared.queues.push(queue);
@@ -230,9 +235,9 @@ impl Session {
 
     /// A serial that no pending command has, the open pop included, which may be older than 2^32
     /// commands.
-    fn open(&mut self, out: &mut OutBuf) -> u32 {
+    fn next_serial(&mut self, out: &mut OutBuf) -> u32 {
         let mut serial = self.replies.open();
-        if self.take == Some(serial) {
+        if self.open_pop == Some(serial) {
             self.replies.close(serial, out, |_| {});
             serial = self.replies.open();
         }
@@ -240,9 +245,9 @@ impl Session {
     }
 
     #[cold]
-    fn fail(&mut self, trouble: Incident) -> SessionAction<'static> {
+    fn fail(&mut self, incident: Incident) -> SessionAction<'static> {
         self.state = State::Failed;
-        SessionAction::ProtocolError(trouble)
+        SessionAction::ProtocolError(incident)
     }
 
     pub(super) fn handle_reply(
@@ -251,8 +256,8 @@ impl Session {
         reply: &Reply<'_>,
         out: &mut OutBuf,
     ) -> Option<Incident> {
-        if self.take == Some(serial) {
-            self.take = None;
+        if self.open_pop == Some(serial) {
+            self.open_pop = None;
             match reply {
                 Reply::Packets(packets) => {
                     self.credits -= 1;
@@ -263,8 +268,8 @@ impl Session {
             }
             return None;
         }
-        if self.change == Some(serial) {
-            self.change = None;
+        if self.pending_update == Some(serial) {
+            self.pending_update = None;
             self.replies.close(serial, out, |_| {});
             return None;
         }
@@ -286,18 +291,18 @@ impl Session {
     /// Whether an open pop has to be submitted before the next request.
     pub(super) fn has_pending_submit(&self) -> bool {
         self.credits > 0
-            && self.take.is_none()
+            && self.open_pop.is_none()
             && !self.queues.is_empty()
             && self.state == State::Open
             && self.is_free()
     }
 
     fn is_free(&self) -> bool {
-        self.change.is_none() && self.replies.len() < IN_FLIGHT_MAX
+        self.pending_update.is_none() && self.replies.len() < IN_FLIGHT_MAX
     }
 
     pub(super) fn open_subscription(&self) -> Option<u32> {
-        self.take
+        self.open_pop
     }
 
     pub(super) fn wants_input(&self) -> bool {
@@ -305,7 +310,7 @@ impl Session {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.replies.len() == 0 && self.take.is_none()
+        self.replies.len() == 0 && self.open_pop.is_none()
     }
 }
 

@@ -110,7 +110,7 @@ fn submits(serial: u32, what: &str) -> Said {
 }
 
 #[test]
-fn a_push_is_a_put_and_is_not_answered() {
+fn push_submits_a_put_without_a_reply() {
     let mut bench = Bench::default();
     let push = |ttl_ms, priority| Request::Push {
         queue: b"q\xff",
@@ -134,7 +134,7 @@ fn a_push_is_a_put_and_is_not_answered() {
 }
 
 #[test]
-fn a_pop_is_answered_in_its_turn() {
+fn pop_is_answered_in_request_order() {
     let mut bench = Bench::default();
     assert_eq!(bench.ask(Request::Pop { queue: b"a" }), submits(0, "pop a No"));
     assert_eq!(bench.ask(Request::Pop { queue: b"" }), submits(1, "pop  No"));
@@ -153,7 +153,7 @@ fn a_pop_is_answered_in_its_turn() {
 }
 
 #[test]
-fn a_credit_and_a_subscription_make_a_take() {
+fn credit_and_subscription_submit_an_open_pop() {
     let mut bench = Bench::default();
     assert_eq!(bench.ask(Request::Ready), answered());
     assert_eq!(bench.ask(Request::Ready), answered());
@@ -174,7 +174,7 @@ fn a_credit_and_a_subscription_make_a_take() {
 }
 
 #[test]
-fn a_delivery_waits_for_no_answer_and_none_waits_for_it() {
+fn delivery_is_not_ordered_among_replies() {
     let mut bench = Bench::default();
     bench.subscribe("a");
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }), submits(0, "pop b No"));
@@ -190,7 +190,7 @@ fn a_delivery_waits_for_no_answer_and_none_waits_for_it() {
 }
 
 #[test]
-fn a_change_of_subscriptions_reaches_the_standing_take() {
+fn subscription_change_updates_the_open_pop() {
     let mut bench = Bench::default();
     bench.subscribe("a");
     bench.subscribe("b");
@@ -227,7 +227,7 @@ impl Bench {
 }
 
 #[test]
-fn a_take_that_was_called_off_costs_no_credit() {
+fn cancelled_open_pop_costs_no_credit() {
     let mut bench = Bench::default();
     bench.subscribe("a");
     bench.ask(Request::Ready);
@@ -244,7 +244,7 @@ fn a_take_that_was_called_off_costs_no_credit() {
 }
 
 #[test]
-fn a_standing_take_keeps_its_serial_for_itself() {
+fn serial_of_an_open_pop_is_not_reused() {
     let mut bench = Bench::default();
     bench.session.replies = OrderedReplies::from(u32::MAX - 1);
     bench.subscribe("a");
@@ -266,7 +266,7 @@ fn a_standing_take_keeps_its_serial_for_itself() {
 }
 
 #[test]
-fn a_byte_that_begins_no_request_is_the_last_that_counts() {
+fn unknown_request_byte_discards_further_input() {
     let mut bench = Bench::default();
     bench.subscribe("a");
     bench.ask(Request::Ready);
@@ -282,7 +282,7 @@ fn a_byte_that_begins_no_request_is_the_last_that_counts() {
 }
 
 #[test]
-fn subscriptions_are_bounded() {
+fn subscriptions_beyond_the_limit_fail_the_session() {
     let mut bench = Bench::default();
     for queue in 0..SUBSCRIPTIONS_MAX {
         assert_eq!(bench.subscribe(&queue.to_string()), answered());
@@ -301,7 +301,7 @@ fn subscriptions_are_bounded() {
 }
 
 #[test]
-fn much_work_is_divided_into_turns() {
+fn subscription_work_is_bounded_per_turn() {
     let (mut bench, mut shared) = (Bench::default(), SessionContext::new(64));
     for queue in 0..1_000 {
         bench.subscribe(&queue.to_string());
@@ -318,7 +318,7 @@ fn much_work_is_divided_into_turns() {
         assert_eq!(bench.poll(b"A", &mut shared), enough, "not even another request");
         takes
     };
-    let most = SUBSCRIPTION_NAMES_PER_TURN.div_ceil(1_000 + TAKE_WORK);
+    let most = SUBSCRIPTION_NAMES_PER_TURN.div_ceil(1_000 + OPEN_POP_WORK);
     assert_eq!([turn(&mut bench), turn(&mut bench)], [most; 2]);
 
     // A subscription that changes nothing costs the same work.
@@ -332,7 +332,7 @@ fn much_work_is_divided_into_turns() {
 }
 
 #[test]
-fn too_much_under_way_holds_requests_up_and_credits_are_never_too_many() {
+fn full_in_flight_window_stalls_and_credits_saturate() {
     let mut bench = Bench::default();
     bench.session.credits = u32::MAX;
     assert_eq!(bench.ask(Request::Ready), answered());

@@ -2,7 +2,7 @@
 
 use super::message::List;
 use super::pending_requests::Kind;
-use super::{AT_ONCE, Session, alone};
+use super::{EXPIRED_PER_STEP, Session, single};
 use crate::base::buf::OutBuf;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
@@ -11,7 +11,7 @@ use crate::protocol::queue_listing::{ListKind, ListingNeed, QueueListing};
 use crate::protocol::{SessionAction, SessionContext};
 
 /// Work of one scan step, in reserves.
-const SURVEY_WORK: usize = 64;
+const SCAN_WORK: usize = 64;
 
 /// A list that is being written; no line is read meanwhile.
 #[derive(Debug)]
@@ -54,34 +54,35 @@ impl Session {
         }
         shared.work += 1;
         let need = listing.inventory.write(&mut self.text);
-        if let ListingNeed::Survey(from) = need {
-            shared.work += SURVEY_WORK;
+        if let ListingNeed::JobsPage(from) = need {
+            shared.work += SCAN_WORK;
             listing.waiting = true;
-            let queues = alone(listing.inventory.queue(), shared);
+            let queues = single(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
             return SessionAction::Submit(
-                self.asked.add(Kind::List, b""),
+                self.pending.add(Kind::List, b""),
                 Command::Work(WorkerCommand::ScanQueue { queue, from }),
             );
         }
-        if let ListingNeed::Members(from) = need {
-            let members = self.workers.worker_rows(listing.inventory.queue(), from, 16 * AT_ONCE);
+        if let ListingNeed::WorkersPage(from) = need {
+            let members =
+                self.workers.worker_rows(listing.inventory.queue(), from, 16 * EXPIRED_PER_STEP);
             listing.inventory.add_workers(members);
             return SessionAction::Continue;
         }
         if !std::mem::replace(&mut listing.begun, true) {
-            self.voice.start([listing.list.name(), "/result", ""], shared.now, out.tail());
+            self.writer.start([listing.list.name(), "/result", ""], shared.now, out.tail());
         }
         out.tail().append(&mut self.text);
         match need {
-            ListingNeed::Look(id) => {
+            ListingNeed::Peek(id) => {
                 listing.waiting = true;
-                SessionAction::Submit(self.asked.add(Kind::List, b""), Command::Peek { id })
+                SessionAction::Submit(self.pending.add(Kind::List, b""), Command::Peek { id })
             }
             ListingNeed::Nothing => {
                 self.listing = None;
                 out.tail().extend_from_slice(b"}\n");
-                out.tail().append(&mut self.kept_back);
+                out.tail().append(&mut self.held_back);
                 SessionAction::Continue
             }
             _ => SessionAction::Continue,
@@ -89,7 +90,7 @@ impl Session {
     }
 
     #[cold]
-    pub(super) fn handle_part(&mut self, reply: &Reply<'_>) {
+    pub(super) fn handle_list_reply(&mut self, reply: &Reply<'_>) {
         let Some(listing) = &mut self.listing else { return };
         listing.waiting = false;
         match reply {

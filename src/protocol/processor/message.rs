@@ -278,9 +278,9 @@ pub(super) fn parse<'a>(
         Verb::Tick => Message::Tick,
         Verb::Add => Message::Add(job()?, priority(content[PRIORITY]).map_err(wrong)?, payload),
         Verb::Idle => Message::Idle(worker, queue, moment(values[CREATED]).map_err(wrong)?),
-        Verb::Works(deed) => {
-            let progress = progress(deed, payload).map_err(wrong)?;
-            Message::Works(deed, worker, job()?, progress)
+        Verb::Works(signal) => {
+            let progress = progress(signal, payload).map_err(wrong)?;
+            Message::Works(signal, worker, job()?, progress)
         }
         Verb::Finished => Message::Finished(worker, job()?),
         Verb::Delete => Message::Delete(job()?),
@@ -310,13 +310,13 @@ fn moment(found: Value<'_>) -> Result<Option<Wall>, FieldError> {
 }
 
 /// The progress of a job: required of a progress report, ignored of an acceptance.
-fn progress(deed: WorkSignal, payload: &[u8]) -> Result<Option<Fraction>, FieldError> {
-    if deed == WorkSignal::Accepted {
+fn progress(signal: WorkSignal, payload: &[u8]) -> Result<Option<Fraction>, FieldError> {
+    if signal == WorkSignal::Accepted {
         return Ok(None);
     }
     let found = at(payload, &["progress"]).or_else(|| at(payload, &["status", "progress"]));
     let portion = match found {
-        None if deed == WorkSignal::Busy => return Ok(None),
+        None if signal == WorkSignal::Busy => return Ok(None),
         Some(Leaf::Integer(0)) => Some(Fraction::ZERO),
         Some(Leaf::Integer(1)) => Fraction::new(1.0),
         Some(Leaf::Float(part)) => Fraction::new(part),
@@ -342,9 +342,9 @@ mod tests {
                 Message::Idle(worker, queue, at) => {
                     format!("{worker} idle in {} since {at:?}", String::from_utf8_lossy(queue))
                 }
-                Message::Works(deed, worker, job, progress) => {
+                Message::Works(signal, worker, job, progress) => {
                     let name = String::from_utf8_lossy(job.name);
-                    format!("{deed:?} {worker} {name} {:?}", progress.map(Fraction::value))
+                    format!("{signal:?} {worker} {name} {:?}", progress.map(Fraction::value))
                 }
                 other => format!("{other:?}"),
             }),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_say_what_is_meant() {
+    fn topic_and_payload_yield_the_message() {
         let job = r#"{"queue_name":"q","uuid":"u"}"#;
         for (topic, payload, message) in [
             ("job_queue/add_job", job, "add u to q at -5: {\"queue_name\":\"q\",\"uuid\":\"u\"}"),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_stands_in_either_place() {
+    fn progress_is_read_from_either_field() {
         let progress = |text: &str| {
             let payload = format!("{{\"queue_name\":\"q\",\"uuid\":\"u\",{text}}}");
             said("job_queue/worker_progress", &payload)
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_line_yields_its_error() {
         for (line, start) in [
             ("", "no message: the line is empty"),
             ("x", "no message: the line is not JSON: "),

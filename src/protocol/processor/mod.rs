@@ -52,7 +52,7 @@ use bus_workers::WorkerTable;
 use listing::Listing;
 use message::{Message, MessageError};
 use message_writer::MessageWriter;
-use pending_requests::{Kind, PendingRequests, TAKE};
+use pending_requests::{Kind, PendingRequests, RESERVE};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -60,18 +60,18 @@ use std::time::Duration;
 const TICKS: u32 = 3;
 
 /// Workers that expire in one step; a page of workers has 16 times as many slots.
-const AT_ONCE: u32 = 64;
+const EXPIRED_PER_STEP: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It is not registered yet.
     Fresh,
     /// The registration, or the attachment, is submitted.
-    Asked,
+    Submitted,
     /// That was rejected; it is repeated at this time.
-    Refused(Mono),
+    Rejected(Mono),
     /// It is registered under this id.
-    Listed(WorkerId),
+    Registered(WorkerId),
     Serving,
     /// Messages are no longer read.
     Over,
@@ -85,21 +85,21 @@ pub struct Session {
     /// No more input will arrive.
     eof: bool,
     workers: WorkerTable,
-    asked: PendingRequests,
-    voice: MessageWriter,
+    pending: PendingRequests,
+    writer: MessageWriter,
     listener: String,
     tick: Duration,
     next_tick: Mono,
     /// The deadline has passed and was not handled yet.
-    woken: bool,
+    timed_out: bool,
     /// Jobs that answered a reserve whose worker no longer wants one.
     returned: VecDeque<(JobId, LeaseEpoch)>,
     listing: Option<Box<Listing>>,
     /// Text of the list that is not in the output yet.
     text: Vec<u8>,
     /// Assignments that wait for the end of the list's line.
-    kept_back: Vec<u8>,
-    remarks: VecDeque<LogLine>,
+    held_back: Vec<u8>,
+    log_lines: VecDeque<LogLine>,
 }
 
 /// The registration of the processor.
@@ -113,17 +113,17 @@ impl Session {
             phase: Phase::Fresh,
             eof: false,
             workers: WorkerTable::new(settings.seed, tick * TICKS),
-            asked: PendingRequests::default(),
-            voice: MessageWriter::new(settings),
+            pending: PendingRequests::default(),
+            writer: MessageWriter::new(settings),
             listener: settings.listener.clone(),
             tick,
             next_tick: now.mono.after(tick),
-            woken: false,
+            timed_out: false,
             returned: VecDeque::new(),
             listing: None,
             text: Vec::new(),
-            kept_back: Vec::new(),
-            remarks: VecDeque::new(),
+            held_back: Vec::new(),
+            log_lines: VecDeque::new(),
         }
     }
 
@@ -136,24 +136,24 @@ impl Session {
         if shared.work >= PROCESSOR_WORK_PER_TURN {
             return SessionAction::Yield;
         }
-        if self.remarks.is_empty() {
-            self.keep_time(shared.now);
+        if self.log_lines.is_empty() {
+            self.run_timers(shared.now);
         }
-        if let Some(remark) = self.remarks.pop_front() {
+        if let Some(log_line) = self.log_lines.pop_front() {
             shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_LOG_LINES_PER_TURN;
-            return SessionAction::Log(Incident::LogLine(Box::new(remark)));
+            return SessionAction::Log(Incident::LogLine(Box::new(log_line)));
         }
         match self.phase {
             Phase::Serving | Phase::Over => {}
-            _ => return self.begin(),
+            _ => return self.register(),
         }
-        if self.asked.len() >= IN_FLIGHT_MAX as usize {
+        if self.pending.len() >= IN_FLIGHT_MAX as usize {
             return SessionAction::Stalled;
         }
         if self.is_due() {
             shared.work += 1;
             if let Some((id, lease)) = self.returned.pop_front() {
-                let serial = self.asked.add(Kind::GiveBack, b"");
+                let serial = self.pending.add(Kind::ReturnUnstarted, b"");
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude: false }),
@@ -163,9 +163,9 @@ impl Session {
                 return SessionAction::Cancel(serial);
             }
             if let Some((worker, queue)) = self.workers.next_asking() {
-                let queues = alone(queue, shared);
+                let queues = single(queue, shared);
                 return SessionAction::Submit(
-                    TAKE | worker,
+                    RESERVE | worker,
                     Command::Reserve { queues, wait: Wait::Forever },
                 );
             }
@@ -182,28 +182,28 @@ impl Session {
 
     /// Registers the processor, and attaches it to its earlier reservations.
     #[cold]
-    fn begin(&mut self) -> SessionAction<'static> {
+    fn register(&mut self) -> SessionAction<'static> {
         match self.phase {
             Phase::Fresh => {
-                self.phase = Phase::Asked;
+                self.phase = Phase::Submitted;
                 SessionAction::Submit(
-                    self.asked.add(Kind::Enlist, b""),
+                    self.pending.add(Kind::Register, b""),
                     Command::Work(WorkerCommand::Register(SELF)),
                 )
             }
-            Phase::Listed(worker) => {
-                self.phase = Phase::Asked;
+            Phase::Registered(worker) => {
+                self.phase = Phase::Submitted;
                 let lease = (self.tick * TICKS).as_millis();
                 let lease_ms = u64::try_from(lease).unwrap_or(u64::MAX);
-                let serial = self.asked.add(Kind::Resume, b"");
+                let serial = self.pending.add(Kind::Attach, b"");
                 SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::AttachWithLease { worker, lease_ms }),
                 )
             }
-            Phase::Refused(_) if self.eof => {
+            Phase::Rejected(_) if self.eof => {
                 self.phase = Phase::Over;
-                self.remark(Severity::Error, "the messages were passed over".to_owned());
+                self.log(Severity::Error, "the messages were passed over".to_owned());
                 SessionAction::Continue
             }
             _ => SessionAction::Stalled,
@@ -211,9 +211,9 @@ impl Session {
     }
 
     /// Handles ticks and expired workers.
-    fn keep_time(&mut self, now: Now) {
-        self.woken = false;
-        if let Phase::Refused(at) = self.phase
+    fn run_timers(&mut self, now: Now) {
+        self.timed_out = false;
+        if let Phase::Rejected(at) = self.phase
             && at <= now.mono
         {
             self.phase = Phase::Fresh;
@@ -224,7 +224,7 @@ impl Session {
             self.next_tick = Mono(self.next_tick.0.saturating_add((over + 1).saturating_mul(tick)));
             self.workers.dispatch_all();
         }
-        self.expire(AT_ONCE as usize, now);
+        self.expire(EXPIRED_PER_STEP as usize, now);
     }
 
     fn expire(&mut self, most: usize, now: Now) {
@@ -233,14 +233,14 @@ impl Session {
             let (uuid, queue) = (shown_text(uuid.as_bytes()), shown_text(&queue));
             let ms = (self.tick * TICKS).as_millis();
             let text = format!(
-                "worker '{uuid}' of queue '{queue}' was not heard of for {ms} ms: it is forgotten"
+                "worker '{uuid}' of queue '{queue}' was not has_row of for {ms} ms: it is forgotten"
             );
-            self.remark(Severity::Info, text);
+            self.log(Severity::Info, text);
         }
     }
 
-    fn remark(&mut self, severity: Severity, text: String) {
-        self.remarks.push_back(LogLine { severity, text });
+    fn log(&mut self, severity: Severity, text: String) {
+        self.log_lines.push_back(LogLine { severity, text });
     }
 
     /// Whether a command is due before the next line.
@@ -262,7 +262,7 @@ impl Session {
                 input.consume(rest.len());
                 if rest.is_empty() {
                     self.phase = Phase::Over;
-                    self.workers.dismiss(true);
+                    self.workers.end_reserves(true);
                     return SessionAction::Continue;
                 }
                 self.handle_line(rest.strip_suffix(b"\r").unwrap_or(rest), shared)
@@ -272,7 +272,7 @@ impl Session {
 
     #[cold]
     fn reject(&mut self, problem: &MessageError) -> SessionAction<'static> {
-        self.remark(Severity::Error, problem.to_string());
+        self.log(Severity::Error, problem.to_string());
         SessionAction::Continue
     }
 
@@ -290,42 +290,42 @@ impl Session {
         match message {
             Message::Other => {}
             Message::Tick => {
-                self.expire(AT_ONCE as usize, now);
+                self.expire(EXPIRED_PER_STEP as usize, now);
                 self.workers.dispatch_all();
             }
             Message::Add(job, priority, bytes) => {
                 self.workers.dispatch(job.queue);
                 let payload = Payload { encoding: Encoding::JsonLine, bytes };
-                let serial = self.asked.add(Kind::Put, job.name);
+                let serial = self.pending.add(Kind::Put, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::PutByName { job, priority, payload }),
                 );
             }
             Message::Idle(worker, queue, said) => {
-                let heard = self.workers.idle(worker, queue, !self.is_old(said, now), now);
-                self.note(heard, worker);
+                let has_row = self.workers.idle(worker, queue, !self.is_old(said, now), now);
+                self.report_full_table(has_row, worker);
             }
-            Message::Works(deed, worker, job, progress) => {
-                let heard = self.workers.busy(worker, job.queue, now);
-                self.note(heard, worker);
-                let serial = self.asked.add(Kind::Works(deed), job.name);
+            Message::Works(signal, worker, job, progress) => {
+                let has_row = self.workers.busy(worker, job.queue, now);
+                self.report_full_table(has_row, worker);
+                let serial = self.pending.add(Kind::Works(signal), job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::ReportProgress { job, progress }),
                 );
             }
             Message::Finished(worker, job) => {
-                let heard = self.workers.idle(worker, job.queue, true, now);
-                self.note(heard, worker);
-                let serial = self.asked.add(Kind::Finish, job.name);
+                let has_row = self.workers.idle(worker, job.queue, true, now);
+                self.report_full_table(has_row, worker);
+                let serial = self.pending.add(Kind::Finish, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::CompleteByName { job }),
                 );
             }
             Message::Delete(job) => {
-                let serial = self.asked.add(Kind::Delete, job.name);
+                let serial = self.pending.add(Kind::Delete, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::DeleteByName { job }),
@@ -339,16 +339,16 @@ impl Session {
     }
 
     /// Whether a report of idleness is too old for an assignment.
-    fn is_old(&self, said: Option<Wall>, now: Now) -> bool {
+    fn is_old(&self, reported: Option<Wall>, now: Now) -> bool {
         let tick = u64::try_from(self.tick.as_millis()).unwrap_or(u64::MAX);
-        said.is_some_and(|said| said.0.saturating_add(tick) < now.wall.0)
+        reported.is_some_and(|reported| reported.0.saturating_add(tick) < now.wall.0)
     }
 
-    fn note(&mut self, heard: bool, worker: &str) {
-        if !heard {
+    fn report_full_table(&mut self, has_row: bool, worker: &str) {
+        if !has_row {
             let worker = shown_text(worker.as_bytes());
             let text = format!("worker '{worker}': there are {PROCESSOR_WORKERS_MAX} already");
-            self.remark(Severity::Error, text);
+            self.log(Severity::Error, text);
         }
     }
 
@@ -359,22 +359,24 @@ impl Session {
         now: Now,
         out: &mut OutBuf,
     ) -> Option<Incident> {
-        if serial & TAKE != 0 {
-            self.handle_reserved(serial & !TAKE, reply, now, out);
+        if serial & RESERVE != 0 {
+            self.handle_reserved(serial & !RESERVE, reply, now, out);
             return None;
         }
-        let (kind, remark) = self.asked.take(serial, reply);
+        let (kind, log_line) = self.pending.take(serial, reply);
         match (kind, reply) {
-            (Kind::Enlist, Reply::Worker(worker)) => self.phase = Phase::Listed(*worker),
-            (Kind::Resume, Reply::Done) => self.phase = Phase::Serving,
-            (Kind::Enlist | Kind::Resume, _) => {
-                self.phase = Phase::Refused(now.mono.after(self.tick));
+            (Kind::Register, Reply::Worker(worker)) => self.phase = Phase::Registered(*worker),
+            (Kind::Attach, Reply::Done) => self.phase = Phase::Serving,
+            (Kind::Register | Kind::Attach, _) => {
+                self.phase = Phase::Rejected(now.mono.after(self.tick));
             }
-            (Kind::List, _) => self.handle_part(reply),
-            (Kind::GiveBack, _) => return None,
+            (Kind::List, _) => self.handle_list_reply(reply),
+            (Kind::ReturnUnstarted, _) => return None,
             _ => {}
         }
-        remark.filter(|_| kind != Kind::List).map(|remark| Incident::LogLine(Box::new(remark)))
+        log_line
+            .filter(|_| kind != Kind::List)
+            .map(|log_line| Incident::LogLine(Box::new(log_line)))
     }
 
     fn handle_reserved(&mut self, worker: u32, reply: &Reply<'_>, now: Now, out: &mut OutBuf) {
@@ -382,8 +384,8 @@ impl Session {
             Reply::Job(job) => match self.workers.assign(worker, now) {
                 Some(uuid) => {
                     let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
-                    let out = if begun { &mut self.kept_back } else { out.tail() };
-                    self.voice.write_assignment(uuid, job, now, out);
+                    let out = if begun { &mut self.held_back } else { out.tail() };
+                    self.writer.write_assignment(uuid, job, now, out);
                 }
                 None => self.returned.push_back((job.id, job.lease)),
             },
@@ -394,7 +396,7 @@ impl Session {
 
     /// The workers of a queue, from a slot on, in a bounded number of slots.
     pub(super) fn worker_page(&self, queue: &[u8], from: u32) -> WorkerRows {
-        self.workers.worker_rows(queue, from, 16 * AT_ONCE)
+        self.workers.worker_rows(queue, from, 16 * EXPIRED_PER_STEP)
     }
 
     /// Counts of idle and busy workers of a bounded number of queues. O(queues).
@@ -410,15 +412,15 @@ impl Session {
     pub(super) fn handle_broken_output(&mut self) {
         self.phase = Phase::Over;
         self.listing = None;
-        self.workers.dismiss(false);
+        self.workers.end_reserves(false);
     }
 
     pub(super) fn deadline(&self) -> Option<Mono> {
-        if self.woken {
+        if self.timed_out {
             return None;
         }
         match self.phase {
-            Phase::Refused(at) => Some(at),
+            Phase::Rejected(at) => Some(at),
             Phase::Serving => {
                 let tick = self.workers.has_waiting().then_some(self.next_tick);
                 [tick, self.workers.deadline()].into_iter().flatten().min()
@@ -430,25 +432,25 @@ impl Session {
     /// A worker that expires now must not be assigned a job whose lease ends at the same moment:
     /// its reserve has to be cancelled before leases end ([`Session::poll_called_off`]).
     pub(super) fn handle_timeout(&mut self, now: Now) {
-        self.woken = true;
+        self.timed_out = true;
         self.expire(PROCESSOR_WORK_PER_TURN, now);
     }
 
     /// A reserve that has to be cancelled, if there is one.
     pub(super) fn poll_called_off(&mut self) -> Option<u32> {
-        self.workers.next_ended().map(|worker| TAKE | worker)
+        self.workers.next_ended().map(|worker| RESERVE | worker)
     }
 
     pub(super) fn wants_poll(&self) -> bool {
-        let free = self.asked.len() < IN_FLIGHT_MAX as usize;
+        let free = self.pending.len() < IN_FLIGHT_MAX as usize;
         let more = match self.phase {
-            Phase::Fresh | Phase::Listed(_) => true,
-            Phase::Asked => false,
-            Phase::Refused(_) => self.eof,
+            Phase::Fresh | Phase::Registered(_) => true,
+            Phase::Submitted => false,
+            Phase::Rejected(_) => self.eof,
             Phase::Serving => free && (self.is_due() || self.eof || self.lists_on()),
             Phase::Over => free && (self.is_due() || self.lists_on()),
         };
-        more || self.woken || !self.remarks.is_empty()
+        more || self.timed_out || !self.log_lines.is_empty()
     }
 
     fn lists_on(&self) -> bool {
@@ -456,12 +458,12 @@ impl Session {
     }
 
     pub(super) fn wants_input(&self) -> bool {
-        let free = self.asked.len() < IN_FLIGHT_MAX as usize && self.listing.is_none();
+        let free = self.pending.len() < IN_FLIGHT_MAX as usize && self.listing.is_none();
         self.phase == Phase::Over || (self.phase == Phase::Serving && free)
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        let idle = self.asked.len() == 0 && self.workers.takes() == 0;
+        let idle = self.pending.len() == 0 && self.workers.takes() == 0;
         self.phase == Phase::Over && idle && !self.wants_poll()
     }
 
@@ -469,12 +471,12 @@ impl Session {
     pub(super) fn check_invariants(&self) {
         self.workers.check_invariants();
         let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
-        assert!(begun || self.kept_back.is_empty(), "an assignment is kept back for nothing");
+        assert!(begun || self.held_back.is_empty(), "an assignment is kept back for nothing");
     }
 }
 
 /// A list of one name.
-fn alone<'s>(name: &[u8], shared: &'s mut SessionContext) -> Strings<'s> {
+fn single<'s>(name: &[u8], shared: &'s mut SessionContext) -> Strings<'s> {
     shared.queues.clear();
     shared.queues.push(name);
     shared.queues.from(0)

@@ -17,9 +17,9 @@ pub(super) enum Kind {
     Works(WorkSignal),
     Finish,
     Delete,
-    GiveBack,
-    Enlist,
-    Resume,
+    ReturnUnstarted,
+    Register,
+    Attach,
     /// A step of the list that is being written.
     List,
 }
@@ -28,10 +28,10 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Put => Verb::Add.name(),
-            Self::Works(deed) => Verb::Works(deed).name(),
+            Self::Works(signal) => Verb::Works(signal).name(),
             Self::Finish => Verb::Finished.name(),
             Self::Delete => Verb::Delete.name(),
-            Self::GiveBack | Self::Enlist | Self::Resume | Self::List => "the queue",
+            Self::ReturnUnstarted | Self::Register | Self::Attach | Self::List => "the queue",
         }
     }
 }
@@ -45,7 +45,7 @@ struct Entry {
 }
 
 /// Serials of commands are below this; those of reserves are at or above it.
-pub(super) const TAKE: u32 = 1 << 31;
+pub(super) const RESERVE: u32 = 1 << 31;
 
 /// Names of at most this many bytes are kept for reuse.
 const KEPT: usize = 256;
@@ -65,39 +65,40 @@ impl PendingRequests {
 
     /// The serial of a command of this kind about the job of this name. O(name).
     pub(super) fn add(&mut self, kind: Kind, name: &[u8]) -> u32 {
-        let mut kept = self.spare.pop().unwrap_or_default();
-        kept.extend_from_slice(name);
+        let mut buf = self.spare.pop().unwrap_or_default();
+        buf.extend_from_slice(name);
         // Proof: there are never more than `IN_FLIGHT_MAX` and those that a reply leads to.
-        let ahead = u32::try_from(self.entries.len()).expect("few requests are under way");
-        self.entries.push_back(Entry { kind, name: kept, answered: false });
-        self.first.wrapping_add(ahead) & !TAKE
+        let distance =
+            u32::try_from(self.entries.len()).expect("at most IN_FLIGHT_MAX requests are pending");
+        self.entries.push_back(Entry { kind, name: buf, answered: false });
+        self.first.wrapping_add(distance) & !RESERVE
     }
 
     /// The kind of the command with this serial, and the log line that its reply causes.
     pub(super) fn take(&mut self, serial: u32, reply: &Reply<'_>) -> (Kind, Option<LogLine>) {
-        let ahead = (serial.wrapping_sub(self.first) & !TAKE) as usize;
-        let entry = self.entries.get_mut(ahead).expect("a reply to a request under way");
-        assert!(!entry.answered, "a request was answered twice");
+        let distance = (serial.wrapping_sub(self.first) & !RESERVE) as usize;
+        let entry = self.entries.get_mut(distance).expect("a reply to no pending request");
+        assert!(!entry.answered, "a second reply to one request");
         entry.answered = true;
         let mut name = std::mem::take(&mut entry.name);
         let kind = entry.kind;
-        let remark = remark(kind, &name, reply);
+        let log_line = log_line(kind, &name, reply);
         if name.capacity() <= KEPT {
             name.clear();
             self.spare.push(name);
         }
         while self.entries.front().is_some_and(|entry| entry.answered) {
             self.entries.pop_front();
-            self.first = self.first.wrapping_add(1) & !TAKE;
+            self.first = self.first.wrapping_add(1) & !RESERVE;
         }
-        (kind, remark)
+        (kind, log_line)
     }
 }
 
-fn remark(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
+fn log_line(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
     match reply {
         Reply::NoJob => Some(no_job(kind, name)),
-        Reply::Rejected(refusal) => Some(refused(kind, name, *refusal)),
+        Reply::Rejected(rejection) => Some(rejected(kind, name, *rejection)),
         _ => None,
     }
 }
@@ -110,9 +111,9 @@ fn no_job(kind: Kind, name: &[u8]) -> LogLine {
 }
 
 #[cold]
-fn refused(kind: Kind, name: &[u8], refusal: Rejection) -> LogLine {
+fn rejected(kind: Kind, name: &[u8], rejection: Rejection) -> LogLine {
     let (kind, name) = (kind.name(), shown_text(name));
-    let (severity, why) = match refusal {
+    let (severity, why) = match rejection {
         Rejection::NameTaken(JobId(id)) => {
             (Severity::Error, format!("there is a job '{name}' already, number {id}"))
         }
@@ -143,30 +144,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_cut_in_the_log() {
+    fn long_name_is_shortened_in_the_log() {
         for (kind, reply) in [
             (Kind::Delete, Reply::NoJob),
             (Kind::Put, Reply::Rejected(Rejection::NameTaken(JobId(7)))),
         ] {
-            let remark = remark(kind, &b"x".repeat(900_000), &reply).unwrap();
-            assert!(remark.text.contains("xxx...(900000 bytes)'"), "{}", remark.text);
-            assert!(remark.text.len() < 1_200, "{}", remark.text);
+            let log_line = log_line(kind, &b"x".repeat(900_000), &reply).unwrap();
+            assert!(log_line.text.contains("xxx...(900000 bytes)'"), "{}", log_line.text);
+            assert!(log_line.text.len() < 1_200, "{}", log_line.text);
         }
     }
 
     #[test]
-    fn answers_in_any_order_meet_their_requests_and_memory_is_used_again() {
-        let mut asked = PendingRequests { first: TAKE - 2, ..PendingRequests::default() };
+    fn replies_in_any_order_match_requests_and_reuse_memory() {
+        let mut asked = PendingRequests { first: RESERVE - 2, ..PendingRequests::default() };
         for round in 0..3 {
             let serials: Vec<u32> =
                 ["a", "b", "c", "d"].map(|name| asked.add(Kind::Delete, name.as_bytes())).into();
-            assert!(serials.iter().all(|&serial| serial < TAKE), "round {round}");
+            assert!(serials.iter().all(|&serial| serial < RESERVE), "round {round}");
             for number in [2, 0, 1, 3] {
-                let (kind, remark) = asked.take(serials[number], &Reply::NoJob);
+                let (kind, log_line) = asked.take(serials[number], &Reply::NoJob);
                 let name = ["a", "b", "c", "d"][number];
                 let text = format!("del_job: there is no job '{name}' in this queue");
                 assert_eq!(kind, Kind::Delete);
-                assert_eq!(remark, Some(LogLine { severity: Severity::Warn, text }));
+                assert_eq!(log_line, Some(LogLine { severity: Severity::Warn, text }));
             }
             assert_eq!((asked.len(), asked.spare.len()), (0, 4));
         }

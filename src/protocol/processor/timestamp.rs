@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_with_milliseconds_and_read_whatever_their_offset() {
+    fn timestamps_have_milliseconds_and_parse_with_any_offset() {
         let mut stamp = CachedTimestamp::default();
         assert_eq!(stamp.at(Wall(1_700_000_000_500)), b"2023-11-14T22:13:20.500Z");
         assert_eq!(stamp.at(Wall(0)), b"1970-01-01T00:00:00.000Z");

@@ -62,7 +62,7 @@ fn hear(call: &mut WorkerConnection, out: &OutBuf, pieces: &[&[u8]]) {
 }
 
 #[test]
-fn the_request_says_what_there_is_to_do() {
+fn delivery_request_carries_the_job() {
     let (_, out) = begun();
     let text = out.unsent().escape_ascii().to_string();
     let expected = "POST /a/worker-job HTTP/1.1\\r\\nHost: worker:81\\r\\n\
@@ -73,7 +73,7 @@ fn the_request_says_what_there_is_to_do() {
 }
 
 #[test]
-fn nothing_is_sent_for_a_job_that_is_not_held_any_more() {
+fn released_job_is_not_delivered() {
     for reply in [Reply::NoJob, seen(Status::Ready, 0)] {
         let mut call =
             WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
@@ -117,7 +117,7 @@ const ANSWERS: [(&[u8], DeliveryOutcome, bool); 9] = [
 ];
 
 #[test]
-fn answers_mean_the_same_wherever_they_are_cut() {
+fn response_split_anywhere_has_the_same_outcome() {
     for (answer, verdict, kept) in ANSWERS {
         for cut in 0..=answer.len() {
             let (mut call, _) = begun();
@@ -134,7 +134,7 @@ fn answers_mean_the_same_wherever_they_are_cut() {
 }
 
 #[test]
-fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
+fn truncated_response_head_fails_the_delivery() {
     for (answer, verdict, _) in ANSWERS {
         let mut whole = 0;
         for cut in 0..answer.len() {
@@ -152,7 +152,7 @@ fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
 }
 
 #[test]
-fn what_is_no_answer_is_a_failure() {
+fn malformed_response_fails_the_delivery() {
     let junk: [&[u8]; 5] = [
         b"\x00",
         b"HTTP/1.1 2x2 A\r\n\r\n",
@@ -170,7 +170,7 @@ fn what_is_no_answer_is_a_failure() {
 }
 
 #[test]
-fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_does_not() {
+fn interim_responses_beyond_the_limit_fail_the_delivery() {
     let answer: &[u8] = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let kinds: [&[u8]; 3] =
         [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\nLink: </x>\r\n\r\n", b"\r\n"];
@@ -202,7 +202,7 @@ fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_doe
 }
 
 #[test]
-fn a_second_answer_costs_the_connection_and_nothing_else() {
+fn second_response_closes_the_connection_only() {
     let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let (mut call, _) = begun();
     hear(&mut call, &OutBuf::default(), &[&[*answer, *answer].concat()]);
@@ -212,7 +212,7 @@ fn a_second_answer_costs_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn an_answer_to_half_a_request_costs_the_connection() {
+fn response_before_the_request_ends_closes_the_connection() {
     let (mut call, out) = begun();
     hear(&mut call, &out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
     assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Rejected(400))));
@@ -220,7 +220,7 @@ fn an_answer_to_half_a_request_costs_the_connection() {
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_before_is_worth_another() {
+fn reused_connection_closed_early_is_retried_on_a_new_one() {
     for (late, heard) in [(false, false), (true, false), (false, true)] {
         let (mut call, _) = begun();
         let mut out = OutBuf::default();
@@ -244,7 +244,7 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
 }
 
 #[test]
-fn a_call_that_this_side_has_no_room_for_is_no_failure_of_its_worker() {
+fn missing_outbound_connection_is_no_failure_of_the_worker() {
     let mut agent = agent(1, &[]);
     for _ in 0..2 * WORKER_FAILURES_MAX {
         let mut call =
@@ -286,7 +286,7 @@ fn wishes(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
 }
 
 #[test]
-fn takes_stand_for_free_places_only() {
+fn open_reserves_do_not_exceed_free_slots() {
     let mut agent = agent(2, &[]);
     agent.resume([(JobId(1), LeaseEpoch(4))]);
     let minds = DispatchAction::Request(2, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
@@ -303,7 +303,7 @@ fn takes_stand_for_free_places_only() {
 }
 
 #[test]
-fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
+fn failing_worker_backs_off_and_is_deregistered() {
     let mut agent = agent(4, &[b"q"]);
     let mut now = NOW;
     for failure in 1..=5_u32 {
@@ -346,7 +346,7 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
 }
 
 #[test]
-fn calls_that_meet_the_same_failure_count_once() {
+fn concurrent_failed_deliveries_count_once() {
     let mut agent = agent(3, &[b"q"]);
     for wish in wishes(&mut agent) {
         let DispatchAction::Reserve(serial) = wish else { panic!("{wish:?}") };
@@ -359,7 +359,7 @@ fn calls_that_meet_the_same_failure_count_once() {
 }
 
 #[test]
-fn an_unknown_name_is_not_offered_again() {
+fn unknown_job_name_is_not_offered_again() {
     for queues in [&[b"a".as_slice(), b"b"][..], &[]] {
         let mut agent = agent(1, queues);
         let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
@@ -387,7 +387,7 @@ fn an_unknown_name_is_not_offered_again() {
 }
 
 #[test]
-fn a_stop_waits_for_the_calls_under_way() {
+fn stop_waits_for_deliveries_in_flight() {
     for in_doubt in [true, false] {
         let mut agent = agent(1, &[]);
         let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
@@ -407,7 +407,7 @@ fn a_stop_waits_for_the_calls_under_way() {
 }
 
 #[test]
-fn what_was_handed_out_before_a_stop_goes_back() {
+fn job_reserved_before_a_stop_is_returned() {
     let mut agent = agent(2, &[]);
     let [DispatchAction::Reserve(first), DispatchAction::Reserve(second)] = wishes(&mut agent)[..]
     else {

@@ -38,11 +38,11 @@ pub(in crate::protocol::http) fn prepare(
     work.text = 0..0;
     let queue = || work.queue.clone();
     match operation {
-        Operation::Show | Operation::Delete => {}
+        Operation::GetJob | Operation::Delete => {}
         Operation::Queues => {
             return Ok(Some(PagedRequest::Queues { from: 0, listed: false, whole }));
         }
-        Operation::Drop => return Ok(Some(PagedRequest::Drop { queue: queue(), deleted: 0 })),
+        Operation::DropQueue => return Ok(Some(PagedRequest::Drop { queue: queue(), deleted: 0 })),
         Operation::List => return Ok(Some(PagedRequest::List { queue: queue() })),
         Operation::Find => {
             let members = members(body, &[QUERY, LIMIT])?;
@@ -55,14 +55,14 @@ pub(in crate::protocol::http) fn prepare(
             json::canonical(members[STATE].unwrap_or("null"), &mut state);
             return Ok(Some(PagedRequest::Poll { queue, query, state }));
         }
-        Operation::Declare => declare(members(body, &[ID])?[ID], work)?,
+        Operation::CreateQueue => declare(members(body, &[ID])?[ID], work)?,
         Operation::Put => {
             let members = members(body, &[PAYLOAD, STATE])?;
             work.text = place(required(&members, PAYLOAD)?, body);
             work.new.clear();
             json::canonical(members[STATE].unwrap_or("null"), &mut work.new);
         }
-        Operation::Advance => {
+        Operation::CompareAndSetState => {
             let members = members(body, &[OLD, NEW])?;
             let (old, new) = (required(&members, OLD)?, required(&members, NEW)?);
             work.old.clear();
@@ -70,7 +70,9 @@ pub(in crate::protocol::http) fn prepare(
             json::canonical(old, &mut work.old);
             json::canonical(new, &mut work.new);
         }
-        Operation::Note => work.text = place(json::value(body).map_err(|e| not_json(&e))?, body),
+        Operation::AppendEvent => {
+            work.text = place(json::value(body).map_err(|e| not_json(&e))?, body)
+        }
     }
     Ok(None)
 }

@@ -24,16 +24,16 @@ pub(super) type SharedQuery = Arc<Query>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Queues,
-    Declare,
-    Drop,
+    CreateQueue,
+    DropQueue,
     List,
     Find,
     Poll,
     Put,
-    Show,
+    GetJob,
     Delete,
-    Advance,
-    Note,
+    CompareAndSetState,
+    AppendEvent,
 }
 
 /// A request that may take several commands, because its reply is bounded in each pass.
@@ -110,14 +110,18 @@ pub(super) fn command<'s>(
     let Scratch { queue, old, new, .. } = work;
     let text = &body[work.text.clone()];
     match operation {
-        Operation::Declare => IndexedCommand::CreateQueue { queue: work.named.then_some(queue) },
+        Operation::CreateQueue => {
+            IndexedCommand::CreateQueue { queue: work.named.then_some(queue) }
+        }
         Operation::Put => IndexedCommand::Put { queue, payload: text, state: new },
-        Operation::Show => IndexedCommand::Show { queue, id: job },
+        Operation::GetJob => IndexedCommand::Show { queue, id: job },
         Operation::Delete => IndexedCommand::Delete { queue, id: job },
-        Operation::Advance => IndexedCommand::CompareAndSetState { queue, id: job, old, new },
-        Operation::Note => IndexedCommand::AppendEvent { queue, id: job, event: text },
+        Operation::CompareAndSetState => {
+            IndexedCommand::CompareAndSetState { queue, id: job, old, new }
+        }
+        Operation::AppendEvent => IndexedCommand::AppendEvent { queue, id: job, event: text },
         Operation::Queues
-        | Operation::Drop
+        | Operation::DropQueue
         | Operation::List
         | Operation::Find
         | Operation::Poll => unreachable!("these are questions"),

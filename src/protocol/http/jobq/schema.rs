@@ -292,11 +292,11 @@ pub(in crate::protocol::http) fn describe(
 ) -> Description {
     let (summary, body, first) = match operation {
         Operation::Queues => ("List the queues", None, shapes.answer::<Queues>(200, "All queues")),
-        Operation::Declare => {
+        Operation::CreateQueue => {
             let made = shapes.answer::<QueueName>(201, "The queue is there now");
             ("Make a queue", Some(shapes.of::<NewQueue>()), made)
         }
-        Operation::Drop => {
+        Operation::DropQueue => {
             let gone = shapes.answer::<Deleted>(200, "The queue is gone with its jobs");
             ("Remove a queue with its jobs", None, gone)
         }
@@ -315,13 +315,13 @@ pub(in crate::protocol::http) fn describe(
             let job = shapes.answer::<Job>(200, "The job");
             ("Make a job", Some(shapes.of::<NewJob>()), job)
         }
-        Operation::Show => ("Show a job", None, shapes.answer::<Job>(200, "The job")),
+        Operation::GetJob => ("Show a job", None, shapes.answer::<Job>(200, "The job")),
         Operation::Delete => ("Delete a job", None, shapes.answer::<Done>(200, "It is gone")),
-        Operation::Advance => {
+        Operation::CompareAndSetState => {
             let job = shapes.answer::<Job>(200, "The job, which has the new state now");
             ("Give a job a new state", Some(shapes.of::<Advance>()), job)
         }
-        Operation::Note => {
+        Operation::AppendEvent => {
             let job = shapes.answer::<Job>(200, "The job with the event");
             ("Write an event into the log of a job", Some(shapes.of::<Note>()), job)
         }
@@ -333,31 +333,33 @@ pub(in crate::protocol::http) fn describe(
 
 /// Error responses of the operation itself.
 fn refusals(operation: Operation, default: bool, shapes: &mut Schemas, answers: &mut Vec<Answer>) {
-    let no_queue = !default && !matches!(operation, Operation::Queues | Operation::Declare);
+    let no_queue = !default && !matches!(operation, Operation::Queues | Operation::CreateQueue);
     let no_job = match operation {
         Operation::Poll => Some("No job matches, or there is no such queue"),
-        Operation::Show | Operation::Delete | Operation::Advance | Operation::Note => {
-            Some("There is no such job, or no such queue")
-        }
+        Operation::GetJob
+        | Operation::Delete
+        | Operation::CompareAndSetState
+        | Operation::AppendEvent => Some("There is no such job, or no such queue"),
         _ => no_queue.then_some("There is no such queue"),
     };
     answers.extend(no_job.map(|when| shapes.error(404, when)));
     match operation {
-        Operation::Declare => answers.push(shapes.error(409, "There is such a queue already")),
-        Operation::Advance => {
+        Operation::CreateQueue => answers.push(shapes.error(409, "There is such a queue already")),
+        Operation::CompareAndSetState => {
             answers.push(shapes.answer::<Conflict>(409, "The job has another state"));
         }
         _ => {}
     }
-    if let Operation::Declare | Operation::Put = operation {
+    if let Operation::CreateQueue | Operation::Put = operation {
         let full = "The server has no place for it, or serves as many clients as it may";
         answers.push(shapes.error(503, full));
     }
     let no_space = match operation {
-        Operation::Note => Some("The disk is full, or the log of the job"),
-        Operation::Declare | Operation::Put | Operation::Poll | Operation::Advance => {
-            Some("The disk is full")
-        }
+        Operation::AppendEvent => Some("The disk is full, or the log of the job"),
+        Operation::CreateQueue
+        | Operation::Put
+        | Operation::Poll
+        | Operation::CompareAndSetState => Some("The disk is full"),
         _ => None,
     };
     answers.extend(no_space.map(|when| shapes.error(507, when)));

@@ -91,8 +91,8 @@ fn problem(operation: Operation, job: JobId, reply: &Reply<'_>) -> HttpError {
         (Reply::Rejected(Rejection::Full), operation) => HttpError::new(
             503,
             match operation {
-                Operation::Enlist => "the server has no place left for another worker",
-                Operation::Constrain => "the server has no place left for another constraint",
+                Operation::Register => "the server has no place left for another worker",
+                Operation::SetConstraint => "the server has no place left for another constraint",
                 _ => "the server has no place left for another job",
             },
         ),

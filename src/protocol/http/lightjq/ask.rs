@@ -68,10 +68,10 @@ pub(in crate::protocol::http) fn parse<'a>(
             let job = job.map_err(|wrong| bad(&wrong, body))?;
             return Ok(put(&job, *result_ttl_ms, options));
         }
-        Operation::Follow => WorkerCommand::GetStatus { id },
+        Operation::GetStatus => WorkerCommand::GetStatus { id },
         Operation::Await => WorkerCommand::AwaitResult { id, wait_ms: details.wait_ms },
         Operation::Cancel => WorkerCommand::Cancel { id },
-        Operation::Enlist => {
+        Operation::Register => {
             let Scratch { names, packed, .. } = scratch;
             let worker = if details.is_json {
                 read_worker_json(body, packed, names)
@@ -80,7 +80,7 @@ pub(in crate::protocol::http) fn parse<'a>(
             };
             WorkerCommand::Register(worker.map_err(|wrong| bad(&wrong, body))?)
         }
-        Operation::Dismiss => WorkerCommand::Deregister { worker: details.worker },
+        Operation::Deregister => WorkerCommand::Deregister { worker: details.worker },
         Operation::Report => {
             let packed = &mut scratch.packed;
             let done =
@@ -88,13 +88,13 @@ pub(in crate::protocol::http) fn parse<'a>(
             let done = done.map_err(|wrong| bad(&wrong, body))?;
             WorkerCommand::Report { worker: details.worker, id: done.job_id, report: done.report() }
         }
-        Operation::Show => WorkerCommand::GetConstraint { name: name() },
-        Operation::Constrain => {
+        Operation::GetConstraint => WorkerCommand::GetConstraint { name: name() },
+        Operation::SetConstraint => {
             let read = if details.is_json { read_constraint_json } else { read_constraint };
             let constraint = read(name(), body).map_err(|wrong| bad(&wrong, body))?;
             WorkerCommand::SetConstraint(scratch.constraint.insert(constraint))
         }
-        Operation::Free => WorkerCommand::RemoveConstraint { name: name() },
+        Operation::RemoveConstraint => WorkerCommand::RemoveConstraint { name: name() },
     }))
 }
 

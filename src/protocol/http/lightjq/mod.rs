@@ -25,21 +25,21 @@ use percent_encoding::percent_decode_str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Put,
-    Follow,
+    GetStatus,
     Await,
     Cancel,
-    Enlist,
-    Dismiss,
+    Register,
+    Deregister,
     Report,
-    Show,
-    Constrain,
-    Free,
+    GetConstraint,
+    SetConstraint,
+    RemoveConstraint,
 }
 
 impl Operation {
     /// Whether the request names a worker in its head.
     pub(super) fn names_worker(self) -> bool {
-        matches!(self, Self::Dismiss | Self::Report)
+        matches!(self, Self::Deregister | Self::Report)
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn request_params(
 ) -> Result<RequestParams, HttpError> {
     let has_body = matches!(
         operation,
-        Operation::Put | Operation::Enlist | Operation::Report | Operation::Constrain
+        Operation::Put | Operation::Register | Operation::Report | Operation::SetConstraint
     );
     let said = media::said(head.content_type);
     if has_body && said == Said::Other {

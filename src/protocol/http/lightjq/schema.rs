@@ -117,8 +117,8 @@ pub(in crate::protocol::http) fn error(shapes: &mut Schemas) -> RefOr<Schema> {
 fn body(operation: Operation, shapes: &mut Schemas) -> Option<RefOr<Schema>> {
     let (name, fields) = match operation {
         Operation::Put => ("PushedJob", &JOB[..]),
-        Operation::Enlist => ("Worker", &WORKER[..]),
-        Operation::Constrain => ("Constraint", &CONSTRAINT[..]),
+        Operation::Register => ("Worker", &WORKER[..]),
+        Operation::SetConstraint => ("Constraint", &CONSTRAINT[..]),
         Operation::Report => return Some(report(shapes)),
         _ => return None,
     };
@@ -140,26 +140,28 @@ pub(in crate::protocol::http) fn describe(
         Operation::Put => {
             ("Push a job", vec![(201, "The job is queued", closed("JobAccepted", &JOB_ACCEPTED))])
         }
-        Operation::Follow => ("Ask how a job is going", vec![(200, going, Some(status(shapes)))]),
+        Operation::GetStatus => {
+            ("Ask how a job is going", vec![(200, going, Some(status(shapes)))])
+        }
         Operation::Await => {
             let ended = "How the job has ended; a result that is kept until fetched goes with this";
             ("Wait for the end of a job", vec![(200, ended, Some(status(shapes)))])
         }
         Operation::Cancel => ("Cancel a job", vec![(204, "It is cancelled", None)]),
-        Operation::Enlist => {
+        Operation::Register => {
             let accepted = closed("WorkerAccepted", &WORKER_ACCEPTED);
             (
                 "Register a worker",
                 vec![(201, "It is on the list, in place of one at the same url", accepted)],
             )
         }
-        Operation::Dismiss => ("Unregister a worker", vec![(204, "Its jobs go back", None)]),
+        Operation::Deregister => ("Unregister a worker", vec![(204, "Its jobs go back", None)]),
         Operation::Report => ("Tell what came of a job", vec![(204, "It is noted", None)]),
-        Operation::Show => {
+        Operation::GetConstraint => {
             let shown = closed("Constraint", &CONSTRAINT);
             ("Show a constraint", vec![(200, "The constraint", shown)])
         }
-        Operation::Constrain => {
+        Operation::SetConstraint => {
             let done = || Some(nothing_to_say.clone().into());
             let answers = vec![
                 (201, "There is such a constraint now", done()),
@@ -167,7 +169,9 @@ pub(in crate::protocol::http) fn describe(
             ];
             ("Set a constraint", answers)
         }
-        Operation::Free => ("Remove a constraint", vec![(204, "Jobs are free of it", None)]),
+        Operation::RemoveConstraint => {
+            ("Remove a constraint", vec![(204, "Jobs are free of it", None)])
+        }
     };
     let wrong = error(shapes);
     let refusals = refusals(operation).into_iter();
@@ -191,10 +195,10 @@ fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
     let bad = (400, "A field is missing or wrong, or the message is no proper HTTP");
     let no_space = (507, "The disk is full");
     match operation {
-        Operation::Put | Operation::Enlist | Operation::Constrain => {
+        Operation::Put | Operation::Register | Operation::SetConstraint => {
             vec![bad, (503, full), no_space]
         }
-        Operation::Follow => vec![never],
+        Operation::GetStatus => vec![never],
         Operation::Await => vec![
             (400, "The time to wait is no number of seconds, or the message is no proper HTTP"),
             never,
@@ -204,13 +208,13 @@ fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
             (404, "There is no such job any more, or never was"),
             (409, "It is running or has ended"),
         ],
-        Operation::Dismiss => vec![bad, (404, "There is no such worker")],
+        Operation::Deregister => vec![bad, (404, "There is no such worker")],
         Operation::Report => vec![
             bad,
             (404, "The worker does not hold this job, or there is none: the field is named"),
             no_space,
         ],
-        Operation::Show | Operation::Free => vec![
+        Operation::GetConstraint | Operation::RemoveConstraint => vec![
             (400, "The name is empty or not UTF-8, or the message is no proper HTTP"),
             (404, "There is no constraint of this name"),
         ],

@@ -110,7 +110,7 @@ fn words(command: &Command<'_>) -> String {
 }
 
 #[test]
-fn a_job_is_put_as_it_is_pushed() {
+fn pushed_job_submits_a_put_with_its_options() {
     let mut client = Client::new();
     client.shared.result_ttl_ms = 7000;
     let plain = json!({"name": "sum", "argument": {"a": [1]}});
@@ -133,7 +133,7 @@ fn a_job_is_put_as_it_is_pushed() {
 }
 
 #[test]
-fn every_row_asks_for_what_it_says() {
+fn every_lightjq_route_submits_its_command() {
     let worker = json!({"name": "w", "url": "http://h:1", "max_jobs": 3, "jobs": ["a", "b"]});
     let done = json!({"job_id": "7", "type": "success", "result": 1});
     let constraint = json!({"matcher": [], "max_running": 1});
@@ -186,7 +186,7 @@ fn refused(line: &str, fields: &str, body: &[u8]) -> (u16, String) {
 }
 
 #[test]
-fn what_is_wrong_with_a_field_is_said_with_its_name() {
+fn field_error_names_the_field() {
     let job = json!({"name": "n", "argument": 1, "priority": 1, "max_retry": 2,
         "keep_result": true, "timeout": 1});
     let worker = json!({"name": "w", "url": "http://h:1", "max_jobs": 3, "jobs": ["a"]});
@@ -231,7 +231,7 @@ fn what_is_wrong_with_a_field_is_said_with_its_name() {
 }
 
 #[test]
-fn heads_are_read_before_bodies() {
+fn head_errors_precede_body_errors() {
     for line in ["POST /done", "DELETE /worker"] {
         let (status, why) = refused(line, "", b"");
         assert_eq!(status, 400);
@@ -271,7 +271,7 @@ fn heads_are_read_before_bodies() {
 }
 
 #[test]
-fn a_constraint_is_spoken_of_in_json_too() {
+fn constraint_is_accepted_in_json() {
     let text = r#"{"matcher":[["name","=","a"]],"max_running":2}"#;
     let as_json = "Content-Type: application/json; charset=utf-8\r\n";
     let mut client = Client::new();
@@ -297,7 +297,7 @@ fn a_constraint_is_spoken_of_in_json_too() {
 }
 
 #[test]
-fn only_who_waits_for_the_end_of_a_job_is_called_off() {
+fn only_a_long_poll_is_cancelled() {
     let mut client = Client::new();
     for line in ["GET /job/7", "DELETE /job/7"] {
         client.ask(line, "", &Value::Null);

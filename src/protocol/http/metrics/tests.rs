@@ -86,7 +86,7 @@ fn text(form: Form) -> String {
 }
 
 #[test]
-fn the_text_is_this() {
+fn metrics_text_equals_the_expected_one() {
     let text = text(Form::OpenMetrics);
     let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/metrics.txt"));
     assert!(text == expected, "this is the text now:\n{text}");
@@ -99,7 +99,7 @@ fn types(text: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn classic_text_has_the_same_samples_under_names_that_its_comments_know() {
+fn classic_text_has_the_same_samples_and_consistent_comments() {
     let (open, classic) = (text(Form::OpenMetrics), text(Form::Classic));
     let samples = |text: &str| {
         let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
@@ -128,7 +128,7 @@ fn classic_text_has_the_same_samples_under_names_that_its_comments_know() {
 }
 
 #[test]
-fn openmetrics_is_for_those_that_ask_for_it() {
+fn openmetrics_is_written_only_on_request() {
     for (client, accept, form) in [
         ("nobody says", None, Form::Classic),
         ("curl", Some("*/*"), Form::Classic),
@@ -193,14 +193,14 @@ fn openmetrics_is_for_those_that_ask_for_it() {
 }
 
 #[test]
-fn names_stay_different() {
+fn distinct_queue_names_have_distinct_labels() {
     assert_eq!(label(b"a b"), "a b");
     assert_eq!(label(b"\\xff"), "\\\\xff");
     assert_eq!(label(b"\xff\xc3\xa9\xc3"), "\\xffé\\xc3");
 }
 
 #[test]
-fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
+fn largest_queues_have_own_metrics_and_others_are_summed() {
     let mut gather = StatsCollector::default();
     let all = u64::try_from(METRICS_QUEUES_MAX).unwrap() + 50;
     // Queues with odd serials are the larger ones.
@@ -236,7 +236,7 @@ fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
 }
 
 #[test]
-fn a_long_name_is_no_label() {
+fn long_queue_name_has_no_own_metrics() {
     let mut gather = StatsCollector::default();
     let long = QueueCount { serial: 1, name: [b'x'; METRICS_NAME_MAX_BYTES + 1].into(), jobs: 9 };
     let queues = vec![long, counted(2, 1)];

@@ -1,6 +1,6 @@
 //! Links from a response to the operations on the queue or the job that it names.
 
-use crate::protocol::http::jobq::Operation::{Declare, Poll, Put};
+use crate::protocol::http::jobq::Operation::{CreateQueue, Poll, Put};
 use crate::protocol::http::route::{Operation, ROUTES, Route, Segment};
 use utoipa::openapi::link::{Link, LinkBuilder};
 
@@ -16,7 +16,7 @@ pub(super) fn links(route: &Route) -> Vec<(&'static str, Link)> {
         has(to, Segment::Job) && has(to, Segment::Queue) == has(route, Segment::Queue)
     };
     match operation {
-        Declare => {
+        CreateQueue => {
             let link = |to: &Route| LinkBuilder::new().operation_id(to.name).parameter("queue", ID);
             ROUTES.iter().filter(of_queue).map(|to| (to.name, link(to).build())).collect()
         }

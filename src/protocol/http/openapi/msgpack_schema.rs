@@ -26,7 +26,9 @@ fn of(route: &Route) -> Option<lightjq::Operation> {
 pub(super) fn beside(route: &Route) -> Vec<Value> {
     match of(route) {
         Some(lightjq::Operation::Await) => vec![json!("timeout")],
-        Some(lightjq::Operation::Dismiss | lightjq::Operation::Report) => vec![json!("worker-id")],
+        Some(lightjq::Operation::Deregister | lightjq::Operation::Report) => {
+            vec![json!("worker-id")]
+        }
         _ => Vec::new(),
     }
 }
@@ -56,7 +58,7 @@ fn bodies(operation: lightjq::Operation) -> Vec<(Value, &'static [Field])> {
                 "keep_result": true, "timeout": 1.5});
             vec![(job, &messages::JOB)]
         }
-        lightjq::Operation::Enlist => {
+        lightjq::Operation::Register => {
             let worker = json!({"name": "w", "max_jobs": 2, "url": "http://h:1", "jobs": ["a"]});
             vec![(worker, &messages::WORKER)]
         }
@@ -67,7 +69,7 @@ fn bodies(operation: lightjq::Operation) -> Vec<(Value, &'static [Field])> {
                 "reason": "other", "should_retry": true, "error": 1, "message": "m"});
             vec![(done, &messages::DONE), (failed, &messages::FAILURE)]
         }
-        lightjq::Operation::Constrain => {
+        lightjq::Operation::SetConstraint => {
             let constraint = json!({"matcher": [["name", "=", "a"]], "max_running": 1,
                 "rate": {"count": 1, "period": 1, "burst": 2}, "per": "argument.host"});
             vec![(constraint, &messages::CONSTRAINT)]
@@ -171,7 +173,7 @@ fn progress(status: Status) -> Reply<'static> {
 /// All kinds of replies to a command, as `model::worker` says.
 pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
     static CONSTRAINT: LazyLock<Constraint> = LazyLock::new(|| {
-        let body = &bodies(lightjq::Operation::Constrain)[0].0;
+        let body = &bodies(lightjq::Operation::SetConstraint)[0].0;
         messages::read_constraint("c", &packed(body)).unwrap()
     });
     static SURVEY: LazyLock<QueueScan> = LazyLock::new(|| {
@@ -249,7 +251,7 @@ fn is_read(operation: lightjq::Operation, body: &Value) -> bool {
 }
 
 #[test]
-fn the_fields_of_a_body_are_those_that_are_read() {
+fn msgpack_schema_has_the_fields_that_are_parsed() {
     let (document, mut seen) = (parsed(), 0);
     for route in &ROUTES {
         let Some(operation) = of(route) else { continue };
@@ -290,7 +292,7 @@ fn the_fields_of_a_body_are_those_that_are_read() {
 }
 
 #[test]
-fn what_is_asked_of_workers_is_described() {
+fn webhook_describes_the_delivery_request() {
     let document = parsed();
     let hook = &document["webhooks"]["worker-job"]["post"];
     let schema = &hook["requestBody"]["content"]["application/msgpack"]["schema"];

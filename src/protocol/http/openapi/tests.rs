@@ -39,7 +39,7 @@ pub(super) fn documented<'a>(route: &Route, document: &'a Value) -> &'a Value {
 }
 
 #[test]
-fn the_document_has_the_rows_of_the_table_and_no_others() {
+fn document_has_exactly_the_routes() {
     let document = parsed();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(super::document().len() <= OUTPUT_HIGH_WATER_BYTES, "it is written at once");
@@ -174,11 +174,11 @@ pub(super) fn target(route: &Route) -> String {
 fn body(operation: Operation) -> Value {
     let query = json!([["IS", "state", null]]);
     match operation {
-        Operation::Jobq(jobq::Operation::Declare) => json!({"id": "q"}),
+        Operation::Jobq(jobq::Operation::CreateQueue) => json!({"id": "q"}),
         Operation::Jobq(jobq::Operation::Find) => json!({"query": query, "limit": 5}),
         Operation::Jobq(jobq::Operation::Poll) => json!({"query": query, "state": 2}),
         Operation::Jobq(jobq::Operation::Put) => json!({"payload": 1, "state": 2}),
-        Operation::Jobq(jobq::Operation::Advance) => json!({"old": 3, "new": 4}),
+        Operation::Jobq(jobq::Operation::CompareAndSetState) => json!({"old": 3, "new": 4}),
         _ => json!({"anything": 1}),
     }
 }
@@ -232,11 +232,11 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            SessionAction::FetchStats => shared.figures = Some(Box::default()),
+            SessionAction::FetchStats => shared.stats = Some(Box::default()),
             SessionAction::FetchWorkers(..) => {
                 let member = |busy| WorkerRow { uuid: "w".into(), busy, seen: Wall(7) };
                 let list = vec![member(false), member(true)];
-                shared.members = Some(WorkerRows { list, next: None });
+                shared.workers = Some(WorkerRows { list, next: None });
             }
             SessionAction::Continue | SessionAction::Yield => {}
             SessionAction::NeedInput if out.unsent().is_empty() => {
@@ -288,7 +288,7 @@ fn faults(route: &Route) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
+fn every_response_is_documented_and_no_other() {
     let document = parsed();
     for route in &ROUTES {
         let mut full = Vec::new();
@@ -342,7 +342,7 @@ fn understood(operation: jobq::Operation, body: &Value) -> Result<String, u16> {
 }
 
 #[test]
-fn the_members_of_a_body_are_those_that_are_read() {
+fn body_schema_accepts_what_the_parser_accepts() {
     let document = parsed();
     for route in &ROUTES {
         let (Operation::Jobq(operation), Method::Post) = (route.operation, route.method) else {
@@ -353,7 +353,7 @@ fn the_members_of_a_body_are_those_that_are_read() {
         let schema = &body["content"]["application/json"]["schema"];
         let whole = self::body(route.operation);
         assert_eq!(fits(schema, &whole, &document), Ok(()), "{}", route.name);
-        if operation == jobq::Operation::Note {
+        if operation == jobq::Operation::AppendEvent {
             assert_eq!(fits(schema, &json!([null, 1.5]), &document), Ok(()));
             continue;
         }
@@ -398,7 +398,7 @@ fn the_members_of_a_body_are_those_that_are_read() {
 }
 
 #[test]
-fn answers_lead_to_what_can_be_asked_next() {
+fn links_of_responses_name_existing_operations() {
     let document = parsed();
     let links = |name: &str, status: &str| {
         let route = ROUTES.iter().find(|route| route.name == name).unwrap();
@@ -426,7 +426,7 @@ fn answers_lead_to_what_can_be_asked_next() {
 }
 
 #[test]
-fn the_document_is_this() {
+fn document_equals_the_generated_file() {
     let text = document().replace(env!("CARGO_PKG_VERSION"), "VERSION");
     let document: Value = serde_json::from_str(&text).unwrap();
     let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/openapi.json"));

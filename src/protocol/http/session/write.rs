@@ -125,7 +125,7 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        let Some(stats) = shared.figures.take() else {
+        let Some(stats) = shared.stats.take() else {
             self.phase = Phase::FetchingStats(sample);
             return SessionAction::FetchStats;
         };
@@ -147,27 +147,27 @@ impl Session {
             return SessionAction::Yield;
         }
         let ProcessorStatus { listing, text, .. } = &mut *status;
-        if let Some(workers) = shared.members.take() {
+        if let Some(workers) = shared.workers.take() {
             listing.add_workers(workers);
         }
         let need = listing.write(text);
         shared.http.queue.clear();
         shared.http.queue.extend_from_slice(listing.queue());
         match need {
-            ListingNeed::Survey(from) => {
+            ListingNeed::JobsPage(from) => {
                 let serial = self.begin_command(Submitted::Listing(status));
                 let scan = WorkerCommand::ScanQueue { queue: &shared.http.queue, from };
                 SessionAction::Submit(serial, Command::Work(scan))
             }
-            ListingNeed::Members(from) => {
+            ListingNeed::WorkersPage(from) => {
                 self.phase = Phase::Listing(status);
                 SessionAction::FetchWorkers(&shared.http.queue, from)
             }
-            ListingNeed::Look(id) => {
+            ListingNeed::Peek(id) => {
                 let serial = self.begin_command(Submitted::Listing(status));
                 SessionAction::Submit(serial, Command::Peek { id })
             }
-            ListingNeed::Room | ListingNeed::Nothing => {
+            ListingNeed::OutputSpace | ListingNeed::Nothing => {
                 shared.http.answer.clear();
                 shared.http.answer.append(text);
                 self.phase = Phase::Listing(status);

@@ -12,12 +12,12 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// Lines that are cached at a time. A line hashes to one slot; the latest line stays.
-const PLACES: usize = 64;
+const SLOTS: usize = 64;
 
 /// The longest line that is cached, in bytes. A hundred queues fit.
-const LONGEST: usize = 4096;
+const LINE_MAX_BYTES: usize = 4096;
 
-/// The cached gets. Memory: a small multiple of [`LONGEST`] for each slot in use.
+/// The cached gets. Memory: a small multiple of [`LINE_MAX_BYTES`] for each slot in use.
 #[derive(Debug, Default)]
 pub(super) struct GetCache {
     hasher: FixedState,
@@ -41,30 +41,30 @@ impl GetCache {
     /// The slot of this line. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
-        if line.len() > LONGEST {
+        if line.len() > LINE_MAX_BYTES {
             return None;
         }
-        let place = self.place(line);
-        (self.entries.get(place)?.line == line).then_some(place)
+        let slot = self.slot(line);
+        (self.entries.get(slot)?.line == line).then_some(slot)
     }
 
     /// The command of the line in `slot`.
     #[inline]
-    pub(super) fn get(&self, place: usize) -> Command<'_> {
-        let entry = &self.entries[place];
+    pub(super) fn get(&self, slot: usize) -> Command<'_> {
+        let entry = &self.entries[slot];
         Command::Reserve { queues: entry.queues.from(0), wait: entry.wait }
     }
 
-    /// Caches a line in the place of another. O(line).
+    /// Caches a line in the slot of another. O(line).
     pub(super) fn insert(&mut self, line: &[u8], queues: Strings<'_>, wait: Wait) {
-        if line.len() > LONGEST {
+        if line.len() > LINE_MAX_BYTES {
             return;
         }
         if self.entries.is_empty() {
-            self.entries.resize_with(PLACES, Entry::vacant);
+            self.entries.resize_with(SLOTS, Entry::vacant);
         }
-        let place = self.place(line);
-        let entry = &mut self.entries[place];
+        let slot = self.slot(line);
+        let entry = &mut self.entries[slot];
         entry.line.clear();
         entry.line.extend_from_slice(line);
         entry.queues.clear();
@@ -74,8 +74,8 @@ impl GetCache {
         entry.wait = wait;
     }
 
-    fn place(&self, line: &[u8]) -> usize {
-        usize::from(self.hasher.hash_one(line).to_le_bytes()[0]) % PLACES
+    fn slot(&self, line: &[u8]) -> usize {
+        usize::from(self.hasher.hash_one(line).to_le_bytes()[0]) % SLOTS
     }
 }
 
@@ -88,31 +88,34 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_recalled_as_it_was_noted_and_no_other_line_is() {
-        let mut memo = GetCache::default();
+    fn cached_line_yields_its_command_and_other_lines_miss() {
+        let mut cache = GetCache::default();
         let mut queues = StringList::default();
         let lines: Vec<String> = (0..500)
             .map(|number| format!("{{\"request\":\"get\",\"queues\":[\"{number}\",\"x\"]}}"))
             .collect();
         let mut known = 0;
-        let long = format!("{{\"request\":\"get\",\"queues\":[\"{}\"]}}", "x".repeat(LONGEST));
-        memo.insert(long.as_bytes(), queues.from(0), Wait::No);
-        assert_eq!(memo.find(long.as_bytes()), None);
+        let long =
+            format!("{{\"request\":\"get\",\"queues\":[\"{}\"]}}", "x".repeat(LINE_MAX_BYTES));
+        cache.insert(long.as_bytes(), queues.from(0), Wait::No);
+        assert_eq!(cache.find(long.as_bytes()), None);
         for (number, line) in lines.iter().enumerate() {
-            assert_eq!(memo.find(line.as_bytes()), None);
+            assert_eq!(cache.find(line.as_bytes()), None);
             queues.clear();
             queues.push(number.to_string().as_bytes());
             queues.push(b"x");
-            memo.insert(line.as_bytes(), queues.from(0), wait(number));
+            cache.insert(line.as_bytes(), queues.from(0), wait(number));
         }
         for (number, line) in lines.iter().enumerate() {
-            let Some(place) = memo.find(line.as_bytes()) else { continue };
-            let Command::Reserve { queues, wait: found } = memo.get(place) else { unreachable!() };
+            let Some(slot) = cache.find(line.as_bytes()) else { continue };
+            let Command::Reserve { queues, wait: found } = cache.get(slot) else {
+                panic!("a reserve was cached")
+            };
             let expected = [number.to_string().into_bytes(), b"x".to_vec()];
             assert!(queues.into_iter().eq(&expected), "{line}");
             assert_eq!(found, wait(number));
             known += 1;
         }
-        assert!(known > 30, "each place remembers its last line: {known}");
+        assert!(known > 30, "each slot remembers its last line: {known}");
     }
 }

@@ -13,13 +13,13 @@ use crate::model::id::JobId;
 use memchr::memmem;
 
 /// Texts that are cached at a time: a few kinds of requests in a few spellings.
-const PLACES: usize = 4;
+const SLOTS: usize = 4;
 
 /// The longest line that is cached, in bytes.
-const LONGEST: usize = 128;
+const LINE_MAX_BYTES: usize = 128;
 
 /// The most digits that are read as an id.
-const DIGITS: usize = 16;
+const ID_DIGITS_MAX: usize = 16;
 
 /// The cached requests that name a job.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Shape {
     fn id(&self, line: &[u8]) -> Option<u64> {
         let rest = line.strip_prefix(&self.before[..])?;
         let (mut id, mut count) = (0, 0);
-        while count < DIGITS
+        while count < ID_DIGITS_MAX
             && let Some(digit @ b'0'..=b'9') = rest.get(count)
         {
             id = id * 10 + u64::from(digit - b'0');
@@ -65,21 +65,21 @@ impl ByIdCache {
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<(usize, u64)> {
         let mut shapes = self.shapes.iter().enumerate();
-        shapes.find_map(|(place, shape)| Some((place, shape.id(line)?)))
+        shapes.find_map(|(slot, shape)| Some((slot, shape.id(line)?)))
     }
 
     /// The command of the text in `slot` for job `id`.
     #[inline]
-    pub(super) fn get(&self, place: usize, id: u64) -> Command<'static> {
+    pub(super) fn get(&self, slot: usize, id: u64) -> Command<'static> {
         let id = JobId(id);
-        match self.shapes[place].verb {
+        match self.shapes[slot].verb {
             Verb::Delete => Command::Delete { id },
             Verb::Release => Command::Release { id, lease: None },
             Verb::Touch => Command::Touch { id, lease: None },
         }
     }
 
-    /// Caches a line that means `command` for job `id`, in the place of another. O(line).
+    /// Caches a line that means `command` for job `id`, in the slot of another. O(line).
     #[cold]
     pub(super) fn insert(&mut self, line: &[u8], id: JobId, command: &Command<'_>) {
         let verb = match command {
@@ -90,18 +90,18 @@ impl ByIdCache {
         };
         let digits = id.0.to_string();
         // 0 also stands for numbers that are not ids and are written differently.
-        if id.0 == 0 || line.len() > LONGEST || digits.len() > DIGITS {
+        if id.0 == 0 || line.len() > LINE_MAX_BYTES || digits.len() > ID_DIGITS_MAX {
             return;
         }
         let mut places = memmem::find_iter(line, digits.as_bytes());
         let (Some(at), None) = (places.next(), places.next()) else { return };
         let shape =
             Shape { before: line[..at].to_vec(), after: line[at + digits.len()..].to_vec(), verb };
-        if self.shapes.len() < PLACES {
+        if self.shapes.len() < SLOTS {
             self.shapes.push(shape);
         } else {
             self.shapes[self.next] = shape;
-            self.next = (self.next + 1) % PLACES;
+            self.next = (self.next + 1) % SLOTS;
         }
     }
 }
@@ -110,22 +110,22 @@ impl ByIdCache {
 mod tests {
     use super::*;
 
-    fn known(memo: &ByIdCache, line: &str) -> Option<u64> {
-        memo.find(line.as_bytes()).map(|(_, id)| id)
+    fn known(cache: &ByIdCache, line: &str) -> Option<u64> {
+        cache.find(line.as_bytes()).map(|(_, id)| id)
     }
 
-    fn noted(line: &str, id: u64) -> ByIdCache {
-        let mut memo = ByIdCache::default();
+    fn cache_of(line: &str, id: u64) -> ByIdCache {
+        let mut cache = ByIdCache::default();
         let id = JobId(id);
-        memo.insert(line.as_bytes(), id, &Command::Delete { id });
-        memo
+        cache.insert(line.as_bytes(), id, &Command::Delete { id });
+        cache
     }
 
     #[test]
-    fn the_same_text_around_another_id_is_known() {
-        let memo = noted(r#"{"request":"delete","id":17}"#, 17);
+    fn same_text_around_another_id_hits() {
+        let cache = cache_of(r#"{"request":"delete","id":17}"#, 17);
         for id in [0, 1, 17, 170, 9_007_199_254_740_991] {
-            assert_eq!(known(&memo, &format!(r#"{{"request":"delete","id":{id}}}"#)), Some(id));
+            assert_eq!(known(&cache, &format!(r#"{{"request":"delete","id":{id}}}"#)), Some(id));
         }
         for line in [
             r#"{"request":"delete","id":}"#,
@@ -141,35 +141,35 @@ mod tests {
             r#"{"request":"abort","id":17}"#,
             "",
         ] {
-            assert_eq!(known(&memo, line), None, "{line}");
+            assert_eq!(known(&cache, line), None, "{line}");
         }
     }
 
     #[test]
-    fn an_id_whose_digits_stand_twice_in_its_line_is_not_remembered() {
+    fn id_whose_digits_occur_twice_is_not_cached() {
         let twice = r#"{"request":"delete","x":112,"id":12}"#;
-        assert_eq!(known(&noted(twice, 12), twice), None);
-        let long = format!(r#"{{"request":"delete","id":7,"x":"{}"}}"#, "y".repeat(LONGEST));
-        assert_eq!(known(&noted(&long, 7), &long), None);
+        assert_eq!(known(&cache_of(twice, 12), twice), None);
+        let long = format!(r#"{{"request":"delete","id":7,"x":"{}"}}"#, "y".repeat(LINE_MAX_BYTES));
+        assert_eq!(known(&cache_of(&long, 7), &long), None);
         for never in ["-5", "-0", "0", "9999999999999999999990"] {
-            let memo = noted(&format!(r#"{{"request":"delete","id":{never}}}"#), 0);
-            assert!(memo.shapes.is_empty(), "{never}");
+            let cache = cache_of(&format!(r#"{{"request":"delete","id":{never}}}"#), 0);
+            assert!(cache.shapes.is_empty(), "{never}");
         }
     }
 
     #[test]
-    fn the_last_few_texts_are_remembered() {
-        let mut memo = ByIdCache::default();
+    fn latest_texts_stay_cached() {
+        let mut cache = ByIdCache::default();
         let line = |spelling: usize, id: u64| {
             format!(r#"{{"request":"delete"{}, "id":{id}}}"#, " ".repeat(spelling))
         };
-        for spelling in 0..=PLACES {
+        for spelling in 0..=SLOTS {
             let id = JobId(5);
-            memo.insert(line(spelling, 5).as_bytes(), id, &Command::Delete { id });
+            cache.insert(line(spelling, 5).as_bytes(), id, &Command::Delete { id });
         }
-        assert_eq!(known(&memo, &line(0, 6)), None);
-        for spelling in 1..=PLACES {
-            assert_eq!(known(&memo, &line(spelling, 6)), Some(6));
+        assert_eq!(known(&cache, &line(0, 6)), None);
+        for spelling in 1..=SLOTS {
+            assert_eq!(known(&cache, &line(spelling, 6)), Some(6));
         }
     }
 }

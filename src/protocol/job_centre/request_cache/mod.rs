@@ -41,7 +41,7 @@ impl RequestCache {
         match prefix_key(line) {
             [b'g', _] | [_, b'g'] => self.gets.find(line).map(CachedRequest::Get),
             [b'd' | b'a' | b't', _] | [_, b'd' | b'a' | b't'] => {
-                self.ids.find(line).map(|(place, id)| CachedRequest::WithId(place, id))
+                self.ids.find(line).map(|(slot, id)| CachedRequest::WithId(slot, id))
             }
             _ => None,
         }
@@ -51,8 +51,8 @@ impl RequestCache {
     #[inline]
     pub(super) fn get(&self, known: CachedRequest) -> Command<'_> {
         match known {
-            CachedRequest::Get(place) => self.gets.get(place),
-            CachedRequest::WithId(place, id) => self.ids.get(place, id),
+            CachedRequest::Get(slot) => self.gets.get(slot),
+            CachedRequest::WithId(slot, id) => self.ids.get(slot, id),
         }
     }
 

@@ -348,7 +348,7 @@ impl WorkerTable {
 
     /// Ends all reserves: they have to be cancelled, and there are no further ones. `wanted`: jobs
     /// that answer them all the same are assigned. O(workers).
-    pub(super) fn dismiss(&mut self, wanted: bool) {
+    pub(super) fn end_reserves(&mut self, wanted: bool) {
         self.closed = true;
         while let Some(place) = self.dispatching.pop_front() {
             self.queues[place].dispatching = false;

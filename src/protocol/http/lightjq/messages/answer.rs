@@ -1,4 +1,4 @@
-//! What the master answers.
+//! Messages that the server sends.
 
 use super::fields::{Field, FieldError, Kind, Map, integer, text, word};
 use super::job::COUNT;
@@ -13,16 +13,16 @@ use std::fmt::Display;
 /// The values of `status`.
 pub const STATUSES: [&str; 5] = ["queued", "running", "retrying", "error", "done"];
 
-/// The fields of the answer to `POST /job`.
+/// The fields of the response to `POST /job`.
 pub static JOB_ACCEPTED: [Field; 1] = [Field::must("job_id", Kind::Id, "The job's id.")];
 
-/// The fields of the answer to `POST /worker`.
+/// The fields of the response to `POST /worker`.
 pub static WORKER_ACCEPTED: [Field; 1] = [Field::must("worker_id", Kind::Id, "The worker's id.")];
 
-/// The fields of the answer to whatever could not be done.
+/// The fields of an error response.
 pub static ERROR: [Field; 1] = [Field::must("error", Kind::Text, "What is wrong: a sentence.")];
 
-/// The fields of the answer to `GET /job/{job_id}`.
+/// The fields of the response to `GET /job/{job_id}`.
 pub static STATUS: [Field; 6] = [
     Field::must("status", Kind::Word(&STATUSES), "How the job is going."),
     Field::may("worker_id", Kind::Id, "Who works on it."),
@@ -32,25 +32,25 @@ pub static STATUS: [Field; 6] = [
     Field::must("retry_count", COUNT, "How many retries were decided."),
 ];
 
-/// How a job is going.
+/// The status of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status<'a> {
     /// One of [`STATUSES`].
     pub status: &'a str,
-    /// Who works on it.
+    /// The worker that has it reserved.
     pub worker: Option<WorkerId>,
-    /// What came of it.
+    /// The result of a successful run.
     pub result: Option<Payload<'a>>,
-    /// What went wrong last, for programs.
+    /// The latest error, for programs.
     pub error: Option<Payload<'a>>,
-    /// What went wrong last, for people.
+    /// The latest error, for people.
     pub message: Option<&'a str>,
-    /// How many retries were decided.
+    /// Retries so far.
     pub retry_count: u32,
 }
 
 impl<'a> Status<'a> {
-    /// Of a job that the store tells about.
+    /// Of a job in the store.
     #[must_use]
     pub fn of(progress: &JobStatus<'a>) -> Self {
         let sight = &progress.info;
@@ -65,7 +65,7 @@ impl<'a> Status<'a> {
         }
     }
 
-    /// Reads an answer; `None` is a job that is over and whose result is gone. O(bytes).
+    /// Reads a response; `None`: the job has ended and its result is gone. O(bytes).
     ///
     /// # Errors
     /// What is wrong with it.
@@ -84,7 +84,7 @@ impl<'a> Status<'a> {
         }))
     }
 
-    /// Writes an answer. O(bytes).
+    /// Writes a response. O(bytes).
     pub fn write(&self, out: &mut Vec<u8>) {
         let there = [
             self.worker.is_some(),
@@ -113,7 +113,7 @@ impl<'a> Status<'a> {
         push_integer(out, self.retry_count);
     }
 
-    /// Writes an answer in JSON, in which what came as JSON is as it came. O(bytes).
+    /// Writes a response in JSON; payloads that were put as JSON are copied. O(bytes).
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"status\":");
         push_string(out, self.status.as_bytes());
@@ -138,14 +138,14 @@ impl<'a> Status<'a> {
     }
 }
 
-/// Writes what is said in MessagePack as JSON.
+/// Writes as JSON what `write` writes in MessagePack.
 pub fn write_json(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut packed = Vec::new();
     write(&mut packed);
     push_json(out, &packed);
 }
 
-/// Writes the answer about a job that is over and whose result is gone.
+/// Writes the response about a job that has ended and whose result is gone.
 pub fn write_gone(out: &mut Vec<u8>) {
     push_nil(out);
 }
@@ -156,12 +156,12 @@ fn write_one(out: &mut Vec<u8>, name: &str, value: &str) {
     push_text(out, value);
 }
 
-/// Writes the answer to `POST /job`.
+/// Writes the response to `POST /job`.
 pub fn write_job_accepted(id: JobId, out: &mut Vec<u8>) {
     write_one(out, "job_id", &id.0.to_string());
 }
 
-/// Reads the answer to `POST /job`.
+/// Reads the response to `POST /job`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -172,12 +172,12 @@ pub fn read_job_accepted(bytes: &[u8]) -> Result<JobId, FieldError> {
     })
 }
 
-/// Writes the answer to `POST /worker`.
+/// Writes the response to `POST /worker`.
 pub fn write_worker_accepted(id: WorkerId, out: &mut Vec<u8>) {
     write_one(out, "worker_id", &id.0.to_string());
 }
 
-/// Reads the answer to `POST /worker`.
+/// Reads the response to `POST /worker`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -186,13 +186,13 @@ pub fn read_worker_accepted(bytes: &[u8]) -> Result<WorkerId, FieldError> {
     map.must("worker_id", |value, _| worker_id(value.text()?.as_bytes()))
 }
 
-/// Writes an answer that says what is wrong.
+/// Writes an error response.
 #[cold]
 pub fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
     write_one(out, "error", &error.to_string());
 }
 
-/// Reads an answer that says what is wrong.
+/// Reads an error response.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -9,16 +9,16 @@ use crate::wire::msgpack::{
 };
 use std::borrow::Cow;
 
-/// How many conditions a matcher may have: each is looked at with every put.
+/// The most conditions of a matcher: each put evaluates all of them.
 pub const CONDITIONS_MAX: usize = 32;
 
-/// How many keys a path may have.
+/// The most keys of a path.
 pub const KEYS_MAX: usize = 32;
 
-/// How many values may stand behind `in`.
+/// The most values after `in`.
 pub const VALUES_MAX: usize = 1_024;
 
-/// How conditions compare, as it is written.
+/// The operators as they are written.
 pub const OPERATORS: [(&str, Compare); 7] = [
     ("=", Compare::Equal),
     ("!=", Compare::NotEqual),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_says_which_jobs_and_how_many() {
+    fn constraint_is_parsed() {
         let found = constraint(
             r#"{"matcher":[["name","=","mail-*"],["argument.user.id","in",[1,"1",null,1.5,true]],
                 ["argument",">=",-7]],"max_running":0,"per":"argument.host",
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_constraint_is_named() {
+    fn constraint_error_names_the_field() {
         let with = |condition: &str| {
             let json = format!(r#"{{"matcher":[["name","=","a"],{condition}],"max_running":1}}"#);
             let problem = constraint(&json).unwrap_err();

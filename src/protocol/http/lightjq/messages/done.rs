@@ -1,4 +1,4 @@
-//! What came of a run (`POST /done`).
+//! Reports about runs (`POST /done`).
 
 use super::fields::{Field, FieldError, Kind, Map, Message, at, flag, text, word};
 use super::{job_id, push_payload, timestamp};
@@ -32,48 +32,48 @@ pub static FAILURE: [Field; 7] = [
     Field::must("message", Kind::Text, "What went wrong, for people."),
 ];
 
-/// What a worker tells about a job.
+/// A worker's report about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<'a> {
-    /// Which job.
+    /// The job.
     pub job_id: JobId,
-    /// When it ended, in milliseconds since 1970; `None`: now.
+    /// The end of the run, in milliseconds since 1970; `None`: now.
     pub finished_at: Option<i64>,
-    /// What came of it.
+    /// Success or failure.
     pub outcome: Outcome<'a>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// It is done.
+    /// The run succeeded.
     Success {
-        /// What came of it.
+        /// The result.
         result: Payload<'a>,
     },
-    /// It has failed.
+    /// The run failed.
     Failure {
-        /// Why.
+        /// The cause.
         reason: Reason,
-        /// Whether it is worth another try.
+        /// Whether the job may be retried.
         should_retry: bool,
-        /// What went wrong, for programs.
+        /// The error, for programs.
         error: Payload<'a>,
-        /// What went wrong, for people.
+        /// The error, for people.
         message: &'a str,
     },
 }
 
-/// Why a run has failed.
+/// Why a run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It took too long.
+    /// The job's `timeout` was exceeded.
     Timeout,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
-/// A value that says nothing.
+/// The value of a field that is absent.
 const NIL: Payload<'static> = Payload { encoding: Encoding::MsgPack, bytes: Raw::NIL.bytes() };
 
 impl<'a> Done<'a> {
@@ -85,7 +85,7 @@ impl<'a> Done<'a> {
         Self::of(Message::packed(bytes))
     }
 
-    /// Reads a body in JSON, with memory for its translation. O(text).
+    /// Reads a body in JSON; `packed` receives its translation. O(text).
     ///
     /// # Errors
     /// What is wrong with it.
@@ -107,7 +107,7 @@ impl<'a> Done<'a> {
         Ok(Self { job_id: job_id(id.as_bytes()), finished_at, outcome })
     }
 
-    /// What the store is told.
+    /// The outcome in terms of the store.
     #[must_use]
     pub fn report(&self) -> RunOutcome<'a> {
         match self.outcome {

@@ -1,4 +1,4 @@
-//! Tables of fields, and maps that are read by them.
+//! Tables of fields, and the maps that are read with them.
 
 use super::timestamp;
 use crate::base::names;
@@ -12,39 +12,39 @@ use std::fmt;
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Unique in its message.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub need: Presence,
-    /// What it is for.
+    /// Its description in the OpenAPI document.
     pub about: &'static str,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any value.
     Any,
-    /// A truth value.
+    /// `true` or `false`.
     Bool,
     /// An id: a decimal number as a string.
     Id,
-    /// An integer from the least on; beyond the greatest it counts as that, or is wrong.
+    /// An integer from `min` on; above `max` it counts as `max`, or is an error.
     Integer {
-        /// The least.
+        /// The least value.
         min: i64,
-        /// The greatest.
+        /// The greatest value.
         max: i64,
-        /// Whether what is greater is wrong.
+        /// A greater value is an error.
         strict: bool,
     },
     /// Another message.
     Map(&'static [Field]),
     /// Conditions: `[path, operator, value]` each.
     Matcher,
-    /// A moment in ISO 8601, as a string; without an offset it is UTC.
+    /// A time in ISO 8601, as a string; without an offset it is UTC.
     Moment,
     /// A path into a job, as a string.
     Path,
@@ -60,14 +60,14 @@ pub enum Kind {
     Word(&'static [&'static str]),
 }
 
-/// Whether a field must be there.
+/// Whether a field is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It must.
+    /// It must be present.
     Required,
-    /// It may be left out.
+    /// It may be absent.
     Optional,
-    /// It may be left out and is then this, as JSON.
+    /// It may be absent and is then this JSON value.
     Default(&'static str),
 }
 
@@ -103,7 +103,7 @@ fn write_words(words: &[&str], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// What it must be.
+/// What the value must be.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -131,32 +131,32 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a body is not the message that it should be: a sentence without its end.
+/// Why a body is not the expected message: a sentence without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldError {
-    /// It is no MessagePack map.
+    /// It is not a MessagePack map.
     Body(Error),
-    /// It is no JSON.
+    /// It is not JSON.
     Json(JsonError),
-    /// A field is not there.
+    /// A required field is absent.
     Missing {
-        /// Which.
+        /// Its name.
         field: Cow<'static, str>,
-        /// What it must be.
+        /// What its value must be.
         wanted: Kind,
     },
-    /// A field holds something else than it should.
+    /// A field has a value of another type.
     Wrong {
-        /// Which.
+        /// Its name.
         field: Cow<'static, str>,
-        /// What it must be.
+        /// What its value must be.
         wanted: Kind,
     },
     /// A field is wrong in another way.
     Not {
-        /// Which.
+        /// Its name.
         field: Cow<'static, str>,
-        /// What is wrong with it: a sentence that goes on from its name.
+        /// The error: a sentence that continues the name.
         what: Cow<'static, str>,
     },
 }
@@ -177,7 +177,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// A map whose fields are known, and where it is part of another one the name of that.
+/// A map that is read by its table, and its name if it is a field of another map.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Map<'a, const N: usize> {
     fields: &'static [Field; N],
@@ -191,12 +191,12 @@ pub(super) struct Map<'a, const N: usize> {
 /// The body of a request, in MessagePack or in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
-    /// It, or its translation.
+    /// The body, or its translation.
     packed: &'a [u8],
     texts: Texts<'a>,
 }
 
-/// What the fields of [`WHATEVER`] hold, as JSON, if the message is JSON.
+/// The JSON texts of the fields of [`WHATEVER`], if the message is JSON.
 type Texts<'a> = Option<[Option<&'a str>; WHATEVER.len()]>;
 
 impl<'a> Message<'a> {
@@ -204,7 +204,7 @@ impl<'a> Message<'a> {
         Self { packed: bytes, texts: None }
     }
 
-    /// With memory for its translation. O(text).
+    /// `packed` receives the translation. O(text).
     pub(super) fn json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, FieldError> {
         let (texts, _) = json::members::<Whatever, _>(text).map_err(FieldError::Json)?;
         packed.clear();
@@ -248,7 +248,7 @@ impl<'a, const N: usize> Map<'a, N> {
         Ok(Self { texts: message.texts, ..Self::read(message.packed, fields)? })
     }
 
-    /// The same map, if all its fields are in the table: one that is not is probably misspelt.
+    /// The same map. An unknown field is an error, as it is probably a typing mistake.
     pub(super) fn known_only(self) -> Result<Self, FieldError> {
         match self.unknown {
             None => Ok(self),
@@ -305,7 +305,7 @@ impl<'a, const N: usize> Map<'a, N> {
         FieldError::Wrong { field: self.full_name(name), wanted }
     }
 
-    /// What a field that must be there holds.
+    /// The value of a required field.
     pub(super) fn must<T>(
         &self,
         name: &'static str,
@@ -314,12 +314,12 @@ impl<'a, const N: usize> Map<'a, N> {
         self.may(name, read)?.ok_or_else(|| self.missing(name))
     }
 
-    /// Whatever a field holds that must be there.
+    /// The value of a required field of any type.
     pub(super) fn must_any(&self, name: &'static str) -> Result<Payload<'a>, FieldError> {
         self.may_any(name).ok_or_else(|| self.missing(name))
     }
 
-    /// Whatever a field holds, if it is there.
+    /// The value of an optional field of any type.
     pub(super) fn may_any(&self, name: &'static str) -> Option<Payload<'a>> {
         let raw = self.get(name)?;
         let number = WHATEVER.iter().position(|known| *known == name);
@@ -330,7 +330,7 @@ impl<'a, const N: usize> Map<'a, N> {
         })
     }
 
-    /// What a field holds, if it is there.
+    /// The value of an optional field.
     pub(super) fn may<T>(
         &self,
         name: &'static str,
@@ -363,7 +363,7 @@ pub(super) fn flag(value: Raw<'_>, _: Kind) -> Option<bool> {
     }
 }
 
-/// An integer of a kind whose bounds fit the type.
+/// An integer of a kind whose bounds fit into `T`.
 pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: Kind) -> Option<T> {
     let (Token::Integer(number), Kind::Integer { min, max, strict }) = (value.token(), kind) else {
         return None;
@@ -376,7 +376,7 @@ pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: Kind) -> Option<T> 
     if number < min { None } else { T::try_from(number).ok() }
 }
 
-/// Milliseconds, at least one; what is too long for 64 bits is as good as for ever.
+/// Milliseconds, at least one; beyond 64 bits: the maximum.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is above 0")]
 pub(super) fn seconds(value: Raw<'_>, _: Kind) -> Option<u64> {
     match value.token() {
@@ -394,7 +394,7 @@ pub(super) fn at(value: Raw<'_>, _: Kind) -> Option<i64> {
     timestamp::parse(value.text()?)
 }
 
-/// Writes milliseconds as seconds, with a fraction where there is one.
+/// Writes milliseconds as seconds, with a fraction if there is one.
 #[allow(clippy::cast_precision_loss, reason = "exact for 60,000 years")]
 pub(super) fn push_seconds(out: &mut Vec<u8>, ms: u64) {
     if ms.is_multiple_of(1_000) {

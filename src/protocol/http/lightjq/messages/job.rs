@@ -1,4 +1,4 @@
-//! Jobs on their way in (`POST /job`) and on their way to a worker (`POST {url}/worker-job`).
+//! Jobs from clients (`POST /job`) and to workers (`POST {url}/worker-job`).
 
 use super::fields::{
     Field, FieldError, Kind, Map, Message, flag, integer, push_seconds, seconds, text,
@@ -7,9 +7,9 @@ use super::push_payload;
 use crate::model::job::Payload;
 use crate::wire::msgpack::{push_bool, push_integer, push_map, push_text};
 
-/// An integer that may be any of 32 bits.
+/// Any integer of 32 bits.
 const SIGNED: Kind = Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64, strict: true };
-/// An integer that is not negative; what is too large is as good as the largest.
+/// A count; above 32 bits: the maximum.
 pub(super) const COUNT: Kind = Kind::Integer { min: 0, max: u32::MAX as i64, strict: false };
 
 /// The fields of `POST /job`.
@@ -30,25 +30,25 @@ pub static WORKER_JOB: [Field; 4] = [
     Field::may("timeout", Kind::Seconds, "How long the worker may take; absent: any time."),
 ];
 
-/// A job as a pusher puts it.
+/// A job as a client puts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
-    /// What is to be done.
+    /// The job name, which is its queue.
     pub name: &'a str,
-    /// What it is to be done with.
+    /// The payload.
     pub argument: Payload<'a>,
     /// Smaller is more urgent.
     pub priority: i32,
-    /// How often a failed job is tried again.
+    /// The most retries of a failed job.
     pub max_retry: u32,
-    /// Whether the result is kept.
+    /// Whether the result is retained.
     pub keep_result: bool,
-    /// How long a worker may take, in milliseconds.
+    /// The lease length, in milliseconds.
     pub timeout_ms: u64,
 }
 
 impl<'a> NewJob<'a> {
-    /// A job for which nothing is asked.
+    /// A job without options.
     #[must_use]
     pub fn new(name: &'a str, argument: Payload<'a>) -> Self {
         let (max_retry, timeout_ms) = (10, 30_000);
@@ -63,7 +63,7 @@ impl<'a> NewJob<'a> {
         Self::of(Message::packed(bytes))
     }
 
-    /// Reads a body in JSON, with memory for its translation. O(text).
+    /// Reads a body in JSON; `packed` receives its translation. O(text).
     ///
     /// # Errors
     /// What is wrong with it.
@@ -101,17 +101,16 @@ impl<'a> NewJob<'a> {
     }
 }
 
-/// A job as a worker is asked to work on it.
+/// A job as it is offered to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerJob<'a> {
-    /// Its id.
+    /// A decimal number.
     pub id: &'a str,
-    /// What is to be done.
+    /// The job name.
     pub name: &'a str,
-    /// What it is to be done with.
+    /// The payload.
     pub argument: Payload<'a>,
-    /// How long it may take, in milliseconds; `None`: any time. A job of another protocol may have
-    /// been put so.
+    /// The lease length, in milliseconds; `None`: unlimited, as another protocol may have put it.
     pub timeout_ms: Option<u64>,
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::strings::StringList;
 
 #[test]
-fn messages_in_json_say_what_they_say_in_messagepack_and_keep_the_text_of_values() {
+fn json_messages_equal_messagepack_and_keep_payload_text() {
     let text = br#"{"timeout":1.5,"name":"n","argument": {"a" : 0.10} ,"argument":[1e400]}"#;
     let mut packed = Vec::new();
     let job = NewJob::read_json(text, &mut packed).unwrap();
@@ -39,7 +39,7 @@ fn messages_in_json_say_what_they_say_in_messagepack_and_keep_the_text_of_values
 }
 
 #[test]
-fn a_status_in_json_shows_every_payload() {
+fn json_status_contains_every_payload() {
     let payload = |encoding, bytes| Some(Payload { encoding, bytes });
     let mut status = Status {
         status: "done",

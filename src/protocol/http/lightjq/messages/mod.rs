@@ -1,14 +1,12 @@
-//! The messages of both sides, read and written: the master reads what pushers and workers write,
-//! the worker kit and the tests read what the master writes.
+//! The messages of both sides: the server reads what clients and workers write, the worker kit and
+//! the tests read what the server writes.
 //!
-//! Each message has a table of its fields ([`Field`]). Reading goes by the table, and so do the
-//! sentences about what is wrong and the OpenAPI description: none of them can drift. Of a field
-//! that is there twice the last one counts. A field that is not in the table is an error where the
-//! master reads, because it is a misspelt one; the worker kit passes it over, because it may be
-//! that of a newer master.
+//! Each message has a table of its fields ([`Field`]), from which parser, error texts and OpenAPI
+//! description come, so that they cannot diverge. Of a repeated field the last one counts. The
+//! server rejects unknown fields, as they are probably typing mistakes; the worker kit ignores
+//! them, as they may come from a newer server.
 //!
-//! Ids are decimal numbers as strings. What is none, or is written in another way, was never given
-//! out.
+//! Ids are decimal numbers as strings. Any other string is an id that was never given out.
 
 mod answer;
 mod constraint;
@@ -42,26 +40,26 @@ use crate::model::worker::WorkerId;
 use crate::wire::json::push_packet;
 use crate::wire::msgpack::{push_binary, push_from_json, push_json, push_map, push_text};
 
-/// The job that a text names; [`JobId::NEVER`] if it cannot name one.
+/// The job id in a text; [`JobId::NEVER`] if there is none.
 #[must_use]
 pub fn job_id(text: &[u8]) -> JobId {
     decimal(text).map_or(JobId::NEVER, JobId)
 }
 
-/// The worker that a text names, if it can name one.
+/// The worker id in a text, if there is one.
 #[must_use]
 pub fn worker_id(text: &[u8]) -> Option<WorkerId> {
     decimal(text).map(WorkerId)
 }
 
-/// A number as this server writes it.
+/// A number as this server writes it: without sign and leading zeros.
 fn decimal(text: &[u8]) -> Option<u64> {
     let plain = text.iter().all(u8::is_ascii_digit) && (text == b"0" || !text.starts_with(b"0"));
     std::str::from_utf8(text).ok().filter(|_| plain)?.parse().ok()
 }
 
-/// Writes a payload of whatever encoding as JSON: MessagePack is translated, a packet of the
-/// networked priority queue is `{"key": base64, "payload": base64}`. O(payload).
+/// Writes a payload of any encoding as JSON: MessagePack is translated, a packet of pinpriq is
+/// `{"key": base64, "payload": base64}`. O(payload).
 fn push_payload_json(out: &mut Vec<u8>, payload: Payload<'_>) {
     match payload.encoding {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(payload.bytes),
@@ -70,8 +68,8 @@ fn push_payload_json(out: &mut Vec<u8>, payload: Payload<'_>) {
     }
 }
 
-/// Writes a payload of whatever encoding as one value: JSON is translated, a packet of the
-/// networked priority queue is `{"key": binary, "payload": binary}`. O(payload).
+/// Writes a payload of any encoding as one value: JSON is translated, a packet of pinpriq is
+/// `{"key": binary, "payload": binary}`. O(payload).
 fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     match payload.encoding {
         Encoding::MsgPack => out.extend_from_slice(payload.bytes),

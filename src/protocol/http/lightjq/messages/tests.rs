@@ -1,4 +1,4 @@
-//! Every rule of the page about what is in a message.
+//! The rules about fields of `docs/protocols/lightjq.md`.
 
 use super::*;
 use crate::base::strings::StringList;
@@ -15,7 +15,7 @@ pub(super) fn packed(json: &str) -> Vec<u8> {
     out
 }
 
-/// A message as JSON, read by another reader.
+/// A message as JSON, read by an independent reader.
 pub(super) fn shown(bytes: &[u8]) -> String {
     rmpv::decode::read_value(&mut &bytes[..]).unwrap();
     let mut out = Vec::new();
@@ -34,7 +34,7 @@ fn job_problem(json: &str) -> String {
 }
 
 #[test]
-fn a_job_has_defaults() {
+fn job_has_defaults() {
     let body = packed(r#"{"argument":{"a":[1]},"name":"ä","name":"sum"}"#);
     let argument = packed(r#"{"a":[1]}"#);
     let job = NewJob::read(&body).unwrap();
@@ -56,7 +56,7 @@ fn a_job_has_defaults() {
 }
 
 #[test]
-fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
+fn unknown_field_error_suggests_the_nearest_name() {
     for (json, problem) in [
         (
             r#"{"name":"n","argument":1,"timeot":5}"#,
@@ -83,7 +83,7 @@ fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
     assert!(problem.starts_with("field 'job' is unknown here: did you mean 'jobs'?"), "{problem}");
     for (more, problem) in [
         (r#""type":"success","results":1"#, "'results' is unknown here: did you mean 'result'?"),
-        // What a failure has is none of a success.
+        // A field of a failure is unknown in a success.
         (r#""type":"success","message":"m""#, "'message' is unknown here: known are job_id, type,"),
         (
             r#""type":"failure","reason":"other","should_retry":true,"message":"m","result":1"#,
@@ -94,13 +94,13 @@ fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
         let found = Done::read(&body).unwrap_err().to_string();
         assert!(found.starts_with(&format!("field {problem}")), "{found}");
     }
-    // The worker kit may be older than the master.
+    // The worker kit may be older than the server.
     let job = packed(r#"{"id":"1","name":"n","argument":1,"colour":2}"#);
     assert_eq!(WorkerJob::read(&job).unwrap().name, "n");
 }
 
 #[test]
-fn numbers_of_a_job_have_bounds() {
+fn job_numbers_are_bounded() {
     let read = |field: &str| {
         let body = packed(&format!(r#"{{"name":"a","argument":1,{field}}}"#));
         NewJob::read(&body).map(|job| (job.priority, job.max_retry, job.timeout_ms))
@@ -142,13 +142,13 @@ fn numbers_of_a_job_have_bounds() {
         let problem = read(wrong).unwrap_err().to_string();
         assert!(problem.starts_with(&format!("field '{name}' must be ")), "{problem}");
     }
-    // Not a number.
+    // NaN.
     let body = b"\x83\xa4name\xa1a\xa8argument\xc0\xa7timeout\xcb\x7f\xf8\0\0\0\0\0\0";
     assert!(NewJob::read(body).is_err());
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn job_error_names_the_field() {
     assert_eq!(job_problem(r#"{"argument":1}"#), "field 'name' is missing: it must be a string");
     assert_eq!(job_problem(r#"{"name":"a"}"#), "field 'argument' is missing: it must be any value");
     assert_eq!(job_problem(r#"{"name":1,"argument":1}"#), "field 'name' must be a string");
@@ -166,7 +166,7 @@ fn what_is_wrong_is_named() {
         NewJob::read(br#"{"name":"a"}"#).unwrap_err().to_string(),
         "the body is not one MessagePack value: a second one begins at byte 2"
     );
-    // A name that is bytes, and one that is no text.
+    // A binary name, and one that is not UTF-8.
     for name in [&b"\xc4\x01a"[..], b"\xa1\xff"] {
         let body = [&b"\x82\xa8argument\xc0\xa4name"[..], name].concat();
         let problem = NewJob::read(&body).unwrap_err().to_string();
@@ -175,7 +175,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn payloads_of_all_doors_become_messagepack() {
+fn payloads_of_all_protocols_become_messagepack() {
     let written = |encoding, bytes| {
         let argument = Payload { encoding, bytes };
         let job = WorkerJob { id: "7", name: "a", argument, timeout_ms: None };
@@ -194,7 +194,7 @@ fn payloads_of_all_doors_become_messagepack() {
 }
 
 #[test]
-fn a_worker_says_what_it_takes() {
+fn worker_registration_is_parsed() {
     let mut names = StringList::default();
     let mut read = |json: &str| {
         read_worker(&packed(json), &mut names)
@@ -240,7 +240,7 @@ fn a_worker_says_what_it_takes() {
 }
 
 #[test]
-fn a_worker_is_written_as_it_is_read() {
+fn worker_registration_round_trips() {
     let mut names = StringList::default();
     for name in [&b"a"[..], b"\xff", b"b"] {
         names.push(name);
@@ -257,7 +257,7 @@ fn a_worker_is_written_as_it_is_read() {
 }
 
 #[test]
-fn a_report_is_a_success_or_a_failure() {
+fn report_is_a_success_or_a_failure() {
     let body = packed(r#"{"job_id":"12","type":"success"}"#);
     let done = Done::read(&body).unwrap();
     assert_eq!((done.job_id, done.finished_at), (JobId(12), None));
@@ -282,7 +282,7 @@ fn a_report_is_a_success_or_a_failure() {
 }
 
 #[test]
-fn what_a_report_lacks_is_named() {
+fn report_error_names_the_missing_field() {
     let fields = [
         ("job_id", "\"1\""),
         ("type", "\"failure\""),
@@ -325,7 +325,7 @@ fn what_a_report_lacks_is_named() {
 }
 
 #[test]
-fn ids_are_decimal_numbers_as_they_are_written() {
+fn id_is_a_canonical_decimal_number() {
     assert_eq!(job_id(b"120"), JobId(120));
     assert_eq!(worker_id(b"0"), Some(WorkerId(0)));
     for text in ["", "01", "+1", "-1", " 1", "1.0", "a", "\u{661}", "18446744073709551616"] {
@@ -348,7 +348,7 @@ fn ids_are_decimal_numbers_as_they_are_written() {
 }
 
 #[test]
-fn a_status_shows_what_there_is() {
+fn job_status_has_the_known_fields() {
     let show = |status, result: Option<&'static [u8]>, retries, message, worker| {
         let job = JobView {
             id: JobId(1),
@@ -401,7 +401,7 @@ proptest! {
     })]
 
     #[test]
-    fn any_bytes_are_a_message_or_a_sentence(bytes: Vec<u8>, text: String) {
+    fn arbitrary_bytes_parse_or_yield_an_error(bytes: Vec<u8>, text: String) {
         let mut names = StringList::default();
         let problems = [
             NewJob::read(&bytes).err(),
@@ -420,7 +420,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn messages_round_trip(
         name in any::<String>(),
         value in any::<i64>(),
         (priority, max_retry, keep_result) in any::<(i32, u32, bool)>(),
@@ -453,7 +453,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_written_is_in_the_table_of_its_message() {
+fn written_fields_are_in_the_table() {
     let names = |bytes: &[u8]| -> Vec<String> {
         let map = rmpv::decode::read_value(&mut &bytes[..]).unwrap();
         let mut names: Vec<String> =

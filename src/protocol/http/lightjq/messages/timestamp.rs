@@ -1,10 +1,10 @@
-//! Moments in ISO 8601, in milliseconds since 1970.
+//! ISO 8601 timestamps, in milliseconds since 1970.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// Without an offset the moment is UTC.
+/// Parses a timestamp; without an offset it is UTC.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let moment = text.parse::<Timestamp>().ok();
     let moment = moment.or_else(|| {
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     moment.map(Timestamp::as_millisecond)
 }
 
-/// What is beyond the year 9999 is its end.
+/// Formats a timestamp. Times beyond the year 9999 become its end.
 pub(super) fn format(ms: i64) -> String {
     let latest = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_millisecond(ms).unwrap_or(latest).to_string()
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_whatever_their_offset() {
+    fn timestamps_parse_with_any_offset() {
         let half_past = 1_700_000_000_500;
         for text in [
             "2023-11-14T22:13:20.5Z",
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn timestamps_round_trip() {
         for ms in [0, -1, 1_700_000_000_500, 253_402_200_000_000] {
             assert_eq!(parse(&format(ms)), Some(ms));
         }

@@ -1,4 +1,4 @@
-//! Workers that present themselves (`POST /worker`).
+//! Registrations of workers (`POST /worker`).
 
 use super::fields::{Field, FieldError, Kind, Map, Message, integer, text};
 use crate::base::strings::StringList;
@@ -16,7 +16,7 @@ pub static WORKER: [Field; 4] = [
     Field::may("jobs", Kind::Texts, "The names of the jobs that it takes; absent: all."),
 ];
 
-/// Reads a body in JSON, with memory for its translation. O(text).
+/// Reads a body in JSON; `packed` receives its translation. O(text).
 ///
 /// # Errors
 /// What is wrong with it.
@@ -28,7 +28,7 @@ pub fn read_worker_json<'a>(
     worker_of(Message::json(text, packed)?, names)
 }
 
-/// Reads a body. The names of the jobs go to `names`. O(bytes).
+/// Reads a body. The job names go into `names`. O(bytes).
 ///
 /// # Errors
 /// What is wrong with it.
@@ -63,19 +63,20 @@ fn worker_of<'a>(
     Ok(Worker { name, url, max_jobs, queues })
 }
 
-/// The longest URL.
+/// The longest URL, in bytes.
 const URL_MAX: usize = 2_048;
 
-/// Whether a worker can be called at this URL.
+/// Checks that the server can call a worker at this URL.
 ///
 /// # Errors
-/// What is wrong with it: a sentence that goes on from its name.
+/// The error: a sentence that continues the field's name.
 fn check_url(text: &str) -> Result<(), &'static str> {
     if text.len() > URL_MAX {
         return Err("is longer than 2048 bytes");
     }
     match url::parse(text) {
-        // A colon with nothing behind it means the usual port elsewhere; here it is a slip.
+        // Elsewhere a colon without a port means the default port; here it is rejected as a
+        // mistake.
         Ok(_) if text.split('/').nth(2).is_some_and(|host| host.ends_with(':')) => Err(NO_PORT),
         Ok(_) => Ok(()),
         Err(UrlError::Malformed) => {
@@ -91,7 +92,7 @@ fn check_url(text: &str) -> Result<(), &'static str> {
 
 const NO_PORT: &str = "must have a port from 1 to 65535";
 
-/// Writes a body; a queue's name that is not UTF-8 is left out: it cannot be said. O(bytes).
+/// Writes a body. Queue names that are not UTF-8 cannot be written and are left out. O(bytes).
 pub fn write_worker(worker: &Worker<'_>, out: &mut Vec<u8>) {
     push_map(out, 3 + u32::from(worker.queues.is_some()));
     push_text(out, "name");
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_url_of_a_server_is_refused() {
+    fn url_without_a_server_is_rejected() {
         let long = format!("http://{}", "x".repeat(3_000));
         for text in [
             "",
