@@ -233,7 +233,7 @@ impl Session {
             let (uuid, queue) = (shown_text(uuid.as_bytes()), shown_text(&queue));
             let ms = (self.tick * TICKS).as_millis();
             let text = format!(
-                "worker '{uuid}' of queue '{queue}' was not has_row of for {ms} ms: it is forgotten"
+                "worker '{uuid}' of queue '{queue}' was not heard of for {ms} ms: it is forgotten"
             );
             self.log(Severity::Info, text);
         }

@@ -71,7 +71,7 @@ pub(in crate::protocol::http) fn prepare(
             json::canonical(new, &mut work.new);
         }
         Operation::AppendEvent => {
-            work.text = place(json::value(body).map_err(|e| not_json(&e))?, body)
+            work.text = place(json::value(body).map_err(|e| not_json(&e))?, body);
         }
     }
     Ok(None)
