@@ -10,7 +10,7 @@ use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
     CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, ignore_signals,
 };
-use crate::server::{Room, Server, Settings};
+use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
 use std::io;
 use std::net::SocketAddr;
@@ -78,7 +78,7 @@ impl Serve {
 /// Returns how it has ended, and whether stdin and stdout could be used all the time.
 fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
-    let shares = files::make_room(config.max_clients);
+    let shares = files::reserve_descriptors_for_clients(config.max_clients);
     let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
@@ -98,7 +98,10 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())
         .with_processor(processor)
-        .with_room(Room { calls: shares.calls, refused: shares.refused });
+        .with_connection_limits(ConnectionLimits {
+            outbound: shares.outbound,
+            rejected: shares.rejected,
+        });
     let mut reactor =
         Reactor::bind(server, &config.protocols, clock, &wake).map_err(|error| advise(&error))?;
     reactor.set_lingering_max(shares.lingering);

@@ -11,49 +11,78 @@ use crate::protocol::Session;
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A client has come.
+    /// Accepted from a client.
     Inbound,
-    /// Another server is being called. A deadline is armed, and nothing is read or sent.
+    /// The server is connecting to another server. A deadline is armed; nothing is read or sent.
     Dialing,
-    /// Another server was called and has answered.
+    /// The server has connected to another server.
     Outbound,
-    /// There is none: the session acts for a worker. The shell is never told of it.
+    /// A dispatcher: the session has no socket, and the driver does not know it.
     Internal,
 }
 
-/// A connection as the server sees it: no socket.
+/// The receiving direction of a connection. It only moves forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ReadSide {
+    Open,
+    /// The peer sends nothing beyond what is in the socket buffer.
+    PeerClosed,
+    /// Everything that the peer has sent is in the input buffer or was processed.
+    Eof,
+}
+
+/// The one timer of a connection, and what happens when it fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deadline {
+    Unarmed,
+    /// The session's own deadline is checked; the timer is at or before it.
+    Session(TimerId),
+    /// The connection ends: a connect, flush or linger timeout.
+    Close(TimerId),
+}
+
+impl Deadline {
+    #[inline]
+    pub(super) fn timer(self) -> Option<TimerId> {
+        match self {
+            Self::Unarmed => None,
+            Self::Session(timer) | Self::Close(timer) => Some(timer),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_armed(self) -> bool {
+        self != Self::Unarmed
+    }
+}
+
+/// A connection without its socket.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, none excludes another"
+    reason = "three facts that do not exclude each other, and membership in two queues"
 )]
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// By which it came in.
+    /// The protocol of the listener that accepted it.
     pub(super) protocol: Protocol,
     pub(super) session: Session,
-    pub(super) way: Origin,
-    /// What was received and not yet taken by the session.
+    pub(super) origin: Origin,
+    /// Received, and not yet consumed by the session.
     pub(super) input: InBuf,
-    /// What is to be sent.
+    /// To be sent.
     pub(super) output: OutBuf,
-    /// When the server loses patience with the peer, if it is counting.
-    pub(super) deadline: TimerId,
-    /// The deadline is at or before that of the session, and nothing else is waited for.
-    pub(super) timed: bool,
+    pub(super) read_side: ReadSide,
+    pub(super) deadline: Deadline,
     /// The input may hold whole requests, but the session takes none at the moment.
     pub(super) stalled: bool,
-    /// The peer will send nothing beyond what is in the socket.
-    pub(super) peer_closed: bool,
-    /// Everything that the peer has sent is in `input` or served.
-    pub(super) eof: bool,
-    /// Its client is sent away: what comes in is passed over, and it ends once all is flushed.
-    pub(super) over: bool,
+    /// The server closes it: further input is discarded, and it ends once all output is flushed.
+    pub(super) closing: bool,
     /// Nothing can be sent any more: output is dropped.
     pub(super) broken: bool,
-    /// Stands in the list of touched connections.
-    pub(super) touched: bool,
-    /// Stands in the list of connections whose buffered input is to be taken up.
-    pub(super) resumed: bool,
+    /// In [`RunQueues::dirty`](super::run_queues::RunQueues::dirty).
+    pub(super) dirty: bool,
+    /// In [`RunQueues::resumable`](super::run_queues::RunQueues::resumable).
+    pub(super) resumable: bool,
 }
 
 impl Connection {
@@ -61,25 +90,40 @@ impl Connection {
         Self {
             protocol,
             session,
-            way: Origin::Inbound,
+            origin: Origin::Inbound,
             input: InBuf::default(),
             output: OutBuf::default(),
-            deadline: TimerId::NONE,
-            timed: false,
+            read_side: ReadSide::Open,
+            deadline: Deadline::Unarmed,
             stalled: false,
-            peer_closed: false,
-            eof: false,
-            over: false,
+            closing: false,
             broken: false,
-            touched: false,
-            resumed: false,
+            dirty: false,
+            resumable: false,
         }
     }
 
-    /// Whether its session owes a command, and its peer has not closed: then nothing is owed to it
-    /// any more but what its requests lead to, as long as there are any.
-    pub(super) fn is_kept_waiting(&self) -> bool {
-        self.session.has_pending_submit() && !self.peer_closed
+    /// Whether the peer has shut down its sending side.
+    #[inline]
+    pub(super) fn is_peer_closed(&self) -> bool {
+        self.read_side != ReadSide::Open
+    }
+
+    #[inline]
+    pub(super) fn is_eof(&self) -> bool {
+        self.read_side == ReadSide::Eof
+    }
+
+    /// Whether either side has begun to close.
+    #[inline]
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_peer_closed() || self.closing
+    }
+
+    /// Whether the session has a command that it submits by itself. After the peer has closed only
+    /// the replies to its requests are still due.
+    pub(super) fn may_submit_pending(&self) -> bool {
+        self.session.has_pending_submit() && !self.is_peer_closed()
     }
 
     /// Lets the session write a reply.
@@ -93,43 +137,50 @@ impl Connection {
         self.session.handle_reply(serial, &completion.reply, now, &mut self.output)
     }
 
-    /// Whether the peer has got all that it will get.
+    /// Whether everything that the peer gets is sent.
     pub(super) fn is_finished(&self) -> bool {
-        if self.way == Origin::Outbound && matches!(self.session, Session::Call(_)) {
-            // Nobody reads the rest of a request.
-            return self.eof && !self.stalled;
+        if self.origin == Origin::Outbound && matches!(self.session, Session::Call(_)) {
+            // The worker does not read the rest of the request.
+            return self.is_eof() && !self.stalled;
         }
-        self.eof && !self.stalled && self.session.is_settled() && self.output.is_empty()
+        self.is_eof() && !self.stalled && self.session.is_settled() && self.output.is_empty()
     }
 
-    /// Whether its session's deadline counts no more: another is waited for.
+    /// Whether the deadline of the session no longer counts, because a flush or linger timeout
+    /// takes its place.
     #[inline]
     pub(super) fn is_leaving(&self) -> bool {
-        (self.peer_closed || self.over) && self.way != Origin::Outbound
+        self.is_ending() && self.origin != Origin::Outbound
     }
 
     pub(super) fn check_invariants(&self) {
-        assert!(self.peer_closed || !self.eof, "the end was seen before the close");
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
-        let connecting = self.way == Origin::Dialing;
-        assert!(!connecting || !self.deadline.is_none(), "nobody ends a call that nobody answers");
-        assert!(!connecting || !self.peer_closed, "a call that has ended goes on");
-        let room = self.output.len() <= OUTPUT_HIGH_WATER_BYTES;
-        assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
-        let put_off = self.session.wants_poll() && room && !self.resumed;
-        assert!(!put_off, "a session has waited for its turn for long");
-        assert!(!self.timed || !self.deadline.is_none(), "a session counts without a deadline");
-        assert!(!self.timed || !self.is_leaving(), "two reasons for a deadline");
+        assert!(!self.broken || self.is_peer_closed(), "broken output, but the peer is expected");
+        let dialing = self.origin == Origin::Dialing;
         assert!(
-            room || self.session.open_subscription().is_none(),
-            "a take stands above high water"
+            !dialing || matches!(self.deadline, Deadline::Close(_)),
+            "a dialing connection has no timeout"
+        );
+        assert!(!dialing || !self.is_peer_closed(), "a dialing connection was closed by the peer");
+        let below = self.output.len() <= OUTPUT_HIGH_WATER_BYTES;
+        assert!(
+            !(self.may_submit_pending() && below) || self.resumable,
+            "a pending submit is not scheduled"
+        );
+        let unscheduled = self.session.wants_poll() && below && !self.resumable;
+        assert!(!unscheduled, "a session that wants to be polled is not scheduled");
+        let session_timer = matches!(self.deadline, Deadline::Session(_));
+        assert!(!session_timer || !self.is_leaving(), "a leaving connection has a session timer");
+        assert!(
+            below || self.session.open_subscription().is_none(),
+            "an open pop above the high-water mark"
         );
         let waits = self.session.pending_serial().is_some();
         assert!(!self.is_finished(), "a finished connection was left open");
         let behind = if waits && self.stalled { self.input.len() } else { 0 };
         assert!(
             behind <= 2 * STALLED_INPUT_MAX_BYTES,
-            "too much is buffered behind a waiting take"
+            "too much input is buffered behind a waiting reserve"
         );
     }
 }

@@ -1,13 +1,13 @@
-//! Agents: for each worker of the list a client without a connection, which acts for it.
+//! Dispatchers: one internal client per registered worker with a URL.
 //!
-//! Who is on the list the engine knows: its number of changes says when to look. So agents come
-//! and go with their workers, however these came and went, and after a restart all are there with
-//! the first pass.
+//! The engine holds the worker registry, and its version says when to compare. So dispatchers are
+//! added and removed with their workers, whatever registered or removed these, and after a restart
+//! all exist after the first pass.
 //!
 //! Invariants:
-//! - between two passes each worker of the list has one agent and no other worker has any, unless
-//!   the server stops;
-//! - an agent that ends because the server stops leaves its worker the jobs that it holds.
+//! - between two passes each registered worker with a URL has exactly one dispatcher, and there are
+//!   no others, unless the server stops;
+//! - a dispatcher that ends because the server stops leaves the reservations to its worker.
 
 use super::connection::{Connection, Origin};
 use super::{Server, deliver_to};
@@ -23,16 +23,16 @@ use crate::protocol::Session;
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
 use std::collections::BTreeMap;
 
-/// Who acts for whom.
+/// The dispatchers, by worker.
 #[derive(Debug, Default)]
 pub(super) struct Dispatchers {
     by_worker: BTreeMap<WorkerId, ClientId>,
-    /// How often the list had been changed when it was looked at.
+    /// Version of the registry at the last comparison.
     seen: u64,
-    /// No worker that came up to then has a later number.
+    /// All workers registered up to then have smaller ids.
     next: u64,
-    /// How many of those have no URL, and so no agent: the processor, which stays on the list.
-    silent: usize,
+    /// How many of those have no URL, and so no dispatcher: the bus worker, which stays registered.
+    without_url: usize,
 }
 
 impl Dispatchers {
@@ -40,7 +40,6 @@ impl Dispatchers {
         self.by_worker.len()
     }
 
-    /// All of them.
     pub(super) fn clients(&self) -> Vec<ClientId> {
         self.by_worker.values().copied().collect()
     }
@@ -49,29 +48,30 @@ impl Dispatchers {
 impl Server {
     pub(super) fn dispatcher_mut(&mut self, client: ClientId) -> Option<&mut WorkerDispatcher> {
         match &mut self.connections.get_mut(client)?.session {
-            Session::Agent(agent) => Some(agent),
+            Session::Agent(dispatcher) => Some(dispatcher),
             _ => None,
         }
     }
 
-    /// Whether agents have something to do before anything happens.
+    /// Whether dispatchers have work that needs no further event.
     pub(super) fn are_dispatchers_due(&self) -> bool {
-        let list = self.engine.registry_version() != self.agents.seen && !self.stopping;
-        list || !self.lists.ready_dispatchers.is_empty() || !self.lists.ready_deliveries.is_empty()
+        let list = self.engine.registry_version() != self.dispatchers.seen && !self.stopping;
+        list || !self.run_queues.ready_dispatchers.is_empty()
+            || !self.run_queues.ready_deliveries.is_empty()
     }
 
-    /// Lets agents act, as far as a pass allows.
+    /// Runs dispatchers, [`WORKERS_PER_PASS`] steps at most.
     pub(super) fn run_dispatchers(&mut self, now: Now) {
         if !self.are_dispatchers_due() {
             return;
         }
         self.poll_deliveries(now);
-        if self.engine.registry_version() != self.agents.seen && !self.stopping {
+        if self.engine.registry_version() != self.dispatchers.seen && !self.stopping {
             self.sync_with_registry(now);
         }
         let mut left = WORKERS_PER_PASS;
         while left > 0
-            && let Some(client) = self.lists.ready_dispatchers.pop_front()
+            && let Some(client) = self.run_queues.ready_dispatchers.pop_front()
         {
             let done = self.run_dispatcher(client, left.min(WORKER_STEPS_PER_TURN), now);
             left -= done.min(left);
@@ -79,86 +79,87 @@ impl Server {
         }
     }
 
-    /// O(workers that are new), and O(agents) if workers have gone.
+    /// Adds and deregisters dispatchers. O(new workers), and O(dispatchers) if workers were
+    /// removed.
     fn sync_with_registry(&mut self, now: Now) {
-        self.agents.seen = self.engine.registry_version();
+        self.dispatchers.seen = self.engine.registry_version();
         let mut new = Vec::new();
-        for (id, worker) in self.engine.workers(WorkerId(self.agents.next)) {
+        for (id, worker) in self.engine.workers(WorkerId(self.dispatchers.next)) {
             let WorkerKind::Http(url) = worker.kind() else {
-                self.agents.silent += 1;
-                self.agents.next = id.0 + 1;
+                self.dispatchers.without_url += 1;
+                self.dispatchers.next = id.0 + 1;
                 continue;
             };
             let address = Address::parse(url);
             new.push((id, address.ok().map(|address| WorkerDispatcher::new(id, &worker, address))));
         }
-        for (id, agent) in new {
-            self.agents.next = id.0 + 1;
-            match agent {
-                Some(agent) => self.add_dispatcher(id, agent),
+        for (id, dispatcher) in new {
+            self.dispatchers.next = id.0 + 1;
+            match dispatcher {
+                Some(dispatcher) => self.add_dispatcher(id, dispatcher),
                 None => self.drop_worker(id, now),
             }
         }
-        if self.agents.len() > self.engine.counts().workers - self.agents.silent {
-            for (&worker, &client) in &self.agents.by_worker {
+        if self.dispatchers.len() > self.engine.counts().workers - self.dispatchers.without_url {
+            for (&worker, &client) in &self.dispatchers.by_worker {
                 if !self.engine.is_registered(worker)
                     && let Some(connection) = self.connections.get_mut(client)
-                    && let Session::Agent(agent) = &mut connection.session
+                    && let Session::Agent(dispatcher) = &mut connection.session
                 {
-                    agent.deregister();
-                    self.lists.ready_dispatchers.push_back(client);
+                    dispatcher.deregister();
+                    self.run_queues.ready_dispatchers.push_back(client);
                 }
             }
         }
     }
 
-    fn add_dispatcher(&mut self, worker: WorkerId, agent: WorkerDispatcher) {
-        let session = Session::Agent(Box::new(agent));
+    fn add_dispatcher(&mut self, worker: WorkerId, dispatcher: WorkerDispatcher) {
+        let session = Session::Agent(Box::new(dispatcher));
         let connection =
-            Connection { way: Origin::Internal, ..Connection::new(Protocol::Http, session) };
+            Connection { origin: Origin::Internal, ..Connection::new(Protocol::Http, session) };
         let client = self.connections.insert(connection);
-        self.agents.by_worker.insert(worker, client);
-        self.lists.ready_dispatchers.push_back(client);
+        self.dispatchers.by_worker.insert(worker, client);
+        self.run_queues.ready_dispatchers.push_back(client);
     }
 
-    /// A worker that cannot be called is not kept on the list.
+    /// Deregisters a worker whose URL is unusable.
     fn drop_worker(&mut self, worker: WorkerId, now: Now) {
-        let nobody = ClientId { index: u32::MAX, generation: 0 };
-        let ticket = Ticket { client: nobody, serial: 0 };
+        let unknown = ClientId { index: u32::MAX, generation: 0 };
+        let ticket = Ticket { client: unknown, serial: 0 };
         self.engine.submit(ticket, &Command::Work(WorkerCommand::Deregister { worker }), now);
         self.deliver(None, now);
-        self.notices.note(nobody, Incident::WorkerDropped(worker), now);
+        self.notices.note(unknown, Incident::WorkerDropped(worker), now);
     }
 
-    /// Does up to `most` things for an agent; how many it did.
+    /// Carries out up to `most` actions of a dispatcher. Returns how many it were.
     fn run_dispatcher(&mut self, client: ClientId, most: usize, now: Now) -> usize {
         for done in 0..most {
-            let Some(agent) = self.dispatcher_mut(client) else { return done };
-            let Some(wish) = agent.poll() else {
-                self.watch_session(client);
+            let Some(dispatcher) = self.dispatcher_mut(client) else { return done };
+            let Some(action) = dispatcher.poll() else {
+                self.arm_session_timeout(client);
                 return done;
             };
-            match wish {
+            match action {
                 DispatchAction::Reserve(serial) => self.submit_reserve(client, serial, now),
-                DispatchAction::Request(serial, order) => {
-                    self.submit_request(client, serial, order, now);
+                DispatchAction::Request(serial, request) => {
+                    self.submit_request(client, serial, request, now);
                 }
                 DispatchAction::Cancel(serial) => self.cancel_wait(client, serial, None, now),
-                DispatchAction::Deliver(errand) => self.deliver_to_worker(client, errand, now),
+                DispatchAction::Deliver(delivery) => self.deliver_to_worker(client, delivery, now),
                 DispatchAction::Close { dropped } => {
                     self.end_dispatcher(client, dropped, now);
                     return done + 1;
                 }
             }
         }
-        self.lists.ready_dispatchers.push_back(client);
+        self.run_queues.ready_dispatchers.push_back(client);
         most
     }
 
     fn submit_reserve(&mut self, client: ClientId, serial: u32, now: Now) {
         let Some(connection) = self.connections.get(client) else { return };
-        let Session::Agent(agent) = &connection.session else { return };
-        let command = match agent.queues() {
+        let Session::Agent(dispatcher) = &connection.session else { return };
+        let command = match dispatcher.queues() {
             Some(queues) => Command::Reserve { queues, wait: Wait::Forever },
             None => Command::Work(WorkerCommand::ReserveAny),
         };
@@ -166,39 +167,39 @@ impl Server {
         self.deliver(None, now);
     }
 
-    fn submit_request(&mut self, client: ClientId, serial: u32, order: StoreRequest, now: Now) {
-        let Some(agent) = self.dispatcher_mut(client) else { return };
-        let worker = agent.worker();
-        let command = order.work(worker);
+    fn submit_request(&mut self, client: ClientId, serial: u32, request: StoreRequest, now: Now) {
+        let Some(dispatcher) = self.dispatcher_mut(client) else { return };
+        let worker = dispatcher.worker();
+        let command = request.work(worker);
         self.engine.submit(Ticket { client, serial }, &Command::Work(command), now);
-        if order == StoreRequest::Attach {
+        if request == StoreRequest::Attach {
             let held = self.engine.reserved_by(worker);
-            if let Some(agent) = self.dispatcher_mut(client) {
-                agent.resume(held);
+            if let Some(dispatcher) = self.dispatcher_mut(client) {
+                dispatcher.resume(held);
             }
         }
         self.deliver(None, now);
     }
 
-    /// The server stops: an agent takes nothing more.
+    /// The server stops: the dispatcher reserves no further jobs.
     pub(super) fn drain_dispatcher(&mut self, client: ClientId) {
-        if let Some(agent) = self.dispatcher_mut(client) {
-            agent.stop();
-            self.lists.ready_dispatchers.push_back(client);
+        if let Some(dispatcher) = self.dispatcher_mut(client) {
+            dispatcher.stop();
+            self.run_queues.ready_dispatchers.push_back(client);
         }
     }
 
     fn end_dispatcher(&mut self, client: ClientId, dropped: bool, now: Now) {
-        let Some(agent) = self.dispatcher_mut(client) else { return };
-        let (worker, lines) = (agent.worker(), agent.take_connections());
-        for line in lines {
-            self.end(line, now, true);
+        let Some(dispatcher) = self.dispatcher_mut(client) else { return };
+        let (worker, connections) = (dispatcher.worker(), dispatcher.take_connections());
+        for connection_id in connections {
+            self.end(connection_id, now, true);
         }
         if dropped {
             self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
         self.disarm(client);
-        self.agents.by_worker.remove(&worker);
+        self.dispatchers.by_worker.remove(&worker);
         self.connections.remove(client);
         if !self.stopping {
             self.engine.disconnect_client(client, now);
@@ -206,8 +207,8 @@ impl Server {
         }
     }
 
-    /// Carries out a command of somebody who is no client of this server; answers that come at once
-    /// are shown. For tests.
+    /// Submits a command under a client id that no connection has, and passes immediate replies to
+    /// `see`. For tests.
     #[doc(hidden)]
     pub fn submit_for_test(
         &mut self,
@@ -215,13 +216,13 @@ impl Server {
         now: Now,
         mut see: impl FnMut(&Reply<'_>),
     ) {
-        let nobody = ClientId { index: u32::MAX - 1, generation: 0 };
-        self.engine.submit(Ticket { client: nobody, serial: 0 }, command, now);
+        let unknown = ClientId { index: u32::MAX - 1, generation: 0 };
+        self.engine.submit(Ticket { client: unknown, serial: 0 }, command, now);
         while let Some(completion) = self.engine.poll_completion() {
-            if completion.ticket.client == nobody {
+            if completion.ticket.client == unknown {
                 see(&completion.reply);
             } else {
-                deliver_to(&mut self.connections, &mut self.lists, &completion, now);
+                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now);
             }
         }
         self.deliver(None, now);
@@ -235,16 +236,18 @@ impl Server {
     }
 
     pub(super) fn check_dispatchers(&self) {
-        for (&worker, &client) in &self.agents.by_worker {
-            let connection = self.connections.get(client).expect("an agent is a client");
-            let Session::Agent(agent) = &connection.session else { panic!("no agent") };
-            assert_eq!((agent.worker(), connection.way), (worker, Origin::Internal));
-            assert!(!connection.touched && connection.output.is_empty(), "an agent says something");
-            agent.check_invariants();
+        for (&worker, &client) in &self.dispatchers.by_worker {
+            let connection = self.connections.get(client).expect("a dispatcher is a client");
+            let Session::Agent(dispatcher) = &connection.session else {
+                panic!("not a dispatcher")
+            };
+            assert_eq!((dispatcher.worker(), connection.origin), (worker, Origin::Internal));
+            assert!(!connection.dirty && connection.output.is_empty(), "a dispatcher has output");
+            dispatcher.check_invariants();
             let held = self.engine.reserved_by(worker).len();
-            assert!(held <= agent.max_jobs(), "worker {worker:?} has {held} jobs");
+            assert!(held <= dispatcher.max_jobs(), "worker {worker:?} has {held} jobs");
         }
-        let agents = self.connections.iter().filter(|(_, each)| each.way == Origin::Internal);
-        assert_eq!(agents.count(), self.agents.len(), "an agent without a worker");
+        let internal = self.connections.iter().filter(|(_, each)| each.origin == Origin::Internal);
+        assert_eq!(internal.count(), self.dispatchers.len(), "a dispatcher without a worker");
     }
 }

@@ -1,7 +1,7 @@
-//! What a shell calls: connections come, speak, close and go, and passes end.
+//! The driver's interface: connections open, receive, send, close and end; passes finish.
 
 use super::Server;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Origin, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now};
@@ -11,15 +11,15 @@ use crate::protocol::Session;
 
 impl Core for Server {
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
-        let others = self.refused + self.outgoing + self.agents.len();
+        let others = self.rejected + self.outbound + self.dispatchers.len();
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.protocols[protocol.number()];
-        let second = protocol == Protocol::Processor && (full || self.processor.is_some());
-        if full && !second {
-            self.notices.note_refusal();
+        let is_second = protocol == Protocol::Processor && (full || self.processor.is_some());
+        if full && !is_second {
+            self.notices.record_rejection();
         }
-        if self.stopping || second || (full && self.refused >= self.room.refused) {
+        if self.stopping || is_second || (full && self.rejected >= self.limits.rejected) {
             counters.refused += 1;
             return None;
         }
@@ -27,18 +27,18 @@ impl Core for Server {
             counters.accepted += 1;
             counters.open += 1;
             let session = match protocol {
-                Protocol::Processor => Session::processor(&self.shared.processor, now),
+                Protocol::Processor => Session::processor(&self.context.processor, now),
                 _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(protocol, session));
             if timed {
-                self.watch_session(client);
+                self.arm_session_timeout(client);
             }
             if protocol == Protocol::Processor {
                 self.processor = Some(client);
                 if let Some(connection) = self.connections.get_mut(client) {
-                    self.lists.go_on(client, connection);
+                    self.run_queues.schedule(client, connection);
                 }
             }
             return Some(client);
@@ -46,11 +46,11 @@ impl Core for Server {
         counters.refused += 1;
         let mut output = OutBuf::default();
         let session = Session::reject(protocol, self.settings.max_clients, &mut output);
-        self.refused += 1;
-        let refused = Connection { output, over: true, ..Connection::new(protocol, session) };
-        let client = self.connections.insert(refused);
+        self.rejected += 1;
+        let rejected = Connection { output, closing: true, ..Connection::new(protocol, session) };
+        let client = self.connections.insert(rejected);
         if let Some(connection) = self.connections.get_mut(client) {
-            self.lists.touch(client, connection);
+            self.run_queues.mark_dirty(client, connection);
         }
         self.update_connection(client, now);
         Some(client)
@@ -61,7 +61,7 @@ impl Core for Server {
         self.counters.protocols[connection.protocol.number()].bytes_in += bytes.len() as u64;
         if connection.stalled {
             connection.input.append(bytes);
-            self.lists.touch(client, connection);
+            self.run_queues.mark_dirty(client, connection);
         } else if connection.input.is_empty() {
             let mut input = Input::new(bytes);
             self.run(client, &mut input, now);
@@ -75,26 +75,24 @@ impl Core for Server {
         } else {
             self.run_buffered(client, bytes, now);
         }
-        let ends = |connection: &Connection| connection.peer_closed || connection.over;
-        if self.connections.get(client).is_some_and(ends) {
+        if self.connections.get(client).is_some_and(Connection::is_ending) {
             self.update_connection(client, now);
         }
     }
 
     fn handle_peer_closed(&mut self, client: ClientId, now: Now) {
         if let Some(connection) = self.connections.get_mut(client)
-            && !connection.peer_closed
+            && !connection.is_peer_closed()
         {
-            connection.peer_closed = true;
-            self.lists.touch(client, connection);
+            connection.read_side = ReadSide::PeerClosed;
+            self.run_queues.mark_dirty(client, connection);
             self.update_connection(client, now);
         }
     }
 
     fn handle_eof(&mut self, client: ClientId, now: Now) {
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.peer_closed = true;
-            connection.eof = true;
+            connection.read_side = ReadSide::Eof;
             if let Session::Processor(_) = connection.session {
                 connection.session.handle_eof();
                 self.run_buffered(client, b"", now);
@@ -107,15 +105,15 @@ impl Core for Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         self.counters.protocols[connection.protocol.number()].bytes_out += count as u64;
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
-        connection.output.sent(count, &mut self.lists.pool);
+        connection.output.sent(count, &mut self.run_queues.pool);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
-            let wants = connection.is_kept_waiting() || connection.session.wants_poll();
+            let wants = connection.may_submit_pending() || connection.session.wants_poll();
             if connection.stalled || wants {
-                self.lists.go_on(client, connection);
+                self.run_queues.schedule(client, connection);
             }
-            self.lists.touch(client, connection);
+            self.run_queues.mark_dirty(client, connection);
         }
-        if connection.peer_closed || connection.over {
+        if connection.is_ending() {
             if count > 0 {
                 self.disarm(client);
             }
@@ -126,10 +124,10 @@ impl Core for Server {
     fn handle_broken_output(&mut self, client: ClientId, now: Now) {
         if let Some(connection) = self.connections.get_mut(client) {
             connection.broken = true;
-            connection.peer_closed = true;
+            connection.read_side = connection.read_side.max(ReadSide::PeerClosed);
             connection.session.handle_broken_output();
-            self.lists.resume(client, connection);
-            self.lists.touch(client, connection);
+            self.run_queues.resume_stalled(client, connection);
+            self.run_queues.mark_dirty(client, connection);
             self.update_connection(client, now);
         }
     }
@@ -145,34 +143,34 @@ impl Core for Server {
 
     fn handle_connect_failed(&mut self, client: ClientId, why: &ConnectError, now: Now) {
         if why.is_ours() {
-            self.hinder_call(client);
+            self.mark_connection_busy(client);
         }
         self.end(client, now, false);
     }
 
     fn handle_shutdown(&mut self, now: Now) {
         self.stopping = true;
-        let ways = |(client, connection): (ClientId, &Connection)| (client, connection.way);
-        let clients: Vec<(ClientId, Origin)> = self.connections.iter().map(ways).collect();
-        for (client, way) in clients {
-            match way {
-                // There is nothing that the shell could hand over before the end.
+        let origins = |(client, connection): (ClientId, &Connection)| (client, connection.origin);
+        let clients: Vec<(ClientId, Origin)> = self.connections.iter().map(origins).collect();
+        for (client, origin) in clients {
+            match origin {
+                // The driver has no output of it to flush.
                 Origin::Dialing => self.end(client, now, true),
                 Origin::Outbound if self.survives_shutdown(client) => {
-                    self.lists.ready_deliveries.push(client);
+                    self.run_queues.ready_deliveries.push(client);
                 }
                 Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
                 Origin::Internal => self.drain_dispatcher(client),
             }
         }
         if let Some(client) = self.processor {
-            // Until now it was given all the time that it took.
+            // Until now it had no flush timeout.
             self.arm_flush_timeout(client, now);
         }
     }
 
     fn finish_pass(&mut self, now: Now) {
-        self.shared.begin_turn(now);
+        self.context.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);
@@ -181,15 +179,15 @@ impl Core for Server {
         self.deliver(None, now);
         self.run_dispatchers(now);
         self.run_resumed(now);
-        self.notices.tell_refusals(now);
-        while let Some(client) = self.lists.closing.pop() {
+        self.notices.log_rejections(now);
+        while let Some(client) = self.run_queues.closing.pop() {
             self.update_connection(client, now);
         }
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
         let Some(connection) = self.connections.get(client) else { return false };
-        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
+        if connection.is_eof() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
             return false;
         }
         let served = connection.session.wants_input() && !connection.stalled;
@@ -201,33 +199,33 @@ impl Core for Server {
     }
 
     fn poll_touched(&mut self) -> Option<ClientId> {
-        let client = self.lists.dirty.pop()?;
+        let client = self.run_queues.dirty.pop()?;
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.touched = false;
+            connection.dirty = false;
         }
         Some(client)
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.lists.actions.pop_front()
+        self.run_queues.actions.pop_front()
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.poll().or_else(|| {
-            let trouble = Incident::LogLine(Box::new(self.engine.poll_log_line()?));
-            Some(Notice { client: None, incident: trouble, total: 1 })
+            let incident = Incident::LogLine(Box::new(self.engine.poll_log_line()?));
+            Some(Notice { client: None, incident, total: 1 })
         })
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        // Those that have ended meanwhile want nothing: no pass is made for them.
+        // Keys of connections that have ended do not cause a pass.
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        let due = !self.lists.closing.is_empty() || self.are_dispatchers_due();
-        if due || self.lists.resumable.iter().any(lives) {
+        let due = !self.run_queues.closing.is_empty() || self.are_dispatchers_due();
+        if due || self.run_queues.resumable.iter().any(lives) {
             return Some(now.mono);
         }
-        let refusals = self.notices.next_refusals();
-        [self.deadlines.next(), self.engine.poll_timeout(), refusals].into_iter().flatten().min()
+        let rejections = self.notices.next_rejections();
+        [self.deadlines.next(), self.engine.poll_timeout(), rejections].into_iter().flatten().min()
     }
 
     fn record_pass(&mut self, from: Mono, to: Mono) {
@@ -235,7 +233,7 @@ impl Core for Server {
     }
 
     fn record_memory(&mut self, resident: u64) {
-        self.counters.note_memory(resident);
+        self.counters.record_memory(resident);
     }
 
     fn failure(&self) -> Option<String> {
@@ -255,12 +253,12 @@ impl Core for Server {
     }
 
     fn connections(&self) -> usize {
-        // The shell waits for those that have to say something before the end.
-        self.connections.len() - if self.stopping { 0 } else { self.agents.len() }
+        // A shutdown waits for the dispatchers too, which still report to the store.
+        self.connections.len() - if self.stopping { 0 } else { self.dispatchers.len() }
     }
 
     fn calls(&self) -> usize {
-        self.outgoing + if self.stopping { self.agents.len() } else { 0 }
+        self.outbound + if self.stopping { self.dispatchers.len() } else { 0 }
     }
 
     fn survives_shutdown(&self, client: ClientId) -> bool {

@@ -1,13 +1,13 @@
-//! F5: the server. Connections, each a session with its buffers, over one engine; still pure.
+//! F5: the server: connections, each a session with its buffers, over one engine. No I/O.
 //!
 //! Invariants:
-//! - a connection's jobs go back when it ends, however it ends, and never before its last answer is
-//!   flushed or given up ([`FLUSH_TIMEOUT`]);
+//! - a connection's jobs are released when it ends, however it ends, and not before its last reply
+//!   is flushed or [`FLUSH_TIMEOUT`] has passed;
 //! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
-//! - work in one pass is bounded for each connection by what was read of it and what may be unsent
-//!   of it, or less if a session says so ([`SessionAction::Yield`]), for resumed ones by
-//!   [`RESUMED_CONNECTIONS_PER_PASS`], for deadlines by [`SESSION_DEADLINES_PER_PASS`].
+//! - the work of one pass is bounded: per connection by the bytes read and by the high-water mark,
+//!   or earlier by [`SessionAction::Yield`]; for resumed connections by [`RESUMED_CONNECTIONS_PER_PASS`]; for
+//!   deadlines by [`SESSION_DEADLINES_PER_PASS`].
 
 mod connection;
 mod dispatchers;
@@ -26,7 +26,7 @@ use crate::base::limits::{
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
-use crate::base::timer_queue::{TimerId, TimerQueue};
+use crate::base::timer_queue::TimerQueue;
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
@@ -36,77 +36,78 @@ use crate::model::reply::Completion;
 use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, processor};
 use crate::store::Counts;
-use connection::{Connection, Origin};
+use connection::{Connection, Deadline, Origin};
 use dispatchers::Dispatchers;
 use notices::Notices;
-pub use outbound::Room;
+pub use outbound::ConnectionLimits;
 use run_queues::RunQueues;
 use stats::Counters;
+use std::mem::replace;
 use std::time::Duration;
 
-/// What the operator decides.
+/// Limits from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The longest request, in bytes (`--max-request`).
     pub max_request: usize,
-    /// How many clients are served at a time (`--max-clients`).
+    /// Clients served at a time (`--max-clients`).
     pub max_clients: usize,
 }
 
-/// The server.
+/// Connections over one engine, driven through [`Core`](crate::model::driver::Core).
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
     engine: Engine,
-    shared: SessionContext,
+    context: SessionContext,
     connections: Slab<Connection>,
-    refused: usize,
-    /// Connections to other servers, answered or not.
-    outgoing: usize,
-    /// How many of these, and of clients that are refused politely, there may be.
-    room: Room,
-    agents: Dispatchers,
+    /// Connections of clients above `max_clients` that are being sent an error.
+    rejected: usize,
+    /// Connections to other servers, established or not.
+    outbound: usize,
+    limits: ConnectionLimits,
+    dispatchers: Dispatchers,
     stopping: bool,
-    /// The connection of the processor.
+    /// The connection of the processor protocol, if it is open.
     processor: Option<ClientId>,
     deadlines: TimerQueue<ClientId>,
-    lists: RunQueues,
+    run_queues: RunQueues,
     notices: Notices,
     counters: Counters,
 }
 
-/// Hands a completion to a client that is not being served at the moment.
+/// Hands a completion to a client whose session is not running now.
 fn deliver_to(
     connections: &mut Slab<Connection>,
-    lists: &mut RunQueues,
+    queues: &mut RunQueues,
     completion: &Completion<'_>,
     now: Now,
 ) -> Option<Incident> {
     let client = completion.ticket.client;
-    // A late reply may find nobody any more.
+    // The client of a late reply may have ended.
     let connection = connections.get_mut(client)?;
-    match connection.way {
+    match connection.origin {
         Origin::Inbound | Origin::Dialing => {}
-        Origin::Outbound => lists.ready_deliveries.push(client),
+        Origin::Outbound => queues.ready_deliveries.push(client),
         Origin::Internal => {
-            lists.ready_dispatchers.push_back(client);
+            queues.ready_dispatchers.push_back(client);
             return connection.handle_reply(completion, now);
         }
     }
-    connection.output.prepare(&mut lists.pool);
-    let trouble = connection.handle_reply(completion, now);
+    connection.output.prepare(&mut queues.pool);
+    let incident = connection.handle_reply(completion, now);
     if connection.session.has_pending_submit() {
-        lists.pending_submits.push_back(client);
+        queues.pending_submits.push_back(client);
     }
     if connection.session.wants_poll() {
-        lists.go_on(client, connection);
+        queues.schedule(client, connection);
     }
-    lists.resume(client, connection);
-    lists.touch(client, connection);
-    if connection.peer_closed || connection.over {
-        lists.closing.push(client);
+    queues.resume_stalled(client, connection);
+    queues.mark_dirty(client, connection);
+    if connection.is_ending() {
+        queues.closing.push(client);
     }
-    trouble
+    incident
 }
 
 impl Server {
@@ -116,49 +117,49 @@ impl Server {
         Self {
             settings,
             engine,
-            shared: SessionContext::new(settings.max_request),
+            context: SessionContext::new(settings.max_request),
             connections: Slab::default(),
-            refused: 0,
-            outgoing: 0,
-            room: Room::default(),
-            agents: Dispatchers::default(),
+            rejected: 0,
+            outbound: 0,
+            limits: ConnectionLimits::default(),
+            dispatchers: Dispatchers::default(),
             stopping: false,
             processor: None,
             deadlines: TimerQueue::default(),
-            lists: RunQueues::default(),
+            run_queues: RunQueues::default(),
             notices: Notices::default(),
             counters: Counters::default(),
         }
     }
 
-    /// The same server, which keeps the results of jobs so long for whoever follows them.
+    /// The same server, which retains the results of tracked jobs for `ttl`, in whole milliseconds.
     #[must_use]
     pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
-        self.shared.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.context.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// The same server, known to its HTTP clients by these names as well.
+    /// The same server, which accepts these host names in HTTP requests too.
     #[must_use]
     pub fn with_http_names(mut self, names: Vec<Box<str>>) -> Self {
-        self.shared.http_names = names;
+        self.context.http_names = names;
         self
     }
 
-    /// The same server, whose processor speaks like this.
+    /// The same server, with these settings of the processor protocol.
     #[must_use]
     pub fn with_processor(mut self, settings: processor::Settings) -> Self {
-        self.shared.processor = settings;
+        self.context.processor = settings;
         self
     }
 
-    /// How much there is in the store.
+    /// Counts of what the store holds. O(1).
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.engine.counts()
     }
 
-    /// Figures of the journal, if there is one. O(segments).
+    /// Statistics of the journal, if there is one. O(segments).
     #[must_use]
     pub fn journal_status(&self) -> Option<journal::LogStats> {
         self.engine.journal_stats()
@@ -167,45 +168,44 @@ impl Server {
     /// Asserts every invariant. O(everything): for tests and the simulator.
     pub fn check_invariants(&self) {
         self.engine.check_invariants();
-        assert!(self.lists.pending_submits.is_empty(), "a command was put off");
+        assert!(self.run_queues.pending_submits.is_empty(), "a pending submit was not run");
         for (client, connection) in self.connections.iter() {
             connection.check_invariants();
-            // Its answer may be on the way: it waits for the disk.
-            let ends = connection.peer_closed || connection.over;
-            let waits = connection.session.pending_serial().filter(|_| ends);
+            // Its reply may be gated.
+            let waits = connection.session.pending_serial().filter(|_| connection.is_ending());
             let waits =
                 waits.is_some_and(|serial| self.engine.is_waiting(Ticket { client, serial }));
-            assert!(!waits, "a take waits for a peer that has closed or is sent away");
+            assert!(!waits, "a reserve waits on a connection that ends");
             connection.session.check_invariants();
-            assert_eq!(connection.touched, self.lists.dirty.contains(&client));
-            assert_eq!(connection.resumed, self.lists.resumable.contains(&client));
+            assert_eq!(connection.dirty, self.run_queues.dirty.contains(&client));
+            assert_eq!(connection.resumable, self.run_queues.resumable.contains(&client));
         }
         let open = |connection: &Connection| {
-            connection.way == Origin::Inbound && !matches!(connection.session, Session::Rejected)
+            connection.origin == Origin::Inbound && !matches!(connection.session, Session::Rejected)
         };
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
         let counted: u64 = self.counters.protocols.iter().map(|protocol| protocol.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
-        let called = |(_, connection): &(ClientId, &Connection)| {
-            matches!(connection.way, Origin::Dialing | Origin::Outbound)
+        let outbound = |(_, connection): &(ClientId, &Connection)| {
+            matches!(connection.origin, Origin::Dialing | Origin::Outbound)
         };
-        assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
+        assert_eq!(self.outbound, self.connections.iter().filter(outbound).count());
         self.check_dispatchers();
-        let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
+        let armed = |(_, connection): &(ClientId, &Connection)| connection.deadline.is_armed();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
             let connection = self.connections.get(client);
-            assert_eq!(connection.map(|connection| connection.deadline), Some(timer));
+            assert_eq!(connection.and_then(|connection| connection.deadline.timer()), Some(timer));
         });
     }
 
-    /// Hands every completion to the session that waits for it, and submits what sessions owe then.
-    /// `running` is the connection that is being served at the moment, if any: it is touched once,
-    /// after its turn, and asked for what it owes by its turn.
+    /// Hands every completion to the session that waits for it, then runs the pending submits that
+    /// result. `running` is the connection whose session runs now, if any: its turn marks it dirty
+    /// once, at the end, and polls its pending submit.
     #[inline]
     fn deliver(&mut self, running: Option<ClientId>, now: Now) {
         self.forward_reply(running, now);
-        if !self.lists.pending_submits.is_empty() {
+        if !self.run_queues.pending_submits.is_empty() {
             self.run_pending_submits(running, now);
         }
     }
@@ -213,74 +213,76 @@ impl Server {
     fn forward_reply(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(completion) = self.engine.poll_completion() {
             let client = completion.ticket.client;
-            let trouble = if Some(client) == running
+            let incident = if Some(client) == running
                 && let Some(connection) = self.connections.get_mut(client)
             {
                 self.counters.answered += 1;
                 connection.handle_reply(&completion, now)
             } else {
-                deliver_to(&mut self.connections, &mut self.lists, &completion, now)
+                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now)
             };
-            if let Some(trouble) = trouble {
-                self.notices.note(client, trouble, now);
+            if let Some(incident) = incident {
+                self.notices.note(client, incident, now);
             }
         }
     }
 
-    /// Submits one command of each session that owes one, in the order in which they came to owe
-    /// it, and again of those that owe another after its completion, until nobody does. What makes
-    /// a session owe again is a delivery, which has taken something out of the store and adds to
-    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER_BYTES`]: so this ends.
+    /// Submits pending commands in FIFO order until no session has one. It terminates: a session
+    /// has another one only after a delivery, which has removed a job from the store and added to
+    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER_BYTES`].
     #[cold]
     fn run_pending_submits(&mut self, running: Option<ClientId>, now: Now) {
-        while let Some(client) = self.lists.pending_submits.pop_front() {
+        while let Some(client) = self.run_queues.pending_submits.pop_front() {
             let Some(connection) = self.connections.get_mut(client) else { continue };
-            if !connection.is_kept_waiting() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
+            if !connection.may_submit_pending() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES
+            {
                 continue;
             }
             let output = &mut connection.output;
-            match connection.session.poll_pending_submit(&mut self.shared, output) {
+            match connection.session.poll_pending_submit(&mut self.context, output) {
                 Some((serial, command)) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.forward_reply(running, now);
                 }
-                None => self.lists.go_on(client, connection),
+                None => self.run_queues.schedule(client, connection),
             }
         }
     }
 
-    /// Calls a take off that still waits.
+    /// Cancels a reserve or pop that still waits.
     fn cancel_wait(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
         self.engine.cancel(Ticket { client, serial }, now);
         self.deliver(running, now);
     }
 
-    /// Hands over what came of a request of `client`: mostly its own reply and nothing else.
+    /// Delivers the completions of a command of `client`: in most cases only its own reply.
     #[inline(always)]
-    fn answer(&mut self, client: ClientId, now: Now) {
+    fn deliver_own_reply(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         while let Some(completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
                 self.counters.answered += 1;
-                if let Some(trouble) = connection.handle_reply(&completion, now) {
-                    self.notices.note(client, trouble, now);
+                if let Some(incident) = connection.handle_reply(&completion, now) {
+                    self.notices.note(client, incident, now);
                 }
                 continue;
             }
             let other = completion.ticket.client;
-            let trouble = deliver_to(&mut self.connections, &mut self.lists, &completion, now);
-            if let Some(trouble) = trouble {
-                self.notices.note(other, trouble, now);
+            let incident =
+                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now);
+            if let Some(incident) = incident {
+                self.notices.note(other, incident, now);
             }
             return self.deliver(Some(client), now);
         }
     }
 
-    /// Lets the session of `client` take requests from `input` until it has had enough.
+    /// Lets the session of `client` consume requests from `input` until it needs more input,
+    /// stalls or yields.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        connection.output.prepare(&mut self.lists.pool);
-        self.shared.begin_turn(now);
+        connection.output.prepare(&mut self.run_queues.pool);
+        self.context.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
@@ -290,52 +292,52 @@ impl Server {
                     }
                     break true;
                 }
-                // What can never be sent holds nothing up: it is dropped here.
-                self.lists.touch(client, connection);
+                // Broken output: dropped here, so that it does not stall the session.
+                self.run_queues.mark_dirty(client, connection);
             }
             let output = &mut connection.output;
-            match connection.session.poll_command(input, &mut self.shared, output) {
+            match connection.session.poll_command(input, &mut self.context, output) {
                 SessionAction::NeedInput => break false,
                 SessionAction::Stalled => break true,
                 SessionAction::Continue => {}
                 SessionAction::Yield => {
-                    self.lists.go_on(client, connection);
+                    self.run_queues.schedule(client, connection);
                     break true;
                 }
                 SessionAction::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
-                    self.answer(client, now);
+                    self.deliver_own_reply(client, now);
                 }
-                SessionAction::FetchStats => self.shared.stats = Some(self.stats()),
+                SessionAction::FetchStats => self.context.stats = Some(self.stats()),
                 SessionAction::Cancel(serial) => {
                     self.cancel_wait(client, serial, Some(client), now);
                 }
                 SessionAction::FetchWorkers(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
                     let members = processor.map(|other| other.session.worker_page(queue, from));
-                    self.shared.workers = Some(members.unwrap_or_default());
+                    self.context.workers = Some(members.unwrap_or_default());
                 }
-                SessionAction::Log(trouble) => self.notices.note(client, trouble, now),
-                SessionAction::Close => connection.over = true,
-                SessionAction::ProtocolError(trouble) => {
-                    connection.over = true;
-                    self.notices.note(client, trouble, now);
+                SessionAction::Log(incident) => self.notices.note(client, incident, now),
+                SessionAction::Close => connection.closing = true,
+                SessionAction::ProtocolError(incident) => {
+                    connection.closing = true;
+                    self.notices.note(client, incident, now);
                 }
             }
         };
         if let Some(connection) = self.connections.get_mut(client) {
             connection.stalled = stalled && !input.unread().is_empty();
-            self.lists.touch(client, connection);
+            self.run_queues.mark_dirty(client, connection);
             if connection.session.is_timed() {
-                if connection.way == Origin::Outbound {
-                    self.lists.ready_deliveries.push(client);
+                if connection.origin == Origin::Outbound {
+                    self.run_queues.ready_deliveries.push(client);
                 }
-                self.watch_session(client);
+                self.arm_session_timeout(client);
             }
         }
     }
 
-    /// Lets the session of `client` take requests from what is buffered for it and `more`.
+    /// Lets the session of `client` consume requests from its input buffer followed by `more`.
     fn run_buffered(&mut self, client: ClientId, more: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.stalled = false;
@@ -350,28 +352,29 @@ impl Server {
         }
     }
 
-    /// Does what follows from the state that a connection is in after something has happened to it.
+    /// Advances the end of a connection after an event: cancels its waiting reserve, releases its
+    /// jobs, arms the flush or linger timeout, or ends it.
     fn update_connection(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        if (connection.peer_closed || connection.over)
+        if (connection.is_ending())
             && let Some(serial) = connection.session.pending_serial()
         {
             self.cancel_wait(client, serial, None, now);
-            if self.lists.closing.last() == Some(&client) {
+            if self.run_queues.closing.last() == Some(&client) {
                 // That is being done right here.
-                self.lists.closing.pop();
+                self.run_queues.closing.pop();
             }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
-        // In a stop it is the server that closes.
-        if connection.peer_closed && connection.protocol == Protocol::Http && !self.stopping {
+        // In a shutdown the server closes, not the client.
+        if connection.is_peer_closed() && connection.protocol == Protocol::Http && !self.stopping {
             self.engine.half_close_client(client);
         }
-        if connection.timed && connection.is_leaving() {
+        if matches!(connection.deadline, Deadline::Session(_)) && connection.is_leaving() {
             self.disarm(client);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
-        if connection.eof && !connection.stalled {
+        if connection.is_eof() && !connection.stalled {
             connection.input.clear();
         }
         if connection.is_finished() {
@@ -381,56 +384,56 @@ impl Server {
         self.arm_flush_timeout(client, now);
     }
 
-    /// A client that is sent away and has got all that it will get is let go.
+    /// Shuts down the sending side of a closing connection once everything is flushed.
     fn begin_linger(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        let told = connection.session.is_settled() && connection.output.is_empty();
-        if connection.over && told && connection.deadline.is_none() {
-            self.lists.actions.push_back(Action::ShutdownWrite(client));
-            connection.deadline =
-                self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
+        let flushed = connection.session.is_settled() && connection.output.is_empty();
+        if connection.closing && flushed && !connection.deadline.is_armed() {
+            self.run_queues.actions.push_back(Action::ShutdownWrite(client));
+            let timer = self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
+            connection.deadline = Deadline::Close(timer);
         }
     }
 
-    /// Starts the clock for a peer that ends, or is sent away, and does not take its answers.
+    /// Arms the flush timeout of a connection that ends and has unsent output.
     fn arm_flush_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        let ends = connection.peer_closed || connection.over;
-        // What was assigned is never dropped while there is time.
-        let patient = self.processor == Some(client) && !self.stopping;
-        let waits = ends && !connection.output.is_empty() && !patient;
-        if waits && connection.deadline.is_none() {
-            connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
+        // Assignments of the processor have no flush timeout before the shutdown.
+        let exempt = self.processor == Some(client) && !self.stopping;
+        let waits = connection.is_ending() && !connection.output.is_empty() && !exempt;
+        if waits && !connection.deadline.is_armed() {
+            let timer = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
+            connection.deadline = Deadline::Close(timer);
         }
     }
 
     fn disarm(&mut self, client: ClientId) {
         if let Some(connection) = self.connections.get_mut(client)
-            && !connection.deadline.is_none()
+            && let Some(timer) = connection.deadline.timer()
         {
-            connection.timed = false;
-            self.deadlines.cancel(std::mem::take(&mut connection.deadline));
+            connection.deadline = Deadline::Unarmed;
+            self.deadlines.cancel(timer);
         }
     }
 
-    /// Ends a connection: what its client holds goes back, and the shell is told to close it.
+    /// Ends a connection and releases the jobs of its client; if `close`, the driver closes it too.
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
         let Some(mut connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Rejected) {
-            self.refused -= 1;
-        } else if connection.way == Origin::Inbound {
+            self.rejected -= 1;
+        } else if connection.origin == Origin::Inbound {
             self.counters.protocols[connection.protocol.number()].open -= 1;
         } else {
-            self.outgoing -= 1;
+            self.outbound -= 1;
             self.on_delivery_end(client, &mut connection, now);
         }
         if close {
-            self.lists.actions.push_back(Action::Close(client));
+            self.run_queues.actions.push_back(Action::Close(client));
         }
         if self.processor == Some(client) {
             self.processor = None;
-            // What it holds is still being worked on: it goes on to be held.
+            // Its workers still run its jobs, so the reservations stay.
             let ticket = Ticket { client, serial: 0 };
             self.engine.submit(ticket, &Command::Work(WorkerCommand::Detach), now);
             self.deliver(None, now);
@@ -443,22 +446,21 @@ impl Server {
         for _ in 0..SESSION_DEADLINES_PER_PASS {
             let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
             let Some(connection) = self.connections.get_mut(client) else {
-                unreachable!("a connection that ends takes its deadline along");
+                unreachable!("the end of a connection cancels its deadline");
             };
-            connection.deadline = TimerId::NONE;
-            if std::mem::take(&mut connection.timed) {
-                self.on_session_timeout(client, now);
-            } else {
-                self.end(client, now, true);
+            match replace(&mut connection.deadline, Deadline::Unarmed) {
+                Deadline::Session(_) => self.on_session_timeout(client, now),
+                Deadline::Close(_) => self.end(client, now, true),
+                Deadline::Unarmed => unreachable!("a timer that is not armed does not fire"),
             }
         }
     }
 
     fn run_resumed(&mut self, now: Now) {
-        for _ in 0..RESUMED_CONNECTIONS_PER_PASS.min(self.lists.resumable.len()) {
-            let Some(client) = self.lists.resumable.pop_front() else { return };
+        for _ in 0..RESUMED_CONNECTIONS_PER_PASS.min(self.run_queues.resumable.len()) {
+            let Some(client) = self.run_queues.resumable.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(client) else { continue };
-            connection.resumed = false;
+            connection.resumable = false;
             self.run_buffered(client, b"", now);
             self.update_connection(client, now);
         }

@@ -1,5 +1,5 @@
-//! What the operator is told: some of each kind of trouble and its count, so that whoever makes
-//! trouble cannot fill the log.
+//! Notices for the log: a bounded number per window of each kind of incident, with its total, so
+//! that a client cannot fill the log.
 
 use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REJECTION_NOTICE_INTERVAL};
 use crate::base::rarely::Rarely;
@@ -8,36 +8,36 @@ use crate::model::driver::{Incident, Notice};
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
 
-/// Notices that are to be told, and how much there was of each kind of trouble.
+/// Notices to be logged, and counters of each kind of incident.
 #[derive(Debug)]
 pub(super) struct Notices {
-    untold: VecDeque<Notice>,
+    pending: VecDeque<Notice>,
     kinds: [Kind; KINDS],
-    /// Clients that were refused.
-    refusals: Rarely,
+    /// Rejected clients.
+    rejections: Rarely,
 }
 
 impl Default for Notices {
     fn default() -> Self {
-        let refusals = Rarely::new(REJECTION_NOTICE_INTERVAL);
-        Self { untold: VecDeque::new(), kinds: <[Kind; KINDS]>::default(), refusals }
+        let rejections = Rarely::new(REJECTION_NOTICE_INTERVAL);
+        Self { pending: VecDeque::new(), kinds: <[Kind; KINDS]>::default(), rejections }
     }
 }
 
-/// How many kinds of trouble there are.
+/// Variants of [`Incident`].
 const KINDS: usize = 8;
 
 #[derive(Debug, Default)]
 struct Kind {
     total: u64,
-    /// When the current window began.
+    /// Start of the current window.
     since: Mono,
     /// Notices in the current window.
-    told: u32,
+    logged: u32,
 }
 
-fn kind(trouble: &Incident) -> usize {
-    match trouble {
+fn kind(incident: &Incident) -> usize {
+    match incident {
         Incident::JobDropped => 0,
         Incident::TooLarge(_) => 1,
         Incident::TooManySubscriptions => 2,
@@ -50,60 +50,52 @@ fn kind(trouble: &Incident) -> usize {
 }
 
 impl Notices {
-    /// Counts trouble, and tells it unless enough of its kind was told lately. A remark is told in
-    /// any case: whoever makes them bounds how many there are in a turn.
+    /// Counts an incident, and logs it unless its kind has used up its window. Log lines are not
+    /// limited here: their source bounds how many it makes in a turn.
     #[cold]
-    pub(super) fn note(&mut self, client: ClientId, trouble: Incident, now: Now) {
-        let kind = &mut self.kinds[kind(&trouble)];
+    pub(super) fn note(&mut self, client: ClientId, incident: Incident, now: Now) {
+        let kind = &mut self.kinds[kind(&incident)];
         kind.total += 1;
-        if let Incident::LogLine(_) = trouble {
+        if let Incident::LogLine(_) = incident {
             let total = kind.total;
-            return self.untold.push_back(Notice {
-                client: Some(client),
-                incident: trouble,
-                total,
-            });
+            return self.pending.push_back(Notice { client: Some(client), incident, total });
         }
         if now.mono >= kind.since.after(NOTICE_WINDOW) {
-            kind.told = 0;
+            kind.logged = 0;
         }
-        if kind.told == 0 {
+        if kind.logged == 0 {
             kind.since = now.mono;
         }
-        if kind.told < NOTICES_PER_WINDOW {
-            kind.told += 1;
-            self.untold.push_back(Notice {
-                client: Some(client),
-                incident: trouble,
-                total: kind.total,
-            });
+        if kind.logged < NOTICES_PER_WINDOW {
+            kind.logged += 1;
+            self.pending.push_back(Notice { client: Some(client), incident, total: kind.total });
         }
     }
 
-    /// A client was refused: that is told now and then, with how many there were.
+    /// Counts a rejected client. Rejections are logged at intervals, with their number.
     #[cold]
-    pub(super) fn note_refusal(&mut self) {
+    pub(super) fn record_rejection(&mut self) {
         self.kinds[kind(&Incident::ClientsRefused(0))].total += 1;
-        self.refusals.note();
+        self.rejections.note();
     }
 
-    /// When refusals are to be told.
-    pub(super) fn next_refusals(&self) -> Option<Mono> {
-        self.refusals.next()
+    /// When rejections are to be logged next.
+    pub(super) fn next_rejections(&self) -> Option<Mono> {
+        self.rejections.next()
     }
 
-    /// Tells of refusals, if it is time.
-    pub(super) fn tell_refusals(&mut self, now: Now) {
-        if let Some(count) = self.refusals.take(now.mono) {
-            let trouble = Incident::ClientsRefused(count);
-            let total = self.kinds[kind(&trouble)].total;
-            self.untold.push_back(Notice { client: None, incident: trouble, total });
+    /// Logs the rejections since the last time, if they are due.
+    pub(super) fn log_rejections(&mut self, now: Now) {
+        if let Some(count) = self.rejections.take(now.mono) {
+            let incident = Incident::ClientsRefused(count);
+            let total = self.kinds[kind(&incident)].total;
+            self.pending.push_back(Notice { client: None, incident, total });
         }
     }
 
-    /// The next one to be told.
+    /// The next notice to be logged.
     pub(super) fn poll(&mut self) -> Option<Notice> {
-        self.untold.pop_front()
+        self.pending.pop_front()
     }
 }
 
@@ -116,21 +108,21 @@ mod tests {
     const NONE: [u64; 0] = [];
 
     #[test]
-    fn much_trouble_of_one_kind_is_counted_and_told_in_part() {
+    fn incidents_of_one_kind_are_all_counted_and_logged_up_to_the_limit_of_a_window() {
         let mut notices = Notices::default();
-        let mut told = |at: Mono, troubles: &[Incident]| {
-            for trouble in troubles {
-                notices.note(CLIENT, trouble.clone(), Now { mono: at, ..Now::default() });
+        let mut logged = |at: Mono, incidents: &[Incident]| {
+            for incident in incidents {
+                notices.note(CLIENT, incident.clone(), Now { mono: at, ..Now::default() });
             }
             std::iter::from_fn(|| notices.poll()).map(|notice| notice.total).collect::<Vec<_>>()
         };
         let most: Vec<u64> = (1..=u64::from(NOTICES_PER_WINDOW)).collect();
         let start = Mono(5);
-        assert_eq!(told(start, &vec![Incident::UnknownRequest(0); 100]), most);
-        assert_eq!(told(start, &[Incident::UnknownRequest(1)]), NONE);
-        assert_eq!(told(start, &[Incident::JobDropped, Incident::TooManySubscriptions]), [1, 1]);
+        assert_eq!(logged(start, &vec![Incident::UnknownRequest(0); 100]), most);
+        assert_eq!(logged(start, &[Incident::UnknownRequest(1)]), NONE);
+        assert_eq!(logged(start, &[Incident::JobDropped, Incident::TooManySubscriptions]), [1, 1]);
         let end = start.after(NOTICE_WINDOW);
-        assert_eq!(told(Mono(end.0 - 1), &[Incident::UnknownRequest(2)]), NONE);
-        assert_eq!(told(end, &[Incident::UnknownRequest(2)]), [103]);
+        assert_eq!(logged(Mono(end.0 - 1), &[Incident::UnknownRequest(2)]), NONE);
+        assert_eq!(logged(end, &[Incident::UnknownRequest(2)]), [103]);
     }
 }

@@ -1,8 +1,8 @@
-//! Connections to other servers: made here, told to the shell, and from its answer on like any
-//! other. They do not count as clients.
+//! Outbound connections: begun here, established by the driver, then served like any other. They
+//! do not count as clients.
 
 use super::Server;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Deadline, Origin};
 use crate::base::limits::{CONNECT_TIMEOUT, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX};
 use crate::base::time::Now;
 use crate::model::driver::{Action, Protocol, Target};
@@ -10,60 +10,59 @@ use crate::model::id::ClientId;
 use crate::protocol::Session;
 use std::sync::Arc;
 
-/// How many connections there may be besides those of clients: as many as the system has
-/// descriptors for.
+/// Upper bounds of connections that are not clients. Derived from the limit of file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// To other servers.
-    pub calls: usize,
-    /// Of clients that are being told that there is no place for them.
-    pub refused: usize,
+pub struct ConnectionLimits {
+    /// Connections to other servers.
+    pub outbound: usize,
+    /// Connections of rejected clients whose error reply is being sent.
+    pub rejected: usize,
 }
 
-impl Default for Room {
+impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { calls: OUTBOUND_CONNECTIONS_MAX, refused: REJECTED_CONNECTIONS_MAX }
+        Self { outbound: OUTBOUND_CONNECTIONS_MAX, rejected: REJECTED_CONNECTIONS_MAX }
     }
 }
 
 impl Server {
-    /// The same server, with as much room for what is no client.
+    /// The same server, with these limits.
     #[must_use]
-    pub fn with_room(mut self, room: Room) -> Self {
-        self.room = room;
+    pub fn with_connection_limits(mut self, limits: ConnectionLimits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// Calls another server for `session`, which may have output before there is an answer. Without
-    /// an answer within [`CONNECT_TIMEOUT`] the connection ends. `None`: the server stops, or has
-    /// as many such connections as it may.
+    /// Connects to another server for `session`, which may write output before the connection is
+    /// established. If it is not established within [`CONNECT_TIMEOUT`], it ends. `None`: the
+    /// server stops, or the limit of outbound connections is reached.
     pub fn connect(&mut self, target: Arc<Target>, session: Session, now: Now) -> Option<ClientId> {
-        if self.stopping || self.outgoing >= self.room.calls {
+        if self.stopping || self.outbound >= self.limits.outbound {
             return None;
         }
         let connection =
-            Connection { way: Origin::Dialing, ..Connection::new(Protocol::Http, session) };
+            Connection { origin: Origin::Dialing, ..Connection::new(Protocol::Http, session) };
         let client = self.connections.insert(connection);
-        let deadline = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
+        let timer = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.deadline = deadline;
+            connection.deadline = Deadline::Close(timer);
         }
-        self.outgoing += 1;
-        self.lists.actions.push_back(Action::Connect(client, target));
+        self.outbound += 1;
+        self.run_queues.actions.push_back(Action::Connect(client, target));
         Some(client)
     }
 
-    /// Whether another server can be called.
-    pub(super) fn has_room_outside(&self) -> bool {
-        self.outgoing < self.room.calls
+    /// Whether the limit permits another outbound connection.
+    pub(super) fn can_connect(&self) -> bool {
+        self.outbound < self.limits.outbound
     }
 
-    /// The other server has answered.
+    /// The connection to the other server is established.
     pub(super) fn connected(&mut self, client: ClientId) {
         self.disarm(client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.way = Origin::Outbound;
-            self.lists.touch(client, connection);
+            connection.origin = Origin::Outbound;
+            self.run_queues.mark_dirty(client, connection);
         }
     }
 }
@@ -99,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn once_connected_it_is_served_like_any_other() {
+    fn established_outbound_connection_is_served_like_an_accepted_one() {
         let (mut server, now) = (server(), Now::default());
         let client = begin(&mut server, now);
         server.handle_connected(client, now);
         assert_eq!(server.poll_touched(), Some(client));
-        assert_eq!(server.poll_timeout(now), None, "nobody loses patience any more");
+        assert_eq!(server.poll_timeout(now), None, "the connect timeout is disarmed");
         assert!(server.wants_input(client));
         server.handle_input(client, PUT, now);
         server.finish_pass(now);
@@ -118,21 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_it() {
+    fn failed_connect_ends_the_connection() {
         let (mut server, now) = (server(), Now::default());
         let client = begin(&mut server, now);
         server.handle_connect_failed(client, &ConnectError::Busy, now);
         assert_eq!(server.connections(), 0);
-        assert_eq!(server.poll_action(), None, "the shell has forgotten it already");
+        assert_eq!(server.poll_action(), None, "the driver has closed it already");
         assert_eq!(server.poll_timeout(now), None);
         server.check_invariants();
-        // Late, and so for nobody.
+        // Too late: ignored.
         server.handle_connected(client, now);
         server.check_invariants();
     }
 
     #[test]
-    fn without_an_answer_it_is_called_off() {
+    fn connect_timeout_ends_the_connection() {
         let (mut server, now) = (server(), Now::default());
         let client = begin(&mut server, now);
         let end = now.mono.after(CONNECT_TIMEOUT);
@@ -146,48 +145,48 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_calls_it_off_and_lets_none_begin() {
+    fn shutdown_ends_dialing_connections_and_permits_no_new_ones() {
         let (mut server, now) = (server(), Now::default());
-        let waiting = begin(&mut server, now);
-        let called = begin(&mut server, now);
-        server.handle_connected(called, now);
+        let dialing = begin(&mut server, now);
+        let connected = begin(&mut server, now);
+        server.handle_connected(connected, now);
         server.handle_shutdown(now);
-        assert_eq!(server.poll_action(), Some(Action::Close(waiting)));
-        assert_eq!(server.connections(), 1, "what is connected is heard to its end");
+        assert_eq!(server.poll_action(), Some(Action::Close(dialing)));
+        assert_eq!(server.connections(), 1, "an established connection is read to its end");
         assert_eq!(server.connect(target(), session(), now), None);
         server.check_invariants();
-        server.handle_eof(called, now);
+        server.handle_eof(connected, now);
         assert_eq!(server.connections(), 0);
     }
 
     #[test]
-    fn they_are_no_clients_and_have_a_bound_of_their_own() {
+    fn outbound_connections_are_bounded_apart_from_clients() {
         let (mut server, now) = (server(), Now::default());
-        let mut called = Vec::new();
+        let mut outbound = Vec::new();
         while let Some(client) = server.connect(target(), session(), now) {
-            called.push(client);
+            outbound.push(client);
         }
-        assert_eq!(called.len(), OUTBOUND_CONNECTIONS_MAX);
+        assert_eq!(outbound.len(), OUTBOUND_CONNECTIONS_MAX);
         let client = server.handle_open(Protocol::JobCentre, now).unwrap();
-        assert!(server.output(client).is_empty(), "there is a place for one client");
+        assert!(server.output(client).is_empty(), "one client is accepted");
         let refused = server.handle_open(Protocol::JobCentre, now).unwrap();
-        assert!(!server.output(refused).is_empty(), "there is a place for one client only");
-        server.handle_connect_failed(called[0], &ConnectError::Busy, now);
+        assert!(!server.output(refused).is_empty(), "the second client is rejected");
+        server.handle_connect_failed(outbound[0], &ConnectError::Busy, now);
         assert!(server.connect(target(), session(), now).is_some());
         server.check_invariants();
     }
 
     #[test]
-    fn with_less_room_there_are_fewer_of_them() {
-        let room = Room { calls: 2, refused: 1 };
-        let (mut server, now) = (server().with_room(room), Now::default());
+    fn connection_limits_bound_outbound_and_rejected_connections() {
+        let limits = ConnectionLimits { outbound: 2, rejected: 1 };
+        let (mut server, now) = (server().with_connection_limits(limits), Now::default());
         for _ in 0..2 {
-            assert!(server.has_room_outside());
+            assert!(server.can_connect());
             assert!(server.connect(target(), session(), now).is_some());
         }
-        assert!(!server.has_room_outside());
+        assert!(!server.can_connect());
         assert_eq!(server.connect(target(), session(), now), None);
-        // One is served, one is told that there is no place, and no more.
+        // One is accepted, one is rejected with an error, and further ones are closed.
         let open: Vec<bool> =
             (0..3).map(|_| server.handle_open(Protocol::JobCentre, now).is_some()).collect();
         assert_eq!(open, [true, true, false]);

@@ -1,4 +1,4 @@
-//! Who something is to be done about.
+//! Run queues: connections that need attention in this pass or the next.
 
 use super::connection::Connection;
 use crate::base::buf::BufferPool;
@@ -6,19 +6,22 @@ use crate::model::driver::Action;
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
 
-/// Connections that something is to be done about, each at most once in each list but `owing`. A
-/// connection that has ended may still be named; its key finds nothing.
+/// `dirty` and `resumable` hold a connection at most once. A key of a connection that has ended may
+/// remain in any queue; the lookup then fails, and it is skipped.
 #[derive(Debug, Default)]
 pub(super) struct RunQueues {
+    /// The driver checks their output and whether they want input.
     pub(super) dirty: Vec<ClientId>,
+    /// Their sessions run in the next pass, with or without new input.
     pub(super) resumable: VecDeque<ClientId>,
-    /// Their sessions owe a command since they got a reply. Empty between any two calls.
+    /// Their sessions have a command to submit since their last reply. Empty between any two calls
+    /// of the driver.
     pub(super) pending_submits: VecDeque<ClientId>,
-    /// Got a reply after their peers had closed: it may have been the last one.
+    /// Got a reply, perhaps their last one, after they had begun to end.
     pub(super) closing: Vec<ClientId>,
-    /// Agents that may want something, some of them more than once.
+    /// Dispatchers that may have an action.
     pub(super) ready_dispatchers: VecDeque<ClientId>,
-    /// Connections to workers that have got something.
+    /// Connections to workers that got a reply, input or a connection.
     pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,
     pub(super) pool: BufferPool,
@@ -26,30 +29,30 @@ pub(super) struct RunQueues {
 
 impl RunQueues {
     #[inline]
-    pub(super) fn touch(&mut self, client: ClientId, connection: &mut Connection) {
+    pub(super) fn mark_dirty(&mut self, client: ClientId, connection: &mut Connection) {
         if connection.broken {
             let unsent = connection.output.len();
             connection.output.sent(unsent, &mut self.pool);
         }
         connection.output.release_memory(&mut self.pool);
-        if !connection.touched {
-            connection.touched = true;
+        if !connection.dirty {
+            connection.dirty = true;
             self.dirty.push(client);
         }
     }
 
-    /// Takes up what is buffered for a connection, now that its session may take it.
+    /// Schedules a stalled connection, now that its session may take the buffered input.
     #[inline]
-    pub(super) fn resume(&mut self, client: ClientId, connection: &mut Connection) {
+    pub(super) fn resume_stalled(&mut self, client: ClientId, connection: &mut Connection) {
         if connection.stalled {
-            self.go_on(client, connection);
+            self.schedule(client, connection);
         }
     }
 
-    /// Lets the session of a connection run once more in the next pass, input or not.
-    pub(super) fn go_on(&mut self, client: ClientId, connection: &mut Connection) {
-        if !connection.resumed {
-            connection.resumed = true;
+    /// Lets the session run once more in the next pass, with or without input.
+    pub(super) fn schedule(&mut self, client: ClientId, connection: &mut Connection) {
+        if !connection.resumable {
+            connection.resumable = true;
             self.resumable.push_back(client);
         }
     }

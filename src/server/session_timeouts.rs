@@ -1,50 +1,50 @@
-//! Sessions that count how long their clients take.
+//! Deadlines of sessions.
 //!
-//! Invariant: a connection whose session has a deadline has a timer at or before it, unless its end
-//! is waited for already. The timer is not moved when the session's deadline moves on, as it does
-//! with each request: it fires, finds that it is too early, and is armed again.
+//! Invariant: a connection whose session has a deadline has a timer at or before it, unless the
+//! connection is already leaving. The timer is not moved when the deadline moves later, as it does
+//! with each request: it fires early and is armed again.
 
 use super::Server;
+use super::connection::Deadline;
 use crate::base::time::Now;
 use crate::model::id::ClientId;
 use crate::protocol::{Session, TimeoutAction};
 
 impl Server {
-    /// Sees to it that the deadline of a session is not missed. O(log n) if it comes before what
-    /// is armed, else O(1).
+    /// Arms a timer for the deadline of a session. O(log n) if the deadline is before the armed
+    /// timer, else O(1).
     #[inline(never)]
-    pub(super) fn watch_session(&mut self, client: ClientId) {
+    pub(super) fn arm_session_timeout(&mut self, client: ClientId) {
         let Some(connection) = self.connections.get(client) else { return };
         if connection.is_leaving() {
             return;
         }
         let Some(at) = connection.session.deadline() else { return };
-        if !connection.deadline.is_none() {
-            if self.deadlines.moment(connection.deadline) <= at {
+        if let Some(timer) = connection.deadline.timer() {
+            if self.deadlines.moment(timer) <= at {
                 return;
             }
             self.disarm(client);
         }
         let timer = self.deadlines.arm(at, client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.deadline = timer;
-            connection.timed = true;
+            connection.deadline = Deadline::Session(timer);
         }
     }
 
-    /// The timer of a session has fired.
+    /// Called when the timer of a session has fired.
     pub(super) fn on_session_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
-            return self.watch_session(client);
+            return self.arm_session_timeout(client);
         }
-        if let Session::Agent(agent) = &mut connection.session {
-            agent.handle_timeout();
-            return self.lists.ready_dispatchers.push_back(client);
+        if let Session::Agent(dispatcher) = &mut connection.session {
+            dispatcher.handle_timeout();
+            return self.run_queues.ready_dispatchers.push_back(client);
         }
-        connection.output.prepare(&mut self.lists.pool);
-        let late = connection.session.handle_timeout(&mut self.shared, &mut connection.output);
-        self.lists.touch(client, connection);
+        connection.output.prepare(&mut self.run_queues.pool);
+        let late = connection.session.handle_timeout(&mut self.context, &mut connection.output);
+        self.run_queues.mark_dirty(client, connection);
         while let Some(connection) = self.connections.get_mut(client)
             && let Some(serial) = connection.session.poll_called_off()
         {
@@ -54,13 +54,13 @@ impl Server {
         match late {
             TimeoutAction::Rearm => {
                 if connection.session.wants_poll() {
-                    self.lists.go_on(client, connection);
+                    self.run_queues.schedule(client, connection);
                 }
-                self.watch_session(client);
+                self.arm_session_timeout(client);
             }
             TimeoutAction::Close => {
-                connection.over = true;
-                self.lists.go_on(client, connection);
+                connection.closing = true;
+                self.run_queues.schedule(client, connection);
             }
             TimeoutAction::Abort => self.end(client, now, true),
         }

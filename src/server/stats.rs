@@ -1,4 +1,4 @@
-//! What the server counts of itself: connections, bytes, answers, and how busy the loop is.
+//! Statistics of the server: connections, bytes, reply latency and the load of the loop.
 
 use super::Server;
 use crate::base::histogram::Histogram;
@@ -7,22 +7,22 @@ use crate::base::time::Mono;
 use crate::model::driver::Protocol;
 use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
 
-/// What is counted as it happens.
+/// Counters that are updated as events occur.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) protocols: [ProtocolStats; Protocol::ALL.len()],
-    /// Answers of the pass under way to commands of the same pass.
+    /// Replies in the current pass to commands of the same pass.
     pub(super) answered: u64,
     answered_ns: Histogram,
     passes: LoopStats,
     resident: Option<u64>,
-    /// When the window began that is under way, and how long the loop was busy in it.
+    /// Start of the current window, and for how long the loop was busy in it.
     window: Mono,
     busy_ns: u64,
 }
 
 impl Counters {
-    /// The pass is over: whatever was answered in it took as long as that. O(1).
+    /// Records a finished pass: its duration is the latency of each reply in it. O(1).
     pub(super) fn record_pass(&mut self, from: Mono, to: Mono) {
         let took = to.0.saturating_sub(from.0);
         self.passes.took_ns.note(took, 1);
@@ -40,32 +40,32 @@ impl Counters {
         }
     }
 
-    pub(super) fn note_memory(&mut self, resident: u64) {
+    pub(super) fn record_memory(&mut self, resident: u64) {
         self.resident = Some(resident);
     }
 }
 
-/// `part` of `whole`, which is not zero, in millionths.
+/// `part` / `whole` in millionths; a `whole` of 0 counts as 1.
 fn millionths(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
 
 impl Server {
-    /// Everything that is counted. O(segments of the journal).
+    /// All statistics. O(segments of the journal).
     #[must_use]
     pub fn stats(&self) -> Box<ServerStats> {
         let counters = &self.counters;
-        let mut figures = Box::new(ServerStats {
+        let mut stats = Box::new(ServerStats {
             protocols: counters.protocols,
             answered_ns: counters.answered_ns,
             passes: counters.passes,
             resident_bytes: counters.resident,
             ..ServerStats::default()
         });
-        self.engine.stats(&mut figures);
+        self.engine.stats(&mut stats);
         let processor = self.processor.and_then(|client| self.connections.get(client));
-        figures.bus_workers = processor.map(|connection| connection.session.bus_workers());
-        figures
+        stats.bus_workers = processor.map(|connection| connection.session.bus_workers());
+        stats
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_as_busy_as_it_was_in_the_last_window() {
+    fn busy_share_is_that_of_the_last_complete_window() {
         let mut counters = Counters::default();
         let second = |seconds: u64| Mono(seconds * 1_000_000_000);
         counters.answered = 3;

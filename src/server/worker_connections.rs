@@ -1,4 +1,5 @@
-//! Calls to workers: connections that agents ask for, use again, and hear of.
+//! Connections to workers: opened for dispatchers, reused for further deliveries, and their
+//! outcomes reported back.
 
 use super::Server;
 use super::connection::{Connection, Origin};
@@ -11,121 +12,122 @@ use crate::protocol::http::dispatch::{
 use std::sync::Arc;
 
 impl Server {
-    fn call_mut(&mut self, client: ClientId) -> Option<&mut WorkerConnection> {
+    fn worker_connection_mut(&mut self, client: ClientId) -> Option<&mut WorkerConnection> {
         match &mut self.connections.get_mut(client)?.session {
             Session::Call(call) => Some(call),
             _ => None,
         }
     }
 
-    /// There is no room here for the connection of a call.
-    pub(super) fn hinder_call(&mut self, line: ClientId) {
-        if let Some(call) = self.call_mut(line) {
+    /// The connection failed for lack of local resources, which is not the worker's fault.
+    pub(super) fn mark_connection_busy(&mut self, connection_id: ClientId) {
+        if let Some(call) = self.worker_connection_mut(connection_id) {
             call.hinder();
         }
     }
 
-    /// Sends a worker's agent on an errand, by a connection that is there or a new one.
-    pub(super) fn deliver_to_worker(&mut self, client: ClientId, errand: Delivery, now: Now) {
-        if !errand.fresh
-            && let Some(line) = self.idle_connection(client)
-            && let Some(call) = self.call_mut(line)
+    /// Makes a delivery for a dispatcher, by an idle connection or a new one.
+    pub(super) fn deliver_to_worker(&mut self, client: ClientId, delivery: Delivery, now: Now) {
+        if !delivery.fresh
+            && let Some(connection_id) = self.idle_connection(client)
+            && let Some(call) = self.worker_connection_mut(connection_id)
         {
-            call.start_delivery(errand);
-            return self.start_delivery(line, now);
+            call.start_delivery(delivery);
+            return self.start_delivery(connection_id, now);
         }
-        let Some(agent) = self.dispatcher_mut(client) else { return };
-        let address = agent.address().clone();
+        let Some(dispatcher) = self.dispatcher_mut(client) else { return };
+        let address = dispatcher.address().clone();
         let target = Arc::clone(&address.target);
         self.evict_idle_connection(now);
-        let session = Session::Call(Box::new(WorkerConnection::new(client, address, errand)));
-        let line = self.connect(target, session, now);
-        let Some(agent) = self.dispatcher_mut(client) else { return };
-        match line {
-            Some(line) => agent.add_connection(line),
-            None => agent.handle_outcome(errand, DeliveryOutcome::Busy, b"", now),
+        let session = Session::Call(Box::new(WorkerConnection::new(client, address, delivery)));
+        let connection_id = self.connect(target, session, now);
+        let Some(dispatcher) = self.dispatcher_mut(client) else { return };
+        match connection_id {
+            Some(connection_id) => dispatcher.add_connection(connection_id),
+            None => dispatcher.handle_outcome(delivery, DeliveryOutcome::Busy, b"", now),
         }
     }
 
-    /// A connection that its worker has not closed yet, as far as is known.
+    /// An idle connection that its worker is not known to have closed.
     fn idle_connection(&mut self, client: ClientId) -> Option<ClientId> {
         loop {
-            let line = self.dispatcher_mut(client)?.take_idle_connection()?;
-            let Some(connection) = self.connections.get(line) else { continue };
+            let connection_id = self.dispatcher_mut(client)?.take_idle_connection()?;
+            let Some(connection) = self.connections.get(connection_id) else { continue };
             let Session::Call(call) = &connection.session else { continue };
-            if call.is_idle() && !connection.peer_closed && connection.output.is_empty() {
-                return Some(line);
+            if call.is_idle() && !connection.is_peer_closed() && connection.output.is_empty() {
+                return Some(connection_id);
             }
         }
     }
 
-    /// Closes a connection that is not in use if there is no room for another. O(agents) then.
+    /// If the limit of outbound connections is reached, closes an idle one. O(dispatchers) then.
     fn evict_idle_connection(&mut self, now: Now) {
-        if self.has_room_outside() {
+        if self.can_connect() {
             return;
         }
-        for agent in self.agents.clients() {
-            let line = self.dispatcher_mut(agent).and_then(WorkerDispatcher::take_idle_connection);
-            if let Some(line) = line {
-                return self.end(line, now, true);
+        for dispatcher in self.dispatchers.clients() {
+            let connection_id =
+                self.dispatcher_mut(dispatcher).and_then(WorkerDispatcher::take_idle_connection);
+            if let Some(connection_id) = connection_id {
+                return self.end(connection_id, now, true);
             }
         }
     }
 
-    /// A connection to a worker is there, or is used again.
-    pub(super) fn start_delivery(&mut self, line: ClientId, now: Now) {
-        let Some(call) = self.call_mut(line) else { return };
+    /// Begins a delivery on a connection that was established or is reused.
+    pub(super) fn start_delivery(&mut self, connection_id: ClientId, now: Now) {
+        let Some(call) = self.worker_connection_mut(connection_id) else { return };
         let (serial, command) = call.begin(now);
-        self.engine.submit(Ticket { client: line, serial }, &command, now);
+        self.engine.submit(Ticket { client: connection_id, serial }, &command, now);
         self.deliver(None, now);
-        self.watch_session(line);
+        self.arm_session_timeout(connection_id);
     }
 
-    /// Tells agents what has become of their calls.
+    /// Reports the outcomes of deliveries to their dispatchers.
     pub(super) fn poll_deliveries(&mut self, now: Now) {
-        while let Some(line) = self.lists.ready_deliveries.pop() {
-            let Some(call) = self.call_mut(line) else { continue };
-            let (client, verdict) = (call.agent(), call.take_outcome());
-            let (idle, over) = (call.take_idle(), call.is_over());
-            let queue = match verdict {
+        while let Some(connection_id) = self.run_queues.ready_deliveries.pop() {
+            let Some(call) = self.worker_connection_mut(connection_id) else { continue };
+            let (client, outcome) = (call.agent(), call.take_outcome());
+            let (idle, mut useless) = (call.take_idle(), call.is_over());
+            let queue = match outcome {
                 Some((_, DeliveryOutcome::Rejected(_))) => call.queue().to_vec(),
                 _ => Vec::new(),
             };
-            let (busy, mut useless) = (call.is_busy(), over);
-            if let Some(agent) = self.dispatcher_mut(client) {
-                if let Some((errand, verdict)) = verdict {
-                    agent.handle_outcome(errand, verdict, &queue, now);
+            let busy = call.is_busy();
+            if let Some(dispatcher) = self.dispatcher_mut(client) {
+                if let Some((delivery, outcome)) = outcome {
+                    dispatcher.handle_outcome(delivery, outcome, &queue, now);
                 }
                 if idle {
-                    useless |= !agent.keep_connection(line);
+                    useless |= !dispatcher.keep_connection(connection_id);
                 }
-                self.lists.ready_dispatchers.push_back(client);
+                self.run_queues.ready_dispatchers.push_back(client);
             }
             if useless || (self.stopping && !busy) {
-                self.end(line, now, true);
+                self.end(connection_id, now, true);
             }
         }
     }
 
-    /// A connection to a worker has ended.
+    /// Reports to its dispatcher that a connection to a worker has ended.
     pub(super) fn on_delivery_end(
         &mut self,
-        line: ClientId,
+        connection_id: ClientId,
         connection: &mut Connection,
         now: Now,
     ) {
-        let told = connection.way == Origin::Outbound && connection.output.is_empty();
+        let sent = connection.origin == Origin::Outbound && connection.output.is_empty();
         let Session::Call(call) = &mut connection.session else { return };
-        let (client, ended) = (call.agent(), call.handle_end(told));
-        let Some(agent) = self.dispatcher_mut(client) else { return };
-        agent.drop_connection(line);
+        let (client, ended) = (call.agent(), call.handle_end(sent));
+        let Some(dispatcher) = self.dispatcher_mut(client) else { return };
+        dispatcher.drop_connection(connection_id);
         match ended {
             None => {}
-            Some((errand, None)) => agent.retry(errand),
-            Some((errand, Some(verdict))) => {
-                agent.handle_outcome(errand, verdict, call.queue(), now);
+            Some((delivery, None)) => dispatcher.retry(delivery),
+            Some((delivery, Some(outcome))) => {
+                dispatcher.handle_outcome(delivery, outcome, call.queue(), now);
             }
         }
-        self.lists.ready_dispatchers.push_back(client);
+        self.run_queues.ready_dispatchers.push_back(client);
     }
 }

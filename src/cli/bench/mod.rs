@@ -62,7 +62,7 @@ impl Bench {
 fn run(plan: &BenchPlan) -> Result<Option<u8>, String> {
     let address = resolve(&plan.address)?;
     let needed = plan.connections + plan.waiters + plan.idle;
-    let room = super::files::make_room_for(needed);
+    let room = super::files::reserve_descriptors(needed);
     if room < needed {
         return Err(format!(
             "{needed} connections are too many: the system allows this program about {room} \
