@@ -1,20 +1,20 @@
-//! The one place that reads clocks.
+//! The only module of the server that reads clocks.
 //!
-//! [`Clock`] tells the time of a pass, [`Stopwatch`] how long something took that is not of one,
-//! [`worked`] what a thread has had of the processor.
+//! [`Clock`] gives the time of a pass, [`Stopwatch`] measures durations outside of passes,
+//! [`thread_cpu_time`] the processor time of a thread.
 
 use crate::base::time::{Mono, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Samples both clocks and never lets the monotonic one run back.
+/// Samples both clocks. The monotonic one never runs backwards.
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,
     last: Mono,
 }
 
-/// Measures one length of time.
+/// Measures one duration.
 #[derive(Debug)]
 pub(super) struct Stopwatch(Instant);
 
@@ -29,8 +29,8 @@ impl Stopwatch {
     }
 }
 
-/// How long the processor has worked for this thread.
-pub(super) fn worked() -> Duration {
+/// Processor time that this thread has used.
+pub(super) fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
@@ -47,14 +47,14 @@ impl Clock {
         Self { start: Instant::now(), last: Mono(0) }
     }
 
-    /// Which moment it is on the monotonic clock.
+    /// The current monotonic time.
     pub fn moment(&mut self) -> Mono {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last = self.last.max(Mono(nanos));
         self.last
     }
 
-    /// What time it is.
+    /// The current monotonic and wall time.
     pub fn sample(&mut self) -> Now {
         let mono = self.moment();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

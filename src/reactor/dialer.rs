@@ -1,9 +1,9 @@
-//! Outgoing connections that are not yet connections: names are looked up, addresses tried one
-//! after the other, hands shaken.
+//! Outbound connections until they are established: name lookup, addresses tried one after the
+//! other, TLS handshake.
 //!
-//! Each ends in exactly one outcome, unless it is called off before; then nothing that still comes
-//! for it finds anybody. An event only marks a dial as ready; [`Dialer::poll`] does the rest, once
-//! in each pass. How long a dial may take is not known here.
+//! A dial ends in exactly one outcome, unless it is cancelled before: then later lookup results and
+//! events for it are ignored. An event only marks a dial as ready; [`Dialer::poll`] advances it,
+//! once in each pass. The core has the timeout of a dial.
 
 use super::listener::enable_keepalive;
 use super::loop_waker::LoopWaker;
@@ -25,11 +25,11 @@ use std::sync::Arc;
 /// How a dial ends.
 pub(super) type Outcome = Result<Socket, ConnectError>;
 
-/// All dials under way.
+/// All pending dialer.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    under_way: HashMap<ClientId, Dial>,
-    /// Those that may be able to go on.
+    pending: HashMap<ClientId, Dial>,
+    /// Dials that may be able to advance.
     ready: Vec<ClientId>,
     resolver: Resolver,
     trust: Option<TrustStore>,
@@ -39,32 +39,31 @@ pub(super) struct Dialer {
 struct Dial {
     target: Arc<Target>,
     state: State,
-    /// The peer of the present connection has shut down its sending side already.
+    /// The peer of the current address has shut down its sending side already.
     hung_up: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Its name is being looked up.
-    Resolving { _claim: LookupGuard },
-    /// These addresses are left, the next one last, and this is why there is no connection yet.
+    Resolving {
+        _guard: LookupGuard,
+    },
+    /// The remaining addresses, the next one last, and the error of the last attempt.
     Trying(Vec<SocketAddr>, ConnectError),
-    /// One address has been asked; the others are left.
+    /// The current address, and the remaining ones.
     Connecting(TcpStream, SocketAddr, Vec<SocketAddr>),
-    /// Connected, but not yet encrypted.
     Handshaking(Box<Tls>),
-    /// It is over.
-    Over(ConnectError),
+    Failed(ConnectError),
 }
 
-/// What came of going on.
-enum Step {
+/// Result of [`Dial::advance`].
+enum Advanced {
     Waits(Dial),
     Ends(Outcome),
 }
 
-/// What came of one step.
-enum Turn {
+/// Result of one state.
+enum Transition {
     Next(State),
     Waits(State),
     Ends(Result<Stream, ConnectError>),
@@ -77,21 +76,21 @@ fn unreachable(address: SocketAddr, error: &io::Error) -> ConnectError {
 impl Dialer {
     pub(super) fn new(wake: LoopWaker) -> Self {
         let resolver = Resolver::new(wake);
-        Self { under_way: HashMap::new(), ready: Vec::new(), resolver, trust: None }
+        Self { pending: HashMap::new(), ready: Vec::new(), resolver, trust: None }
     }
 
-    /// Whom connections by TLS trust; without this, the usual authorities.
+    /// Sets the trusted certificates. Default: [`TrustStore::default`].
     pub(super) fn set_trust(&mut self, trust: TrustStore) {
         self.trust = Some(trust);
     }
 
-    /// Begins one.
+    /// Begins a dial.
     pub(super) fn begin(&mut self, client: ClientId, target: Arc<Target>) {
         let state = match resolve::literal(&target) {
             Some(address) => State::try_address(vec![address]),
             None => match self.resolver.submit(client, &target) {
-                Ok(claim) => State::Resolving { _claim: claim },
-                Err(why) => State::Over(why),
+                Ok(guard) => State::Resolving { _guard: guard },
+                Err(why) => State::Failed(why),
             },
         };
         self.insert(client, Dial { target, state, hung_up: false });
@@ -101,30 +100,29 @@ impl Dialer {
         if !matches!(dial.state, State::Resolving { .. }) {
             self.ready.push(client);
         }
-        self.under_way.insert(client, dial);
+        self.pending.insert(client, dial);
     }
 
-    /// Calls one off, if it is under way.
+    /// Cancels a dial, if it is pending.
     pub(super) fn cancel(&mut self, client: ClientId) {
-        self.under_way.remove(&client);
+        self.pending.remove(&client);
     }
 
-    /// Whether [`Dialer::poll`] has something to do even if nothing happens.
-    pub(super) fn are_ready(&self) -> bool {
+    /// Whether [`Dialer::poll`] has work that needs no further event.
+    pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Something has happened to the socket of one.
-    pub(super) fn note(&mut self, client: ClientId, event: &Event) {
-        if let Some(dial) = self.under_way.get_mut(&client) {
+    pub(super) fn on_event(&mut self, client: ClientId, event: &Event) {
+        if let Some(dial) = self.pending.get_mut(&client) {
             dial.hung_up |= event.is_read_closed() || event.is_error();
             self.ready.push(client);
         }
     }
 
-    /// Lets all go on that can, until one ends.
+    /// Advances all ready dialer until one ends.
     pub(super) fn poll(&mut self, registry: &Registry) -> Option<(ClientId, Outcome)> {
-        if self.under_way.is_empty() {
+        if self.pending.is_empty() {
             self.ready.clear();
             return None;
         }
@@ -132,30 +130,30 @@ impl Dialer {
             self.handle_found(client, found);
         }
         while let Some(client) = self.ready.pop() {
-            let Some(dial) = self.under_way.remove(&client) else { continue };
+            let Some(dial) = self.pending.remove(&client) else { continue };
             let trust = &mut self.trust;
             match dial.advance(client, registry, || trust.get_or_insert_default().clone()) {
-                Step::Waits(dial) => {
-                    self.under_way.insert(client, dial);
+                Advanced::Waits(dial) => {
+                    self.pending.insert(client, dial);
                 }
-                Step::Ends(outcome) => return Some((client, outcome)),
+                Advanced::Ends(outcome) => return Some((client, outcome)),
             }
         }
         None
     }
 
     fn handle_found(&mut self, client: ClientId, found: Found) {
-        let Some(dial) = self.under_way.get_mut(&client) else { return };
+        let Some(dial) = self.pending.get_mut(&client) else { return };
         dial.state = match found {
             Ok(addresses) => State::try_address(addresses),
-            Err(why) => State::Over(why),
+            Err(why) => State::Failed(why),
         };
         self.ready.push(client);
     }
 }
 
 impl State {
-    /// Begins with the first address.
+    /// Tries the addresses in their order.
     fn try_address(mut addresses: Vec<SocketAddr>) -> Self {
         addresses.reverse();
         Self::Trying(addresses, ConnectError::Unreachable("no address".into()))
@@ -163,65 +161,69 @@ impl State {
 }
 
 impl Dial {
-    /// Goes on as far as it goes without waiting.
+    /// Advances as far as possible without waiting.
     fn advance(
         self,
         client: ClientId,
         registry: &Registry,
         mut trust: impl FnMut() -> TrustStore,
-    ) -> Step {
+    ) -> Advanced {
         let Self { target, mut state, mut hung_up } = self;
         loop {
-            let turn = match state {
-                State::Resolving { .. } => Turn::Waits(state),
+            let transition = match state {
+                State::Resolving { .. } => Transition::Waits(state),
                 State::Trying(addresses, why) => {
-                    // What the last address did says nothing about the next one.
+                    // The hang-up of one address says nothing about the next.
                     hung_up = false;
                     try_next(addresses, why, client, registry)
                 }
                 State::Connecting(stream, address, rest) => match is_connected(&stream) {
-                    Ok(false) => Turn::Waits(State::Connecting(stream, address, rest)),
+                    Ok(false) => Transition::Waits(State::Connecting(stream, address, rest)),
                     Ok(true) if target.tls => match Tls::begin(stream, &target.host, &trust()) {
-                        Ok(tls) => Turn::Next(State::Handshaking(tls)),
-                        Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
+                        Ok(tls) => Transition::Next(State::Handshaking(tls)),
+                        Err(why) => Transition::Ends(Err(ConnectError::Tls(why.into()))),
                     },
-                    Ok(true) => Turn::Ends(Ok(Stream::Plain(stream))),
-                    Err(error) => Turn::Next(State::Trying(rest, unreachable(address, &error))),
+                    Ok(true) => Transition::Ends(Ok(Stream::Plain(stream))),
+                    Err(error) => {
+                        Transition::Next(State::Trying(rest, unreachable(address, &error)))
+                    }
                 },
                 State::Handshaking(mut tls) => match tls.handshake() {
-                    Ok(true) => Turn::Ends(Ok(Stream::Tls(tls))),
-                    Ok(false) => Turn::Waits(State::Handshaking(tls)),
-                    Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
+                    Ok(true) => Transition::Ends(Ok(Stream::Tls(tls))),
+                    Ok(false) => Transition::Waits(State::Handshaking(tls)),
+                    Err(why) => Transition::Ends(Err(ConnectError::Tls(why.into()))),
                 },
-                State::Over(why) => Turn::Ends(Err(why)),
+                State::Failed(why) => Transition::Ends(Err(why)),
             };
-            match turn {
-                Turn::Next(next) => state = next,
-                Turn::Waits(state) => return Step::Waits(Self { target, state, hung_up }),
-                Turn::Ends(end) => {
-                    return Step::Ends(end.map(|stream| Socket::connected(stream, hung_up)));
+            match transition {
+                Transition::Next(next) => state = next,
+                Transition::Waits(state) => {
+                    return Advanced::Waits(Self { target, state, hung_up });
+                }
+                Transition::Ends(end) => {
+                    return Advanced::Ends(end.map(|stream| Socket::connected(stream, hung_up)));
                 }
             }
         }
     }
 }
 
-/// Asks the next address that can be asked at all.
+/// Begins to connect to the next address; without one the dial fails for the last reason.
 fn try_next(
     mut addresses: Vec<SocketAddr>,
     why: ConnectError,
     client: ClientId,
     registry: &Registry,
-) -> Turn {
-    let Some(address) = addresses.pop() else { return Turn::Ends(Err(why)) };
+) -> Transition {
+    let Some(address) = addresses.pop() else { return Transition::Ends(Err(why)) };
     match connect(client, address, registry) {
-        // The system tells when it has an answer.
-        Ok(stream) => Turn::Waits(State::Connecting(stream, address, addresses)),
-        // Another address would need as much.
+        // An event follows when it is connected or has failed.
+        Ok(stream) => Transition::Waits(State::Connecting(stream, address, addresses)),
+        // The next address would need the same resource.
         Err(error) if shortage::of_connections(&error) => {
-            Turn::Ends(Err(ConnectError::NoRoom(error.to_string().into())))
+            Transition::Ends(Err(ConnectError::NoRoom(error.to_string().into())))
         }
-        Err(error) => Turn::Next(State::Trying(addresses, unreachable(address, &error))),
+        Err(error) => Transition::Next(State::Trying(addresses, unreachable(address, &error))),
     }
 }
 
@@ -239,7 +241,8 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         return Err(error);
     }
     match stream.peer_addr() {
-        // The system may pick a closed port for its own side, and then finds itself there.
+        // TCP simultaneous open: if the kernel picks the closed target port as the local port, the
+        // socket is connected to itself.
         Ok(peer) if stream.local_addr()? == peer => Err(ErrorKind::ConnectionRefused.into()),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
@@ -262,7 +265,7 @@ mod tests {
         (listener, address)
     }
 
-    /// An address at which nobody listens, as long as the socket lives.
+    /// An address without a listener, as long as the socket lives.
     fn closed() -> (Raw, SocketAddr) {
         let socket = Raw::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
@@ -270,55 +273,55 @@ mod tests {
         (socket, address)
     }
 
-    /// What comes of a name with these addresses.
+    /// The outcome of a name with these addresses.
     fn dial(addresses: Vec<SocketAddr>) -> Outcome {
         let mut poll = Poll::new().unwrap();
-        let mut dials = Dialer::new(LoopWaker::default());
+        let mut dialer = Dialer::new(LoopWaker::default());
         let target = Arc::new(Target { host: "several".into(), port: 0, tls: false });
         let state = State::try_address(addresses);
-        dials.insert(CLIENT, Dial { target, state, hung_up: false });
+        dialer.insert(CLIENT, Dial { target, state, hung_up: false });
         let mut events = Events::with_capacity(8);
         loop {
-            if let Some((client, outcome)) = dials.poll(poll.registry()) {
+            if let Some((client, outcome)) = dialer.poll(poll.registry()) {
                 assert_eq!(client, CLIENT);
-                assert!(dials.under_way.is_empty());
+                assert!(dialer.pending.is_empty());
                 return outcome;
             }
             poll.poll(&mut events, None).unwrap();
             for event in &events {
                 assert_eq!(event.token(), socket::token(CLIENT));
-                dials.note(CLIENT, event);
+                dialer.on_event(CLIENT, event);
             }
         }
     }
 
     #[test]
-    fn the_addresses_of_a_name_are_tried_in_order() {
+    fn addresses_of_a_name_are_tried_in_order() {
         let ((first, at_first), (second, at_second)) = (listener(), listener());
         let (_closed, at_closed) = closed();
         let socket = dial(vec![at_closed, at_closed, at_first, at_second]).unwrap();
         first.accept().unwrap();
         assert_eq!(socket.stream.peer(), Some(at_first));
-        assert!(!socket.hung_up, "what the closed ones did is forgotten");
+        assert!(!socket.hung_up, "hang-ups of the closed addresses are reset");
         second.set_nonblocking(true).unwrap();
         assert_eq!(second.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 
     #[test]
-    fn what_came_with_the_connection_is_not_forgotten() {
+    fn hang_up_before_the_connect_event_is_kept() {
         let (listener, address) = listener();
         let mut poll = Poll::new().unwrap();
-        let mut dials = Dialer::new(LoopWaker::default());
+        let mut dialer = Dialer::new(LoopWaker::default());
         let host = address.ip().to_string().into();
-        dials.begin(CLIENT, Arc::new(Target { host, port: address.port(), tls: false }));
-        assert!(dials.poll(poll.registry()).is_none(), "the system has not been asked");
-        // The peer has come and gone before the loop hears of either.
+        dialer.begin(CLIENT, Arc::new(Target { host, port: address.port(), tls: false }));
+        assert!(dialer.poll(poll.registry()).is_none(), "the connect is still pending");
+        // The peer accepts and closes before the loop gets an event.
         drop(listener.accept().unwrap());
         let mut events = Events::with_capacity(8);
         let (_, outcome) = loop {
             poll.poll(&mut events, None).unwrap();
-            events.iter().for_each(|event| dials.note(CLIENT, event));
-            if let Some(outcome) = dials.poll(poll.registry()) {
+            events.iter().for_each(|event| dialer.on_event(CLIENT, event));
+            if let Some(outcome) = dialer.poll(poll.registry()) {
                 break outcome;
             }
         };
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn if_no_address_answers_the_last_one_is_named() {
+    fn error_names_the_last_address_if_all_fail() {
         let ((_one, first), (_other, last)) = (closed(), closed());
         let why = dial(vec![first, last]).unwrap_err();
         let ConnectError::Unreachable(why) = why else { panic!("{why:?}") };
@@ -337,18 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_called_off_ends_in_nothing() {
+    fn cancelled_dial_yields_no_outcome() {
         let (_listener, address) = listener();
         let poll = Poll::new().unwrap();
-        let mut dials = Dialer::new(LoopWaker::default());
+        let mut dialer = Dialer::new(LoopWaker::default());
         let host = address.ip().to_string().into();
         let target = Arc::new(Target { host, port: address.port(), tls: false });
-        dials.begin(CLIENT, Arc::clone(&target));
-        assert!(dials.are_ready());
-        dials.cancel(CLIENT);
-        assert!(dials.poll(poll.registry()).is_none());
-        assert!(!dials.are_ready(), "nothing keeps the loop awake");
-        dials.handle_found(CLIENT, Ok(vec![address]));
-        assert!(dials.poll(poll.registry()).is_none());
+        dialer.begin(CLIENT, Arc::clone(&target));
+        assert!(dialer.has_ready());
+        dialer.cancel(CLIENT);
+        assert!(dialer.poll(poll.registry()).is_none());
+        assert!(!dialer.has_ready(), "nothing is left to poll");
+        dialer.handle_found(CLIENT, Ok(vec![address]));
+        assert!(dialer.poll(poll.registry()).is_none());
     }
 }

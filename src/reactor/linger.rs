@@ -1,14 +1,14 @@
-//! Connections that the core is done with, and their peers perhaps not.
+//! Lingering close: connections that the core has closed and whose peers may still send.
 //!
-//! To close a socket with unread input makes the system reset the connection, and what was sent and
-//! has not arrived is lost. So a connection whose peer has not ended is not closed at once: the
-//! sending side is shut down, and what still comes is read and thrown away until the peer ends, has
-//! been silent for [`LINGER_IDLE_TIMEOUT`], or [`LINGER_MAX`] is over. Of another server that was
-//! called not more is read than of its answer: there is nothing left to be told to it.
+//! Closing a socket with unread input makes the kernel reset the connection, and sent data that has
+//! not arrived is lost. So a connection whose peer has not ended is not closed at once: its sending
+//! side is shut down, and input is read and discarded until the peer ends, has been silent for
+//! [`LINGER_IDLE_TIMEOUT`], or [`LINGER_MAX`] has passed. Of an outbound connection at most
+//! [`WORKER_ANSWER_MAX_BYTES`] are read: no output is left that could be lost.
 //!
-//! Invariants: what has been silent for long already is closed at once; each has one deadline, at
-//! or before the moment at which it is closed at the latest; except in a stop there are not more
-//! than `most`, so that descriptors are not used up.
+//! Invariants: a connection that has been silent for [`LINGER_IDLE_TIMEOUT`] already is closed at
+//! once; each has one timer, at or before its latest close; except in a shutdown there are at most
+//! `max`, to bound descriptors.
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
@@ -23,39 +23,38 @@ use mio::net::TcpStream;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
 
-/// All connections that are closed for the core only.
+/// All lingering connections.
 #[derive(Debug)]
 pub(super) struct Lingering {
     sockets: HashMap<ClientId, Linger>,
-    /// Those that may have something to read.
+    /// Connections that may be readable.
     ready: Vec<ClientId>,
     deadlines: TimerQueue<ClientId>,
-    most: usize,
-    /// Bytes that were read and thrown away.
+    max: usize,
+    /// Bytes read and discarded, in total.
     discarded: u64,
-    /// How many were closed although their peers went on sending.
+    /// Connections closed while their peers still sent, in total.
     cut: usize,
 }
 
 #[derive(Debug)]
 struct Linger {
     stream: TcpStream,
-    /// When something came last.
+    /// When input was received last.
     heard: Mono,
-    /// When it is closed in any case.
+    /// When it is closed at the latest.
     until: Mono,
     timer: TimerId,
-    /// How many bytes may still be thrown away.
-    room: u64,
+    /// Bytes that may still be read.
+    budget: u64,
 }
 
-/// What came of reading.
-enum Left {
-    /// Nothing is there at the moment.
-    Nothing,
+/// Result of a read.
+enum ReadResult {
+    WouldBlock,
     /// There may be more.
     More,
-    /// The peer has ended, or is gone, or has said too much.
+    /// End of stream, an error, or the budget is used up.
     Ended,
 }
 
@@ -65,7 +64,7 @@ impl Default for Lingering {
             sockets: HashMap::new(),
             ready: Vec::new(),
             deadlines: TimerQueue::default(),
-            most: LINGERING_MAX,
+            max: LINGERING_MAX,
             discarded: 0,
             cut: 0,
         }
@@ -73,23 +72,22 @@ impl Default for Lingering {
 }
 
 impl Lingering {
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    /// How many were closed while their peers went on sending.
+    /// Connections closed while their peers still sent, in total.
     pub(super) fn cut(&self) -> usize {
         self.cut
     }
 
-    /// Bytes that were thrown away.
+    /// Bytes read and discarded, in total.
     pub(super) fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Something has happened to the socket of this one, if it is one.
-    pub(super) fn note(&mut self, client: ClientId) -> bool {
+    /// Records an event. False if no such connection lingers.
+    pub(super) fn on_event(&mut self, client: ClientId) -> bool {
         let known = self.sockets.contains_key(&client);
         if known {
             self.ready.push(client);
@@ -97,48 +95,47 @@ impl Lingering {
         known
     }
 
-    pub(super) fn are_ready(&self) -> bool {
+    pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// When the next one is to be looked at.
+    /// When the next timer fires.
     pub(super) fn next(&self) -> Option<Mono> {
         self.deadlines.next()
     }
 
-    /// A connection that nothing more is said on; `heard` is when something came in last. It stays
-    /// at most until `end`, if there is one.
+    /// Adds a connection whose sending side is shut down, unless it can be closed at once.
     fn begin(&mut self, client: ClientId, linger: Linger, scratch: &mut [u8], now: Mono) {
         let mut linger = linger;
         match self.read(&mut linger, scratch, now) {
-            Left::Ended => return,
-            Left::Nothing if linger.heard.after(LINGER_IDLE_TIMEOUT) <= now => return,
-            Left::Nothing => {}
-            Left::More => self.ready.push(client),
+            ReadResult::Ended => return,
+            ReadResult::WouldBlock if linger.heard.after(LINGER_IDLE_TIMEOUT) <= now => return,
+            ReadResult::WouldBlock => {}
+            ReadResult::More => self.ready.push(client),
         }
         linger.timer = self.deadlines.arm(linger.closes_at(), client);
         self.sockets.insert(client, linger);
     }
 
-    /// Closes that which would be closed next if there are more than may be.
-    fn make_room(&mut self) {
-        while self.sockets.len() >= self.most.max(1) {
+    /// Makes room for another one by closing those whose timers are next.
+    fn evict(&mut self) {
+        while self.sockets.len() >= self.max.max(1) {
             let Some((_, client)) = self.deadlines.pop_due(Mono(u64::MAX)) else { return };
             self.sockets.remove(&client);
         }
     }
 
-    /// One read of each that has something, and an end to those whose time is over.
+    /// One read per ready connection; closes those whose deadline has passed.
     pub(super) fn poll(&mut self, scratch: &mut [u8], now: Mono) {
         for client in std::mem::take(&mut self.ready) {
             let Some(mut linger) = self.sockets.remove(&client) else { continue };
             match self.read(&mut linger, scratch, now) {
-                Left::Ended => {
+                ReadResult::Ended => {
                     self.deadlines.cancel(linger.timer);
                     continue;
                 }
-                Left::More => self.ready.push(client),
-                Left::Nothing => {}
+                ReadResult::More => self.ready.push(client),
+                ReadResult::WouldBlock => {}
             }
             self.sockets.insert(client, linger);
         }
@@ -154,19 +151,19 @@ impl Lingering {
         }
     }
 
-    fn read(&mut self, linger: &mut Linger, scratch: &mut [u8], now: Mono) -> Left {
+    fn read(&mut self, linger: &mut Linger, scratch: &mut [u8], now: Mono) -> ReadResult {
         match linger.stream.read(scratch) {
-            Ok(0) => Left::Ended,
+            Ok(0) => ReadResult::Ended,
             Ok(count) => {
                 self.discarded += count as u64;
                 linger.heard = now;
-                linger.room = linger.room.saturating_sub(count as u64);
-                if linger.room > 0 { Left::More } else { Left::Ended }
+                linger.budget = linger.budget.saturating_sub(count as u64);
+                if linger.budget > 0 { ReadResult::More } else { ReadResult::Ended }
             }
             Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => Left::Nothing,
-                ErrorKind::Interrupted => Left::More,
-                _ => Left::Ended,
+                ErrorKind::WouldBlock => ReadResult::WouldBlock,
+                ErrorKind::Interrupted => ReadResult::More,
+                _ => ReadResult::Ended,
             },
         }
     }
@@ -179,16 +176,16 @@ impl Linger {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Not more than so many connections stay open after the core is done with them.
-    pub fn set_lingering_max(&mut self, most: usize) {
-        self.lingering.most = most;
+    /// Sets how many connections may linger. Default: [`LINGERING_MAX`].
+    pub fn set_lingering_max(&mut self, max: usize) {
+        self.lingering.max = max;
     }
 
-    /// Closes the connection of a client that the core has forgotten, so that what was sent on it
-    /// arrives.
-    pub(super) fn let_go(&mut self, client: ClientId) {
+    /// Closes the connection of a client that has ended, so that the sent data arrives: it may
+    /// linger.
+    pub(super) fn close_lingering(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.take(client) else { return };
-        let Socket { stream, heard, ended, outgoing, .. } = socket;
+        let Socket { stream, heard, ended, outbound, .. } = socket;
         let stream = match stream {
             _ if ended => return,
             Stream::Plain(stream) => stream,
@@ -203,15 +200,15 @@ impl<C: Core> Reactor<C> {
         let until = if let Some(stop) = &self.stop {
             until.min(stop.deadline)
         } else {
-            self.lingering.make_room();
+            self.lingering.evict();
             until
         };
-        let room = if outgoing { WORKER_ANSWER_MAX_BYTES } else { u64::MAX };
-        let linger = Linger { stream, heard, until, timer: TimerId::NONE, room };
+        let budget = if outbound { WORKER_ANSWER_MAX_BYTES } else { u64::MAX };
+        let linger = Linger { stream, heard, until, timer: TimerId::NONE, budget };
         self.lingering.begin(client, linger, &mut self.scratch, now);
     }
 
-    /// Lets go on what only lingers.
+    /// Reads and closes lingering connections.
     pub(super) fn linger(&mut self) {
         self.lingering.poll(&mut self.scratch, self.now.mono);
     }

@@ -1,8 +1,8 @@
 //! A listening socket that survives running out of file descriptors.
 //!
-//! With edge-triggered events a listener is told once that connections wait. If accepting has to
-//! stop before all of them are taken, the edge is lost: so it stays ready, and rests until a
-//! connection is closed or a short time has passed.
+//! Events are edge-triggered: one event announces all waiting connections. If accepting stops
+//! before all of them are accepted, no further event follows; so the listener stays in backoff
+//! until a connection is closed or [`ACCEPT_RETRY_DELAY`] has passed.
 
 use crate::base::limits::{ACCEPT_RETRY_DELAY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
@@ -17,19 +17,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tracing::warn;
 
-/// A peer that has vanished without a word is noticed after about `IDLE + RETRIES * INTERVAL`.
+/// A peer that has vanished is detected after about `IDLE + RETRIES * INTERVAL`.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 6;
 
-/// What came of trying to accept.
+/// Result of one accept.
 pub(super) enum Accepted {
     Connection(TcpStream),
     TryAgain,
     NoMore,
 }
 
-/// Lets the system probe whether the peer of a connection still lives.
+/// Enables TCP keep-alive probes.
 pub(super) fn enable_keepalive(socket: &Socket) -> io::Result<()> {
     let probes = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
@@ -40,11 +40,11 @@ pub(super) fn enable_keepalive(socket: &Socket) -> io::Result<()> {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Nobody is known to wait.
+    /// No connection is known to wait.
     Idle,
-    /// Somebody may wait.
+    /// A connection may wait.
     Ready,
-    /// Somebody waits, but the system has no resources for another connection before then.
+    /// A connection waits, but resources were short; the next attempt is at this time.
     Backoff(Mono),
 }
 
@@ -55,18 +55,18 @@ pub(super) struct Listener {
     address: SocketAddr,
     protocol: Protocol,
     state: State,
-    /// When running out of resources was last logged.
+    /// When a shortage of resources was logged last.
     warned: Option<Mono>,
 }
 
-/// Why a protocol is not open.
+/// A listener could not be bound.
 #[derive(Debug)]
 pub struct CannotListen {
-    /// The protocol.
+    /// Protocol of the listener.
     pub protocol: Protocol,
-    /// Where it was to be.
+    /// Configured address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// Error of `socket`, `bind` or `listen`.
     pub error: io::Error,
 }
 
@@ -79,12 +79,11 @@ impl fmt::Display for CannotListen {
 
 impl Error for CannotListen {}
 
-/// Running out of resources is logged at most this often.
+/// Shortest interval between two log lines about a shortage of resources.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Listener {
-    /// Binds `address`. Accepted connections inherit what is set here: no delay for small writes,
-    /// and probes that find out vanished peers.
+    /// Binds `address`. Accepted connections inherit `TCP_NODELAY` and keep-alive.
     pub(super) fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Self> {
         let bound = || -> io::Result<TcpListener> {
             let socket = Socket::new(
@@ -130,14 +129,14 @@ impl Listener {
         matches!(self.state, State::Ready)
     }
 
-    pub(super) fn rests_until(&self) -> Option<Mono> {
+    pub(super) fn retry_at(&self) -> Option<Mono> {
         match self.state {
             State::Backoff(until) => Some(until),
             State::Idle | State::Ready => None,
         }
     }
 
-    /// A connection was closed: there may be resources again.
+    /// Ends the backoff, because a connection was closed and its resources are free.
     pub(super) fn wake(&mut self) {
         if let State::Backoff(_) = self.state {
             self.state = State::Ready;
@@ -165,7 +164,7 @@ impl Listener {
                 self.state = State::Idle;
                 Accepted::NoMore
             }
-            // The peer gave up before it was its turn.
+            // The peer closed the connection before it was accepted.
             ErrorKind::ConnectionAborted | ErrorKind::Interrupted => Accepted::TryAgain,
             _ => {
                 if self.warned.is_none_or(|at| now.mono >= at.after(WARN_EVERY)) {

@@ -1,16 +1,15 @@
-//! How other threads end the reactor's sleep.
+//! Wakes the event loop from other threads.
 
 use mio::{Registry, Token, Waker};
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-/// A way to wake a reactor, to be had before there is one. Waking before that does nothing: nobody
-/// sleeps yet.
+/// Wakes a reactor. It can be created before the reactor; waking does nothing until then.
 #[derive(Clone, Debug, Default)]
 pub struct LoopWaker(Arc<OnceLock<Waker>>);
 
 impl LoopWaker {
-    /// Lets `registry` hear of it as `token`.
+    /// Connects it to the poll of `registry`, with events under `token`.
     pub(super) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         let waker = Waker::new(registry, token)?;
         // A second reactor keeps the first one's.
@@ -18,7 +17,7 @@ impl LoopWaker {
         Ok(())
     }
 
-    /// Ends the reactor's sleep, or keeps it from falling asleep.
+    /// Interrupts the current poll, or the next one.
     pub fn wake(&self) {
         if let Some(waker) = self.0.get()
             && let Err(error) = waker.wake()

@@ -1,25 +1,22 @@
-//! F6: the reactor. The only place of the server that knows mio, sockets, TLS, clocks, signals, and
-//! in [`disk`] files and the threads that wait for them, in [`query_threads`] the threads that
-//! evaluate.
+//! F6: the reactor. Only this part of the server uses mio, sockets, TLS, clocks and signals; in
+//! [`disk`] files and the journal's threads, in [`query_threads`] the threads of queries.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
 //! a pass of fixed phases; the order is the contract:
 //!
-//! 1. how long may we sleep: until the nearest deadline, not at all while work is left over
+//! 1. compute the poll timeout: until the nearest deadline, zero while work is left
 //! 2. wait for events
 //! 3. sample the clock once
-//! 4. note what is ready: facts to remember, not commands to act on
-//! 5. accept; outgoing connections go on towards being connected; then every runnable connection:
-//!    one read of at most [`READ_BUDGET_BYTES`] bytes, and of what only lingers until it can be
-//!    closed
-//! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
-//! 7. one write for every connection that has output
-//! 8. log what the operator should know; close what is to be closed, and begin what is to be
-//!    connected, in one place
+//! 4. record readiness; nothing is read or written yet
+//! 5. accept; advance outbound connections; then one read of at most [`READ_BUDGET_BYTES`] bytes
+//!    per runnable connection, and one per lingering connection
+//! 6. the core finishes its pass: expiry, group commit, replies, resumed pipelines
+//! 7. one write per connection that has output
+//! 8. log notices; close connections and begin outbound ones, in one place
 //!
 //! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
-//! lost; a listener that had to stop accepting stays on the list and is tried again; every loop is
-//! bounded, and what is left makes the next sleep zero.
+//! lost; a listener that had to stop accepting stays ready or in backoff and is tried again; every
+//! loop is bounded, and if work is left the next poll timeout is zero.
 
 mod clock;
 mod dialer;
@@ -66,14 +63,14 @@ use std::time::Duration;
 pub use tls::TrustStore;
 use tracing::{debug, info, warn};
 
-/// Tokens of connections have their index in the low half, so these can never be one.
+/// No token of a connection: those have their index in the low half.
 const SIGNALS: Token = Token(usize::MAX);
 const WAKE: Token = Token(usize::MAX - 1);
 const STDIN: Token = Token(usize::MAX - 2);
 const STDOUT: Token = Token(usize::MAX - 3);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
-/// The shell around a core.
+/// The event loop around a core.
 pub struct Reactor<C> {
     core: C,
     poll: Poll,
@@ -81,27 +78,28 @@ pub struct Reactor<C> {
     now: Now,
     listeners: Vec<Listener>,
     sockets: Sockets,
-    dials: Dialer,
+    dialer: Dialer,
     lingering: Lingering,
     stdio: stdio::State,
-    /// Connections that have something to read and are wanted to be read.
+    /// Connections that are readable and whose input the core wants.
     runnable: Vec<ClientId>,
-    /// Connections whose output can go on.
+    /// Connections that have become writable, or whose last write was cut off by its budget.
     flushable: Vec<ClientId>,
-    /// The one buffer that everything is read into.
+    /// The buffer of all reads, [`READ_BUDGET_BYTES`] long.
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Shutdown>,
-    /// When to look next.
-    look_at_memory: Mono,
+    /// When the resident memory is sampled next.
+    next_memory_sample: Mono,
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every protocol and takes charge of signals (`reactor::signals`). Time goes on as
-    /// `clock` has begun, and `wake` ends the loop's sleep.
+    /// Binds every protocol and installs the signal handlers (`reactor::signals`). `clock` is the
+    /// time of the passes; `wake` interrupts the poll.
     ///
     /// # Errors
-    /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.
+    /// If an address cannot be bound, with [`CannotListen`], or if epoll or the signal handlers
+    /// cannot be set up.
     pub fn bind(
         core: C,
         protocols: &[(Protocol, SocketAddr)],
@@ -125,7 +123,7 @@ impl<C: Core> Reactor<C> {
             clock,
             listeners,
             sockets: Sockets::default(),
-            dials: Dialer::new(wake.clone()),
+            dialer: Dialer::new(wake.clone()),
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
             runnable: Vec::new(),
@@ -133,31 +131,31 @@ impl<C: Core> Reactor<C> {
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
-            look_at_memory: Mono::default(),
+            next_memory_sample: Mono::default(),
         })
     }
 
-    /// Whose word is taken for who other servers are. Without this, the usual authorities'.
+    /// Sets the trusted certificates of outbound TLS. Default: [`TrustStore::default`].
     pub fn set_trust(&mut self, trust: TrustStore) {
-        self.dials.set_trust(trust);
+        self.dialer.set_trust(trust);
     }
 
-    /// The addresses really bound, in the order of the protocols.
+    /// The bound addresses, with the actual ports, in the order of the protocols.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(Listener::address).collect()
     }
 
-    /// What it serves, to be asked when the run is over.
+    /// The core, for its state after the run.
     #[must_use]
     pub fn core(&self) -> &C {
         &self.core
     }
 
-    /// Serves until a signal ends it.
+    /// Runs until a signal, or the end of stdin or stdout, shuts the server down.
     ///
     /// # Errors
-    /// If the system refuses to wait for events.
+    /// If polling fails, or the core reports a fatal error.
     pub fn run(&mut self) -> io::Result<ShutdownOutcome> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
         self.begin_stdio();
@@ -166,7 +164,7 @@ impl<C: Core> Reactor<C> {
             let polled = self.poll.poll(&mut events, timeout);
             match polled {
                 Ok(()) => {}
-                // A signal interrupted the wait; what it means is read from its own descriptor.
+                // A signal interrupted the wait; it is read from its own descriptor.
                 Err(error) if error.kind() == ErrorKind::Interrupted => events.clear(),
                 Err(error) => return Err(error),
             }
@@ -191,35 +189,36 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// Tells the core how long the pass took, and now and then how much memory there is.
+    /// Reports the duration of the pass to the core, and every [`MEMORY_SAMPLE_INTERVAL`] the
+    /// resident memory.
     fn sample_stats(&mut self) {
         let end = self.clock.moment();
         self.core.record_pass(self.now.mono, end);
-        if end >= self.look_at_memory {
-            self.look_at_memory = end.after(MEMORY_SAMPLE_INTERVAL);
+        if end >= self.next_memory_sample {
+            self.next_memory_sample = end.after(MEMORY_SAMPLE_INTERVAL);
             if let Some(resident) = rss::resident_bytes() {
                 self.core.record_memory(resident);
             }
         }
     }
 
-    /// The core may have met something that it cannot go on with.
+    /// The fatal error of the core, if it has one.
     fn check(&self) -> io::Result<()> {
         self.core.failure().map_or(Ok(()), |why| Err(io::Error::other(why)))
     }
 
-    /// How long the loop may sleep; `None` is until something happens.
+    /// The poll timeout; `None` waits for an event.
     fn timeout(&self) -> Option<Duration> {
         let ready = self.listeners.iter().any(Listener::is_ready);
         let left = !self.runnable.is_empty() || !self.flushable.is_empty();
-        if left || ready || self.dials.are_ready() || self.lingering.are_ready() {
+        if left || ready || self.dialer.has_ready() || self.lingering.has_ready() {
             return Some(Duration::ZERO);
         }
-        let resting = self.listeners.iter().filter_map(Listener::rests_until).min();
+        let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
         let stop = self.stop.map(|stop| stop.next(self.now.mono));
-        let next = [self.core.poll_timeout(self.now), resting, stop, self.lingering.next()];
+        let next = [self.core.poll_timeout(self.now), retry, stop, self.lingering.next()];
         let next = next.into_iter().flatten().min()?;
-        // mio rounds up to the milliseconds of epoll, so this never wakes early and spins.
+        // mio rounds up to the milliseconds of epoll, so the poll does not end early and spin.
         Some(next.until(self.now.mono))
     }
 
@@ -228,9 +227,9 @@ impl<C: Core> Reactor<C> {
         if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
             match token {
                 SIGNALS => self.handle_signals(),
-                // The pass that follows looks at everything.
+                // The pass itself polls whatever has called for it.
                 WAKE => {}
-                STDIN | STDOUT => self.note_stdio(event),
+                STDIN | STDOUT => self.on_stdio_event(event),
                 _ => {
                     if let Some(listener) = self.listeners.get_mut(number) {
                         listener.set_ready();
@@ -241,13 +240,13 @@ impl<C: Core> Reactor<C> {
         }
         let client = socket::client(token);
         let Some(socket) = self.sockets.get_mut(client) else {
-            if !self.lingering.note(client) {
-                self.dials.note(client, event);
+            if !self.lingering.on_event(client) {
+                self.dialer.on_event(client, event);
             }
             return;
         };
         if socket.ended && event.is_error() {
-            // Nobody reads here any more, so no read would say that the peer is gone for good.
+            // The socket is no longer read, so no read would report the reset.
             debug!("connection lost behind its end");
             self.sockets.remove(client);
             return self.core.handle_reset(client, self.now);
@@ -265,7 +264,7 @@ impl<C: Core> Reactor<C> {
         self.enqueue(client);
     }
 
-    /// Puts a connection on the run list if it can be read and nobody minds.
+    /// Puts a connection on the run list if it is readable and the core wants its input.
     fn enqueue(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
         if socket.readable && !socket.queued && self.core.wants_input(client) {
@@ -305,7 +304,7 @@ impl<C: Core> Reactor<C> {
         self.sockets.insert(client, Socket::new(stream, self.now.mono));
     }
 
-    /// One read for each runnable connection.
+    /// One read per runnable connection.
     fn read(&mut self) {
         let mut batch = std::mem::take(&mut self.runnable);
         for client in batch.drain(..) {
@@ -325,8 +324,8 @@ impl<C: Core> Reactor<C> {
                     self.core.handle_eof(client, self.now);
                 }
                 Ok(count) => {
-                    // A hang-up was announced once and will not be announced again, and what is
-                    // decrypted already never is.
+                    // A hang-up has only one edge, and decrypted bytes in the TLS buffer have
+                    // none: then a short read does not mean that the socket is drained.
                     let may_drain = !socket.hung_up && socket.stream.is_plain();
                     let short = count < self.scratch.len() && may_drain;
                     socket.readable = !short;
@@ -352,18 +351,18 @@ impl<C: Core> Reactor<C> {
                 }
             }
         }
-        // What the core still wants to read comes back by `write`; keep the larger memory.
+        // Connections that are still readable come back in `write`. Keeps the larger allocation.
         batch.append(&mut self.runnable);
         self.runnable = batch;
     }
 
-    /// One write for each connection that has output, then its place on the run list.
+    /// One write per connection that has output; then it may be put on the run list again.
     fn write(&mut self) {
         let mut batch = std::mem::take(&mut self.flushable);
         for client in batch.drain(..) {
             self.flush(client);
         }
-        // What has had its turn, but would take more.
+        // Cut off by the write budget: continued in the next pass.
         batch.append(&mut self.flushable);
         self.flushable = batch;
         while let Some(client) = self.core.poll_touched() {
@@ -384,7 +383,7 @@ impl<C: Core> Reactor<C> {
         }
         let written = loop {
             match stream.write(output) {
-                // Nobody would come back to this connection: no edge was lost.
+                // Retried here: no further event would come for it.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 written => break written,
             }
@@ -410,14 +409,14 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// The one place where connections are closed, and where outgoing ones begin.
+    /// The one place where connections are closed and outbound ones begin.
     fn close(&mut self) {
         while let Some(action) = self.core.poll_action() {
             match action {
                 Action::Close(client) => {
                     self.close_outbound(client);
                     self.release_stdio(client);
-                    self.let_go(client);
+                    self.close_lingering(client);
                     for listener in &mut self.listeners {
                         listener.wake();
                     }
@@ -428,7 +427,7 @@ impl<C: Core> Reactor<C> {
                         self.flushable.push(client);
                     }
                 }
-                Action::Connect(client, target) => self.dials.begin(client, target),
+                Action::Connect(client, target) => self.dialer.begin(client, target),
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Trouble with clients, in sentences for the log.
+//! Incidents as sentences of the log.
 
 use crate::model::driver::{Incident, Notice, Severity};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
-/// Logs a notice about the client at this address, if it is still known.
+/// Logs a notice. `address`: of its client, if that is still connected.
 pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
-    let Notice { incident: trouble, total, .. } = notice;
+    let Notice { incident, total, .. } = notice;
     let client = address.map_or_else(|| "gone".to_owned(), |address| address.to_string());
-    match trouble {
+    match incident {
         Incident::JobDropped => warn!(
             client,
             total,
@@ -51,10 +51,10 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "a worker could not be reached, or gave no sensible answer, several times in a row: it \
              was dropped, and its jobs go back to their queues"
         ),
-        Incident::LogLine(remark) => match remark.severity {
-            Severity::Error => error!("{}", remark.text),
-            Severity::Warn => warn!("{}", remark.text),
-            Severity::Info => info!("{}", remark.text),
+        Incident::LogLine(line) => match line.severity {
+            Severity::Error => error!("{}", line.text),
+            Severity::Warn => warn!("{}", line.text),
+            Severity::Info => info!("{}", line.text),
         },
     }
 }

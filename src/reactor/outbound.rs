@@ -1,4 +1,4 @@
-//! What a pass does for connections to other servers beyond what it does for all.
+//! The part of a pass that is for outbound connections only.
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
@@ -7,13 +7,13 @@ use crate::model::id::ClientId;
 use tracing::debug;
 
 impl<C: Core> Reactor<C> {
-    /// Lets outgoing connections go on, and tells the core how they have ended.
+    /// Advances dials, and reports their outcomes to the core.
     pub(super) fn dial(&mut self) {
-        while let Some((client, outcome)) = self.dials.poll(self.poll.registry()) {
+        while let Some((client, outcome)) = self.dialer.poll(self.poll.registry()) {
             match outcome {
-                Ok(_) if !self.sockets.has_room(client) => {
-                    // The core has given its place away since it was begun, and is about to say
-                    // that it is called off.
+                Ok(_) if !self.sockets.is_free(client) => {
+                    // The core has ended this client and reused its index; its `Action::Close`
+                    // has not been polled yet.
                     debug!("a connection to another server came too late");
                 }
                 Ok(socket) => {
@@ -23,7 +23,7 @@ impl<C: Core> Reactor<C> {
                     if hung_up {
                         self.core.handle_peer_closed(client, self.now);
                     }
-                    // A handshake may have left something to be sent.
+                    // The handshake may have left output.
                     self.flushable.push(client);
                     self.enqueue(client);
                 }
@@ -35,7 +35,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// One write for what is no plain connection.
+    /// One write to a stream that is not plain TCP.
     #[cold]
     pub(super) fn flush_other(&mut self, client: ClientId) {
         match self.sockets.get_mut(client).map(|socket| &socket.stream) {
@@ -44,8 +44,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// One write for an encrypted connection, which may have something to say even if the core has
-    /// not.
+    /// One write to a TLS connection, which may have records to send without output of the core.
     fn flush_tls(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
         let Stream::Tls(tls) = &mut socket.stream else { return };
@@ -67,11 +66,11 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// Calls a dial off, and says farewell on an encrypted connection, before either is forgotten.
+    /// Before a client is removed: cancels its dial, or sends `close_notify` on its TLS connection.
     pub(super) fn close_outbound(&mut self, client: ClientId) {
         if let Some(Socket { stream: Stream::Tls(tls), .. }) = self.sockets.get_mut(client) {
             tls.send_close_notify();
         }
-        self.dials.cancel(client);
+        self.dialer.cancel(client);
     }
 }

@@ -1,21 +1,20 @@
-//! The threads that evaluate queries, so that the loop never waits for one.
+//! Threads that evaluate queries, so that the loop does not block.
 //!
-//! A query begins in a thread that runs only when nobody else wants its processor (Linux:
-//! `SCHED_IDLE`), because the loop may share it. On a machine that is busy all the time it might
-//! come to nothing there; so the last lane is a thread that has a share of its own, though a small
-//! one. (A thread of the first kind cannot become one of the second: Linux asks for a privilege.)
-//! There are a few of the first kind, for one that is held up by something that cannot be
-//! interrupted: the engine gives the turn to one lane at a time.
+//! A *lane* is one such thread. A query begins in a lane of the idle class (Linux: `SCHED_IDLE`),
+//! because the loop may share its processor. On a saturated machine it would starve there; so the
+//! last lane has a small processor share of its own. (Linux requires a privilege to change a thread
+//! of the first kind into one of the second.) There are [`QUERY_THREADS_MAX`] of the first kind,
+//! because one may be stuck in something uninterruptible; the engine gives turns to one lane at a
+//! time.
 //!
-//! The threads have no clock but the one that counts what the processor does for them; they look at
-//! a word that the loop sets. What always holds: a thread has one query at a time, and lets go of
-//! one that nobody waits for as soon as it looks at the word.
+//! The threads read only the clock of their processor time; the loop stops them through a
+//! [`StopFlag`]. Invariant: a thread has one query at a time, and drops a cancelled one at its next
+//! check of the flag.
 //!
-//! Each thread starts when there is something for it to do. They are woken by a query and wake the
-//! loop with the result.
+//! Each thread starts with its first query, and wakes the loop with each result.
 
 use super::LoopWaker;
-use super::clock::worked;
+use super::clock::thread_cpu_time;
 use super::thread_priority::{Error, lower_priority, set_idle_class};
 use crate::base::limits::QUERY_THREADS_MAX;
 use crate::query::{
@@ -29,62 +28,61 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tracing::debug;
 
-/// SQLite's parser takes its memory from there, and some of its functions recurse.
-const STACK: usize = 8 * 1024 * 1024;
+/// SQLite's parser uses the stack, and some of its functions recurse.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Questions whether to stop, one every few microseconds, between two offers of the processor to
-/// whoever wants it. A thread of the lowest class gets its turn now and then even if the loop wants
-/// to go on, and would have it until the system's next tick: some milliseconds.
-const OFFER: u64 = 8;
+/// Stop checks, one every few microseconds, between two calls of `yield_now`. Without it a thread
+/// of the idle class that was scheduled while the loop is runnable would keep the processor until
+/// the next scheduler tick: some milliseconds.
+const CHECKS_PER_YIELD: u64 = 8;
 
-/// The threads of queries. Dropping it stops what they do and ends them.
+/// The query threads. Dropping it cancels their queries and joins them.
 #[derive(Debug)]
 pub struct QueryThreads {
-    /// The last one has a share of its own.
-    lanes: Vec<QueryWorker>,
+    /// The last one has a processor share of its own.
+    lanes: Vec<QueryThread>,
 }
 
-/// One thread, once there was something for it to do.
+/// One lane. Its thread runs from its first query on.
 #[derive(Debug)]
-struct QueryWorker {
+struct QueryThread {
     name: String,
-    give_way: fn() -> Result<(), Error>,
+    lower_priority: fn() -> Result<(), Error>,
     wake: LoopWaker,
     value_max: usize,
     running: Option<Running>,
-    /// It has a turn, whose end was not told yet.
+    /// It has a turn whose end was not polled yet.
     busy: bool,
 }
 
 #[derive(Debug)]
 struct Running {
-    word: Arc<StopFlag>,
-    work: Sender<Order>,
+    flag: Arc<StopFlag>,
+    orders: Sender<Order>,
     ended: Receiver<(Duration, TaskEnd)>,
     thread: JoinHandle<()>,
 }
 
-/// What a thread is to do.
 #[derive(Debug)]
 enum Order {
-    /// Evaluate, for so many steps.
+    /// Evaluate for this many steps.
     Turn(Task, u64),
-    /// Free it.
+    /// Free the memory of the task.
     Discard(Task),
 }
 
-/// What the loop tells a lane about its turn, and how far that has come.
+/// The pace of a lane's turn, set by the loop, and its steps, counted by the lane.
 #[derive(Debug, Default)]
 struct StopFlag {
     pace: AtomicU8,
-    /// Questions that were asked in all.
-    asked: AtomicU64,
-    /// How many there are when the turn is over.
-    enough: AtomicU64,
+    /// Stop checks in total: the steps of turns.
+    steps: AtomicU64,
+    /// Value of `steps` at which the turn is over.
+    turn_end: AtomicU64,
 }
 
 impl StopFlag {
-    fn say(&self, pace: Pace) {
+    fn set(&self, pace: Pace) {
         self.pace.store(pace as u8, Ordering::Relaxed);
     }
 
@@ -93,31 +91,32 @@ impl StopFlag {
     }
 
     /// Whether to stop at once.
-    fn stops(&self) -> bool {
-        // Only this thread counts.
-        let asked = self.asked.load(Ordering::Relaxed) + 1;
-        self.asked.store(asked, Ordering::Relaxed);
-        if asked.is_multiple_of(OFFER) {
+    fn stops_now(&self) -> bool {
+        // Only this thread writes it.
+        let steps = self.steps.load(Ordering::Relaxed) + 1;
+        self.steps.store(steps, Ordering::Relaxed);
+        if steps.is_multiple_of(CHECKS_PER_YIELD) {
             thread::yield_now();
         }
         self.reaches(Pace::GiveBack)
     }
 
     /// Whether to stop before the next row.
-    fn leaves(&self) -> bool {
-        let is_over = || self.asked.load(Ordering::Relaxed) >= self.enough.load(Ordering::Relaxed);
+    fn stops_at_row(&self) -> bool {
+        let is_over =
+            || self.steps.load(Ordering::Relaxed) >= self.turn_end.load(Ordering::Relaxed);
         self.reaches(Pace::Share) && (self.reaches(Pace::Leave) || is_over())
     }
 }
 
 impl QueryThreads {
-    /// Threads that start when they are needed, and see and make texts of so many bytes; the end of
-    /// each turn is announced by `wake`.
+    /// Threads that start when needed. `value_max`: longest text of a query, in bytes. `wake` is
+    /// called at the end of each turn.
     #[must_use]
     pub fn new(value_max: usize, wake: &LoopWaker) -> Self {
-        let lane = |name, give_way| QueryWorker {
+        let lane = |name, lower_priority| QueryThread {
             name,
-            give_way,
+            lower_priority,
             wake: wake.clone(),
             value_max,
             running: None,
@@ -144,7 +143,7 @@ impl QueryExecutor for QueryThreads {
     }
 
     fn say(&mut self, lane: usize, pace: Pace) {
-        self.lanes[lane].say(pace);
+        self.lanes[lane].set_pace(pace);
     }
 
     fn poll(&mut self) -> Option<Ended> {
@@ -155,7 +154,7 @@ impl QueryExecutor for QueryThreads {
     }
 
     fn discard(&mut self, task: Task) {
-        // What is to be freed came from a lane; the first one that runs will do.
+        // The task came from a lane, so one is running; any will do.
         if let Some(running) = self.lanes.iter().find_map(|lane| lane.running.as_ref()) {
             running.send(Order::Discard(task));
         }
@@ -164,19 +163,19 @@ impl QueryExecutor for QueryThreads {
 
 impl Running {
     fn send(&self, order: Order) {
-        assert!(self.work.send(order).is_ok(), "a thread of queries has died");
+        assert!(self.orders.send(order).is_ok(), "a query thread has died");
     }
 }
 
-impl QueryWorker {
-    /// Gives the thread, which has nothing to do and is started if need be, something to do.
+impl QueryThread {
+    /// Begins a turn, and starts the thread if needed. It must not be busy.
     fn begin(&mut self, task: Task, steps: u64) -> io::Result<()> {
         assert!(!self.busy, "one query at a time");
         let running = match self.running.take() {
             Some(running) => running,
             None => self.start()?,
         };
-        running.word.say(Pace::GoOn);
+        running.flag.set(Pace::GoOn);
         running.send(Order::Turn(task, steps));
         self.running = Some(running);
         self.busy = true;
@@ -184,23 +183,23 @@ impl QueryWorker {
     }
 
     fn start(&self) -> io::Result<Running> {
-        let word = Arc::<StopFlag>::default();
-        let (own, wake) = (Arc::clone(&word), self.wake.clone());
-        let (give_way, value_max) = (self.give_way, self.value_max);
+        let flag = Arc::<StopFlag>::default();
+        let (own, wake) = (Arc::clone(&flag), self.wake.clone());
+        let (lower_priority, value_max) = (self.lower_priority, self.value_max);
         let (sender, orders) = channel();
         let (results, ended) = channel();
-        let builder = thread::Builder::new().name(self.name.clone()).stack_size(STACK);
+        let builder = thread::Builder::new().name(self.name.clone()).stack_size(STACK_BYTES);
         let thread = builder.spawn(move || {
-            if let Err(error) = give_way() {
+            if let Err(error) = lower_priority() {
                 debug!(?error, "queries run with the priority of everything else");
             }
             serve(&own, value_max, &orders, |spent, done| {
-                // Nobody listens once the helper is dropped.
+                // Fails once the executor is dropped.
                 let _ = results.send((spent, done));
                 wake.wake();
             });
         })?;
-        Ok(Running { word, work: sender, ended, thread })
+        Ok(Running { flag, orders: sender, ended, thread })
     }
 
     fn poll(&mut self) -> Option<(Duration, TaskEnd)> {
@@ -210,27 +209,27 @@ impl QueryWorker {
                 Some(ended)
             }
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => panic!("a thread of queries has died"),
+            Err(TryRecvError::Disconnected) => panic!("a query thread has died"),
         }
     }
 
-    fn say(&self, pace: Pace) {
+    fn set_pace(&self, pace: Pace) {
         if let Some(running) = &self.running {
-            running.word.say(pace);
+            running.flag.set(pace);
         }
     }
 }
 
-/// Evaluates what comes, until there are no more senders.
+/// The thread: carries out orders until their sender is dropped.
 fn serve(
-    word: &Arc<StopFlag>,
+    flag: &Arc<StopFlag>,
     value_max: usize,
     orders: &Receiver<Order>,
-    give: impl Fn(Duration, TaskEnd),
+    report: impl Fn(Duration, TaskEnd),
 ) {
-    let (own, between) = (Arc::clone(word), Arc::clone(word));
-    let stop: StopCheck = Arc::new(move || own.stops());
-    let leave: StopCheck = Arc::new(move || between.leaves());
+    let (own, between) = (Arc::clone(flag), Arc::clone(flag));
+    let stop: StopCheck = Arc::new(move || own.stops_now());
+    let leave: StopCheck = Arc::new(move || between.stops_at_row());
     let mut evaluator = Evaluator::with_turns(stop, leave, value_max);
     while let Ok(order) = orders.recv() {
         let (mut task, steps) = match order {
@@ -240,36 +239,36 @@ fn serve(
                 continue;
             }
         };
-        let begun = worked();
-        let asked = word.asked.load(Ordering::Relaxed);
-        word.enough.store(asked.saturating_add(steps), Ordering::Relaxed);
+        let begun = thread_cpu_time();
+        let before = flag.steps.load(Ordering::Relaxed);
+        flag.turn_end.store(before.saturating_add(steps), Ordering::Relaxed);
         let result = match &mut evaluator {
-            _ if word.reaches(Pace::Drop) => Err(QueryError::Stopped),
+            _ if flag.reaches(Pace::Drop) => Err(QueryError::Stopped),
             Ok(evaluator) => evaluator.go_on(&task.work, &mut task.progress),
             Err(why) => Err(QueryError::Bad(why.clone())),
         };
-        let spent = || worked().saturating_sub(begun);
+        let spent = || thread_cpu_time().saturating_sub(begun);
         let done = match result {
-            Err(QueryError::Stopped) if !word.reaches(Pace::Drop) => {
-                give(spent(), TaskEnd::Left(task));
+            Err(QueryError::Stopped) if !flag.reaches(Pace::Drop) => {
+                report(spent(), TaskEnd::Left(task));
                 continue;
             }
             Ok(()) => TaskEnd::Found(Ok(Arc::from(task.progress.found))),
             Err(QueryError::Bad(why)) => TaskEnd::Found(Err(why)),
             Err(QueryError::Stopped) => TaskEnd::Dropped,
         };
-        // Before the result is known, so that the loop never frees a snapshot that has grown old.
+        // Before the result is sent, so that the loop does not free an old snapshot.
         drop(task.work);
-        give(spent(), done);
+        report(spent(), done);
     }
 }
 
-impl Drop for QueryWorker {
+impl Drop for QueryThread {
     fn drop(&mut self) {
-        self.say(Pace::Drop);
-        if let Some(Running { work, thread, .. }) = self.running.take() {
-            drop(work);
-            // If it has panicked it has said so.
+        self.set_pace(Pace::Drop);
+        if let Some(Running { orders, thread, .. }) = self.running.take() {
+            drop(orders);
+            // A panic of the thread was reported by the panic hook.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
-//! Names to addresses, by threads that wait for the system's resolver so that the loop never does.
+//! Name lookup, by threads that block in the system's resolver so that the loop does not.
 //!
-//! The threads begin with the first name, take requests from a bounded queue, pass over those that
-//! nobody waits for any more, and wake the loop after each answer. There are a few of them, because
-//! one dead name server would otherwise hold up every other name.
+//! The threads start with the first lookup, take requests from a bounded queue, skip cancelled ones
+//! and wake the loop after each answer. There are [`DNS_THREADS`], so that one dead name server
+//! does not delay all other names.
 
 use super::loop_waker::LoopWaker;
 use super::shortage;
@@ -14,13 +14,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-/// Held by whoever waits for an answer: without it a request is passed over.
+/// Dropping it cancels the lookup.
 #[derive(Debug)]
 pub(super) struct LookupGuard {
     _alive: Arc<()>,
 }
 
-/// Addresses to be tried in this order.
+/// Addresses, to be tried in this order.
 pub(super) type Found = Result<Vec<SocketAddr>, ConnectError>;
 
 #[derive(Debug)]
@@ -31,32 +31,32 @@ struct Request {
 }
 
 #[derive(Debug)]
-struct Lanes {
+struct Threads {
     requests: SyncSender<Request>,
     answers: Receiver<(ClientId, Found)>,
 }
 
-/// The threads, and the way to them.
+/// The lookup threads and their channels.
 #[derive(Debug)]
 pub(super) struct Resolver {
     wake: LoopWaker,
-    lanes: Option<Lanes>,
+    threads: Option<Threads>,
 }
 
-/// The address of a target that is given in numbers.
+/// The address of a target whose host is an IP address.
 pub(super) fn literal(target: &Target) -> Option<SocketAddr> {
     let address: IpAddr = target.host.parse().ok()?;
     Some(SocketAddr::new(address, target.port))
 }
 
 impl Resolver {
-    /// No thread is started yet.
+    /// Starts no thread yet.
     pub(super) fn new(wake: LoopWaker) -> Self {
-        Self { wake, lanes: None }
+        Self { wake, threads: None }
     }
 
-    /// Asks for the addresses of a name; [`Resolver::poll`] gives them, unless the claim is dropped
-    /// before.
+    /// Requests the addresses of a name; [`Resolver::poll`] returns them, unless the guard is
+    /// dropped before.
     pub(super) fn submit(
         &mut self,
         client: ClientId,
@@ -65,13 +65,13 @@ impl Resolver {
         let alive = Arc::new(());
         let wanted = Arc::downgrade(&alive);
         let request = Request { client, target: Arc::clone(target), wanted };
-        let lanes = match &mut self.lanes {
-            Some(lanes) => lanes,
+        let threads = match &mut self.threads {
+            Some(threads) => threads,
             none => none.insert(start(&self.wake).map_err(|error| {
                 ConnectError::NoRoom(format!("no thread to look up names with: {error}").into())
             })?),
         };
-        match lanes.requests.try_send(request) {
+        match threads.requests.try_send(request) {
             Ok(()) => Ok(LookupGuard { _alive: alive }),
             Err(TrySendError::Full(_)) => Err(ConnectError::Busy),
             Err(TrySendError::Disconnected(_)) => {
@@ -80,24 +80,24 @@ impl Resolver {
         }
     }
 
-    /// An answer, if there is one.
+    /// The next answer, if there is one.
     pub(super) fn poll(&self) -> Option<(ClientId, Found)> {
-        self.lanes.as_ref()?.answers.try_recv().ok()
+        self.threads.as_ref()?.answers.try_recv().ok()
     }
 }
 
-fn start(wake: &LoopWaker) -> std::io::Result<Lanes> {
+fn start(wake: &LoopWaker) -> std::io::Result<Threads> {
     let (requests, queue) = sync_channel(DNS_LOOKUPS_QUEUED_MAX);
     let (answer, answers) = channel();
     let queue = Arc::new(Mutex::new(queue));
     for _ in 0..DNS_THREADS {
         let (queue, answer, wake) = (Arc::clone(&queue), answer.clone(), wake.clone());
-        // Nobody joins it: the system's resolver cannot be called off.
+        // Not joined: the system's resolver cannot be cancelled.
         thread::Builder::new()
             .name("resolve".to_owned())
             .spawn(move || serve(&queue, &answer, &wake))?;
     }
-    Ok(Lanes { requests, answers })
+    Ok(Threads { requests, answers })
 }
 
 fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, wake: &LoopWaker) {
@@ -140,16 +140,16 @@ mod tests {
         ClientId { index, generation: 1 }
     }
 
-    /// A resolver without threads, and what its threads would have.
+    /// A resolver without threads, and the thread side of its channels.
     fn idle() -> (Resolver, Receiver<Request>, Sender<(ClientId, Found)>) {
         let (requests, queue) = sync_channel(DNS_LOOKUPS_QUEUED_MAX);
         let (answer, answers) = channel();
-        let lanes = Some(Lanes { requests, answers });
-        (Resolver { wake: LoopWaker::default(), lanes }, queue, answer)
+        let threads = Some(Threads { requests, answers });
+        (Resolver { wake: LoopWaker::default(), threads }, queue, answer)
     }
 
     #[test]
-    fn an_address_in_numbers_needs_nobody() {
+    fn ip_address_is_parsed_without_a_lookup() {
         let address = |host: &str| literal(&target(host)).map(|address| address.to_string());
         assert_eq!(address("127.0.0.1").as_deref(), Some("127.0.0.1:80"));
         assert_eq!(address("::1").as_deref(), Some("[::1]:80"));
@@ -158,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_its_end_is_told() {
+    fn full_queue_and_dead_threads_are_errors_of_submit() {
         let (mut resolver, queue, _answer) = idle();
         let name = target("name");
-        let claims: Vec<_> = (0..).map_while(|i| resolver.submit(client(i), &name).ok()).collect();
-        assert_eq!(claims.len(), DNS_LOOKUPS_QUEUED_MAX);
+        let guards: Vec<_> = (0..).map_while(|i| resolver.submit(client(i), &name).ok()).collect();
+        assert_eq!(guards.len(), DNS_LOOKUPS_QUEUED_MAX);
         assert_eq!(resolver.submit(client(0), &name).unwrap_err(), ConnectError::Busy);
         drop(queue);
         let ConnectError::Name(why) = resolver.submit(client(0), &name).unwrap_err() else {
@@ -172,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_passed_over() {
+    fn cancelled_lookup_is_skipped() {
         let (mut resolver, queue, answer) = idle();
-        // No name has a label of 64 bytes, so nobody has to be asked.
+        // A label of 64 bytes is too long, so the resolver fails without a name server.
         let long = target(&"x".repeat(64));
         let dropped = resolver.submit(client(1), &long).unwrap();
         let _kept = resolver.submit(client(2), &long).unwrap();
         drop(dropped);
-        let lanes = resolver.lanes.take().unwrap();
-        drop(lanes.requests);
+        let threads = resolver.threads.take().unwrap();
+        drop(threads.requests);
         serve(&Mutex::new(queue), &answer, &LoopWaker::default());
-        let (who, found) = lanes.answers.try_recv().unwrap();
+        let (who, found) = threads.answers.try_recv().unwrap();
         assert_eq!(who, client(2));
         let Err(ConnectError::Name(why)) = found else { panic!("{found:?}") };
         assert!(why.starts_with(&format!("{}: ", long.host)), "{why}");
-        assert!(lanes.answers.try_recv().is_err(), "somebody else was answered");
+        assert!(threads.answers.try_recv().is_err(), "the cancelled lookup was answered");
     }
 }

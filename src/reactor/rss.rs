@@ -1,7 +1,6 @@
-//! How much memory the process has, as the system tells it.
+//! Resident memory of the process.
 
-/// Bytes of memory that are resident, where that is easily had. A read of a file that is none: some
-/// tens of microseconds.
+/// Resident bytes; `None` without `/proc`. Takes some tens of microseconds.
 pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     parse(&status)
@@ -18,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resident_memory_is_one_of_many_lines() {
+    fn vm_rss_line_is_parsed() {
         let status = "Name:\tx\nVmHWM:\t    99 kB\nVmRSS:\t    1234 kB\nRssAnon:\t 7 kB\n";
         assert_eq!(parse(status), Some(1234 * 1024));
         assert_eq!(parse("Name:\tx\n"), None);
@@ -27,7 +26,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_has_some() {
+    fn own_resident_memory_is_readable() {
         assert!(resident_bytes().is_some_and(|bytes| bytes > 100 * 1024));
     }
 }

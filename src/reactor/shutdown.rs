@@ -1,13 +1,14 @@
-//! The end of a run: asked for by a signal, or because stdin or stdout have come to theirs.
+//! Graceful shutdown, requested by a signal or by the end of stdin or stdout.
 //!
-//! Of each connection what has arrived is read once, up to [`READ_BUDGET_BYTES`] bytes (of stdin
-//! more: what is left there is lost), and then nothing any more: so what is to be done has an end.
-//! It is answered and flushed, the sending side is shut down, and the connection lingers
-//! ([`super::linger`]) until its peer ends too. All that has [`SHUTDOWN_TIMEOUT`], not counting the
-//! time in which answers wait for the disk: a disk that is merely slow is waited for longer than a
-//! client, as both ends depend on it. Then what must last is made to last.
+//! Each connection is read once more, up to [`READ_BUDGET_BYTES`] bytes (stdin up to
+//! [`STDIN_AT_SHUTDOWN_MAX_BYTES`]; its remaining input is lost), and then no more: so the work is
+//! bounded. Its requests are answered and flushed, its sending side is shut down, and it lingers
+//! ([`super::linger`]) until its peer ends. The timeout of all this is [`SHUTDOWN_TIMEOUT`], not
+//! counting the time in which replies wait for the disk, up to [`SHUTDOWN_DISK_TIMEOUT`]: clients
+//! cannot do anything about a slow disk. Then the journal is synced and closed.
 //!
 //! [`READ_BUDGET_BYTES`]: crate::base::limits::READ_BUDGET_BYTES
+//! [`STDIN_AT_SHUTDOWN_MAX_BYTES`]: crate::base::limits::STDIN_AT_SHUTDOWN_MAX_BYTES
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
@@ -18,53 +19,55 @@ use mio::Events;
 use std::io::{self, ErrorKind};
 use tracing::{info, warn};
 
-/// How a run came to its end.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownOutcome {
-    /// All that was read is answered.
+    /// Every request that was read is answered.
     Graceful {
-        /// Bytes that came after the stop had begun, and were thrown away.
+        /// Bytes received after the shutdown had begun, and discarded.
         unread: u64,
     },
-    /// Time was over.
+    /// The timeout has passed.
     TimedOut(TimedOut),
-    /// A second signal: at once.
+    /// A second signal: ended at once.
     Forced,
 }
 
-/// Connections that an orderly stop has cut.
+/// Connections that were cut by the timeout of a graceful shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimedOut {
-    /// Clients that did not take their answers in time ..
+    /// Clients that had not received all their replies.
     pub clients: usize,
-    /// .. and bytes of answers that were made for them and not sent.
+    /// Bytes of replies to them that were not sent.
     pub unsent: usize,
-    /// Clients that were sent everything and went on sending: the end of it may not have arrived.
+    /// Clients to which everything was sent, and which still sent: the end of it may not have
+    /// arrived.
     pub sending: usize,
-    /// Calls to other servers that were under way.
+    /// Outbound connections and dispatchers that had not finished.
     pub calls: usize,
 }
 
-/// An orderly stop under way.
+/// A graceful shutdown in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shutdown {
-    /// Until then the clients may take their answers.
+    /// Deadline of the clients.
     pub(super) deadline: Mono,
-    /// Until then the disk may take what answers wait for.
+    /// Deadline of the disk.
     disk_deadline: Mono,
-    /// When it was last looked at, and whether answers waited for the disk then.
-    seen: (Mono, bool),
-    /// What had been thrown away of other connections before, and how many of them were cut.
+    /// Time of the last check, and whether replies waited for the disk then.
+    last_check: (Mono, bool),
+    /// Totals of [`Lingering`](super::linger::Lingering) at its beginning: bytes discarded,
+    /// connections cut.
     before: (u64, usize),
     forced: bool,
 }
 
-/// Whether a run goes on.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    GoesOn,
+enum Progress {
+    Continues,
     Done,
-    TimeOver,
+    TimedOut,
     Forced,
 }
 
@@ -72,37 +75,37 @@ impl Shutdown {
     fn begin(now: Mono, before: (u64, usize)) -> Self {
         let (deadline, disk_deadline) =
             (now.after(SHUTDOWN_TIMEOUT), now.after(SHUTDOWN_DISK_TIMEOUT));
-        Self { deadline, disk_deadline, seen: (now, false), before, forced: false }
+        Self { deadline, disk_deadline, last_check: (now, false), before, forced: false }
     }
 
-    /// Whether the run is over, with so many connections.
-    fn judge(&mut self, connections: usize, awaits_disk: bool, now: Mono) -> Verdict {
+    /// Checks whether the run is over, with `connections` left.
+    fn check(&mut self, connections: usize, awaits_disk: bool, now: Mono) -> Progress {
         if self.forced {
-            return Verdict::Forced;
+            return Progress::Forced;
         }
         if connections == 0 {
-            return Verdict::Done;
+            return Progress::Done;
         }
-        let (since, waited) = std::mem::replace(&mut self.seen, (now, awaits_disk));
+        let (since, waited) = std::mem::replace(&mut self.last_check, (now, awaits_disk));
         if waited {
-            // The time of the clients goes on while there is something that they could take.
+            // The time in which replies waited for the disk does not count for the clients.
             let later = self.deadline.after(now.until(since));
             self.deadline = later.min(self.disk_deadline);
         }
         if now >= self.deadline && !(awaits_disk && now < self.disk_deadline) {
-            return Verdict::TimeOver;
+            return Progress::TimedOut;
         }
-        Verdict::GoesOn
+        Progress::Continues
     }
 
-    /// When it is to be looked at again at the latest.
+    /// When the next check is due at the latest.
     pub(super) fn next(&self, now: Mono) -> Mono {
         if self.deadline > now { self.deadline } else { self.disk_deadline }
     }
 }
 
 impl<C: Core> Reactor<C> {
-    /// A signal asks for the end: orderly the first time, at once the second time.
+    /// Handles a signal to stop: graceful the first time, at once the second time.
     pub(super) fn stop_by_signal(&mut self, signal: &str) {
         if let Some(stop) = &mut self.stop {
             warn!(signal, "second signal: stopping at once");
@@ -114,7 +117,7 @@ impl<C: Core> Reactor<C> {
         self.begin_stop();
     }
 
-    /// Begins an orderly stop, if there is none yet.
+    /// Begins a graceful shutdown, if there is none yet.
     pub(super) fn begin_stop(&mut self) {
         if self.stop.is_some() {
             return;
@@ -125,36 +128,36 @@ impl<C: Core> Reactor<C> {
         ));
         self.listeners.clear();
         self.core.handle_shutdown(self.now);
-        // Whatever has arrived is read once more, and then counts as the last.
+        // Each connection is read once more; then its input counts as ended.
         for client in self.sockets.clients() {
             let Some(socket) = self.sockets.get_mut(client) else { continue };
             socket.readable = true;
             if let Socket { stream: Stream::Stdio(stdio), .. } = socket {
                 stdio.drain_input();
             } else if !self.core.wants_input(client) && !self.core.survives_shutdown(client) {
-                // It has enough to do with what was read before.
+                // It is stalled: its buffered input is all that is processed.
                 self.core.handle_eof(client, self.now);
             }
             self.enqueue(client);
         }
     }
 
-    /// Whether the run is over, and how.
+    /// The outcome, if the run is over.
     pub(super) fn ending(&mut self) -> Option<ShutdownOutcome> {
         let stop = self.stop.as_mut()?;
         let connections = self.core.connections() + self.lingering.len();
         let unread = self.lingering.discarded() - stop.before.0;
         let cut = self.lingering.cut() > stop.before.1;
-        match stop.judge(connections, self.core.awaits_disk(), self.now.mono) {
-            Verdict::GoesOn => None,
-            Verdict::Done if cut => Some(ShutdownOutcome::TimedOut(self.cut())),
-            Verdict::Done => Some(ShutdownOutcome::Graceful { unread }),
-            Verdict::TimeOver => Some(ShutdownOutcome::TimedOut(self.cut())),
-            Verdict::Forced => Some(ShutdownOutcome::Forced),
+        match stop.check(connections, self.core.awaits_disk(), self.now.mono) {
+            Progress::Continues => None,
+            Progress::Done if cut => Some(ShutdownOutcome::TimedOut(self.cut())),
+            Progress::Done => Some(ShutdownOutcome::Graceful { unread }),
+            Progress::TimedOut => Some(ShutdownOutcome::TimedOut(self.cut())),
+            Progress::Forced => Some(ShutdownOutcome::Forced),
         }
     }
 
-    /// Who is left. O(connections).
+    /// Counts of the connections that are cut. O(connections).
     fn cut(&self) -> TimedOut {
         let clients = self.sockets.clients().into_iter();
         let calls = self.core.calls();
@@ -167,22 +170,22 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// Passes until everything that must last does. Nobody is connected any more, or is heard.
-    /// False if a second signal has ended that.
+    /// Runs passes until the journal is durable and closed. Sockets are not served any more. False
+    /// if a second signal has ended it.
     pub(super) fn finish(&mut self, events: &mut Events) -> io::Result<bool> {
         self.core.handle_close(self.now);
-        let patience = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
-        let mut worry = Some(self.now.mono.after(SHUTDOWN_TIMEOUT));
+        let deadline = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
+        let mut warn_at = Some(self.now.mono.after(SHUTDOWN_TIMEOUT));
         while !self.core.is_closed() {
-            if self.now.mono >= patience {
+            if self.now.mono >= deadline {
                 let why = "the disk did not take the last changes in time: they were not answered";
                 return Err(io::Error::other(why));
             }
-            if worry.take_if(|worry| self.now.mono >= *worry).is_some() {
+            if warn_at.take_if(|at| self.now.mono >= *at).is_some() {
                 warn!("the disk is slow: waiting for the last changes, or for another signal");
             }
-            let timers = [self.core.poll_timeout(self.now), worry];
-            let next = timers.into_iter().flatten().fold(patience, Mono::min);
+            let timers = [self.core.poll_timeout(self.now), warn_at];
+            let next = timers.into_iter().flatten().fold(deadline, Mono::min);
             match self.poll.poll(events, Some(next.until(self.now.mono))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = self.clock.sample(),
@@ -202,7 +205,7 @@ impl<C: Core> Reactor<C> {
 mod tests {
     use super::*;
 
-    /// So many seconds after the beginning.
+    /// This many seconds after the beginning.
     fn at(seconds: u64) -> Mono {
         Mono(seconds * 1_000_000_000)
     }
@@ -212,46 +215,46 @@ mod tests {
     }
 
     #[test]
-    fn clients_have_their_time_and_no_more() {
+    fn clients_time_out_at_their_deadline() {
         let mut stop = begin();
-        assert_eq!(stop.judge(2, false, at(4)), Verdict::GoesOn);
-        assert_eq!(stop.judge(2, false, at(5)), Verdict::TimeOver);
-        assert_eq!(stop.judge(0, false, at(5)), Verdict::Done);
+        assert_eq!(stop.check(2, false, at(4)), Progress::Continues);
+        assert_eq!(stop.check(2, false, at(5)), Progress::TimedOut);
+        assert_eq!(stop.check(0, false, at(5)), Progress::Done);
     }
 
     #[test]
-    fn a_slow_disk_is_waited_for_and_its_time_is_not_that_of_the_clients() {
+    fn time_of_a_slow_disk_extends_the_deadline_of_the_clients() {
         let mut stop = begin();
-        assert_eq!(stop.judge(1, true, at(1)), Verdict::GoesOn);
+        assert_eq!(stop.check(1, true, at(1)), Progress::Continues);
         assert_eq!(stop.next(at(1)), at(5));
-        assert_eq!(stop.judge(1, true, at(20)), Verdict::GoesOn);
-        assert_eq!(stop.judge(1, false, at(24)), Verdict::GoesOn);
-        assert_eq!(stop.next(at(24)), at(28), "one second was over before, and 23 were the disk's");
-        assert_eq!(stop.judge(1, false, at(27)), Verdict::GoesOn);
-        assert_eq!(stop.judge(1, false, at(28)), Verdict::TimeOver);
+        assert_eq!(stop.check(1, true, at(20)), Progress::Continues);
+        assert_eq!(stop.check(1, false, at(24)), Progress::Continues);
+        assert_eq!(stop.next(at(24)), at(28), "1 s before the disk, 23 s of the disk, 4 s left");
+        assert_eq!(stop.check(1, false, at(27)), Progress::Continues);
+        assert_eq!(stop.check(1, false, at(28)), Progress::TimedOut);
     }
 
     #[test]
-    fn a_client_that_gives_the_disk_work_again_and_again_gets_no_more_time_than_that_takes() {
+    fn repeated_short_syncs_extend_the_deadline_by_their_own_time_only() {
         let mut stop = begin();
         let milli = |millis: u64| Mono(millis * 1_000_000);
         let mut now = 0;
         // A sync of 1 ms in every 10 ms.
-        while stop.judge(1, false, milli(now)) == Verdict::GoesOn {
-            assert_eq!(stop.judge(1, true, milli(now + 9)), Verdict::GoesOn);
+        while stop.check(1, false, milli(now)) == Progress::Continues {
+            assert_eq!(stop.check(1, true, milli(now + 9)), Progress::Continues);
             now += 10;
         }
         assert!((5_500..5_600).contains(&now), "{now}");
     }
 
     #[test]
-    fn a_disk_that_hangs_is_not_waited_for_for_ever() {
+    fn hanging_disk_times_out() {
         let mut stop = begin();
-        assert_eq!(stop.judge(1, true, at(0)), Verdict::GoesOn);
-        assert_eq!(stop.judge(1, true, at(59)), Verdict::GoesOn);
+        assert_eq!(stop.check(1, true, at(0)), Progress::Continues);
+        assert_eq!(stop.check(1, true, at(59)), Progress::Continues);
         assert_eq!(stop.next(at(59)), at(60));
-        assert_eq!(stop.judge(1, true, at(60)), Verdict::TimeOver);
+        assert_eq!(stop.check(1, true, at(60)), Progress::TimedOut);
         stop.forced = true;
-        assert_eq!(stop.judge(1, true, at(1)), Verdict::Forced);
+        assert_eq!(stop.check(1, true, at(1)), Progress::Forced);
     }
 }

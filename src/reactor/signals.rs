@@ -1,8 +1,8 @@
-//! Signals: SIGTERM and SIGINT stop the server, those that users send to other servers are ignored
-//! and logged. Without that each of them would end the process at once.
+//! Signals: SIGTERM and SIGINT stop the server; signals that other servers react to are logged and
+//! ignored, because by default each of them would kill the process.
 //!
-//! SIGPIPE never comes (the runtime ignores it: a broken pipe is an error of the write), and
-//! SIGTSTP, SIGCONT and SIGQUIT do what they do to every process.
+//! Rust's runtime ignores SIGPIPE (the write fails instead). SIGTSTP, SIGCONT and SIGQUIT have
+//! their default action.
 
 use super::Reactor;
 use crate::base::limits::SIGNAL_NOTICE_INTERVAL;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::{info, warn};
 
-/// What is ignored, and how the log calls it.
+/// Ignored signals and their names.
 const IGNORED: [(i32, &str); 5] = [
     (SIGHUP, "SIGHUP"),
     (SIGUSR1, "SIGUSR1"),
     (SIGUSR2, "SIGUSR2"),
     (SIGALRM, "SIGALRM"),
-    // A write that would make a file too large fails then, and says so.
+    // A write beyond the file size limit fails with an error instead.
     (SIGXFSZ, "SIGXFSZ"),
 ];
 
@@ -32,11 +32,10 @@ pub(super) struct Signals {
     ignored: [Rarely; IGNORED.len()],
 }
 
-/// From now on the signals that a server ignores do not end this process, though it does not serve
-/// yet.
+/// Ignores SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGXFSZ from now on, before a reactor runs.
 ///
 /// # Errors
-/// If the system refuses to handle them.
+/// If a handler cannot be installed.
 pub fn ignore_signals() -> io::Result<()> {
     for (signal, _) in IGNORED {
         flag::register(signal, Arc::new(AtomicBool::new(false)))?;
@@ -45,7 +44,7 @@ pub fn ignore_signals() -> io::Result<()> {
 }
 
 impl Signals {
-    /// Takes charge of them, and lets `registry` hear of it as `token`.
+    /// Installs the handlers; signals become events of `registry` under `token`.
     pub(super) fn register(registry: &Registry, token: Token) -> io::Result<Self> {
         let all = IGNORED.iter().map(|&(signal, _)| signal).chain([SIGTERM, SIGINT]);
         let mut source = signal_hook_mio::v1_0::Signals::new(all)?;
@@ -57,7 +56,7 @@ impl Signals {
 
 impl<C: Core> Reactor<C> {
     pub(super) fn handle_signals(&mut self) {
-        // As many as there are kinds of them at most: the system counts none.
+        // At most one per kind: pending signals are not counted.
         let pending: Vec<i32> = self.signals.source.pending().collect();
         for signal in pending {
             match signal {

@@ -1,4 +1,4 @@
-//! Sockets of connections, by the core's own keys.
+//! Sockets of connections, by client id.
 
 use super::stdio::Stdio;
 use super::tls::Tls;
@@ -9,19 +9,19 @@ use mio::net::TcpStream;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
 
-/// What bytes travel over.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// The bytes as they are: all accepted connections.
+    /// TCP: all accepted connections, and outbound ones without TLS.
     Plain(TcpStream),
-    /// Encrypted: some outgoing ones.
+    /// Outbound connections with TLS.
     Tls(Box<Tls>),
     /// Stdin and stdout.
     Stdio(Box<Stdio>),
 }
 
 impl Stream {
-    /// Who is at the other end, if that can be told.
+    /// Address of the peer, if it has one.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Self::Plain(stream) => stream.peer_addr().ok(),
@@ -48,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Whether there is something to be sent beside the core's output: reading may lead to it.
+    /// Whether there is output beside the core's: TLS may have to answer what it has read.
     #[inline]
     pub(super) fn wants_write(&self) -> bool {
         match self {
@@ -57,27 +57,26 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that nothing more will be sent. Of an encrypted connection this may be left
-    /// to be written.
+    /// Shuts down the sending side. For TLS, `close_notify` may still have to be flushed.
     pub(super) fn shut_down(&mut self) {
         match self {
             Self::Plain(stream) => {
-                // If it fails the connection is gone, and the next read says so.
+                // If it fails the connection is lost, and the next read fails too.
                 let _ = shut_down(stream);
             }
             Self::Tls(tls) => tls.send_close_notify(),
-            // It goes with the process.
+            // Closed with the process.
             Self::Stdio(_) => {}
         }
     }
 }
 
-/// Tells the peer that nothing more will be sent.
+/// Shuts down the sending side.
 pub(super) fn shut_down(stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)
 }
 
-/// One socket, and what is known of its readiness.
+/// A socket and its readiness.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, none excludes another"
@@ -85,24 +84,24 @@ pub(super) fn shut_down(stream: &TcpStream) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) stream: Stream,
-    /// A read may give something.
+    /// No read has returned `WouldBlock` since the last event.
     pub(super) readable: bool,
     /// A write may take something.
     pub(super) writable: bool,
     /// The peer has shut down its sending side, or the connection is broken.
     pub(super) hung_up: bool,
-    /// All that the peer has sent is read, and there will be no more.
+    /// The end of the stream was read.
     pub(super) ended: bool,
-    /// It is on the run list.
+    /// On the run list.
     pub(super) queued: bool,
-    /// When something was read last.
+    /// Time of the last read that returned data.
     pub(super) heard: Mono,
-    /// It was not accepted.
-    pub(super) outgoing: bool,
+    /// Opened by this server.
+    pub(super) outbound: bool,
 }
 
 impl Socket {
-    /// A fresh connection: it can surely be written, and reading will be announced.
+    /// An accepted connection: writable, and an event follows when it becomes readable.
     pub(super) fn new(stream: TcpStream, now: Mono) -> Self {
         let stream = Stream::Plain(stream);
         Self {
@@ -113,12 +112,12 @@ impl Socket {
             ended: false,
             queued: false,
             heard: now,
-            outgoing: false,
+            outbound: false,
         }
     }
 
-    /// A connection whose events went to a dial before: whatever there is to read has been
-    /// announced already.
+    /// A connection whose events went to the dialer before: it counts as readable, since its edge
+    /// may have passed.
     pub(super) fn connected(stream: Stream, hung_up: bool) -> Self {
         Self {
             stream,
@@ -128,60 +127,60 @@ impl Socket {
             ended: false,
             queued: false,
             heard: Mono::default(),
-            outgoing: true,
+            outbound: true,
         }
     }
 }
 
-/// The sockets of all connections, placed as the core places them.
+/// The sockets of all connections, in a table by the index of the client id.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    places: Vec<Option<(u32, Socket)>>,
+    slots: Vec<Option<(u32, Socket)>>,
 }
 
 impl Sockets {
     pub(super) fn insert(&mut self, client: ClientId, socket: Socket) {
         let index = client.index as usize;
-        if index >= self.places.len() {
-            self.places.resize_with(index + 1, || None);
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
         }
-        self.places[index] = Some((client.generation, socket));
+        self.slots[index] = Some((client.generation, socket));
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Socket> {
-        match self.places.get_mut(client.index as usize) {
+        match self.slots.get_mut(client.index as usize) {
             Some(Some((generation, socket))) if *generation == client.generation => Some(socket),
             _ => None,
         }
     }
 
-    /// Whether the place of a client is free.
-    pub(super) fn has_room(&self, client: ClientId) -> bool {
-        self.places.get(client.index as usize).is_none_or(Option::is_none)
+    /// Whether the slot of a client is free.
+    pub(super) fn is_free(&self, client: ClientId) -> bool {
+        self.slots.get(client.index as usize).is_none_or(Option::is_none)
     }
 
-    /// Closes a socket.
+    /// Removes and closes a socket.
     pub(super) fn remove(&mut self, client: ClientId) {
         drop(self.take(client));
     }
 
-    /// A socket, to be closed otherwise.
+    /// Removes a socket without closing it.
     pub(super) fn take(&mut self, client: ClientId) -> Option<Socket> {
         self.get_mut(client)?;
-        Some(self.places[client.index as usize].take()?.1)
+        Some(self.slots[client.index as usize].take()?.1)
     }
 
-    /// All clients that have a socket.
+    /// All clients that have a socket. O(slots).
     pub(super) fn clients(&self) -> Vec<ClientId> {
-        let client = |(index, place): (u32, &Option<(u32, Socket)>)| {
-            place.as_ref().map(|&(generation, _)| ClientId { index, generation })
+        let client = |(index, slot): (u32, &Option<(u32, Socket)>)| {
+            slot.as_ref().map(|&(generation, _)| ClientId { index, generation })
         };
-        (0..).zip(&self.places).filter_map(client).collect()
+        (0..).zip(&self.slots).filter_map(client).collect()
     }
 }
 
-/// The token under which a client's socket is registered: its key, packed.
+/// The token of a client's socket: generation in the high half, index in the low half.
 pub(super) fn token(client: ClientId) -> Token {
     Token((client.generation as usize) << 32 | client.index as usize)
 }

@@ -1,9 +1,9 @@
-//! TLS of outgoing connections, and the only place of it.
+//! TLS of outbound connections; no other module uses rustls.
 //!
-//! [`Tls`] reads and writes like a socket that does not block. Invariants: what is encrypted counts
-//! as sent only when its last byte is with the system, so a close never cuts off what was reported;
-//! `WouldBlock` is only said when the system has said it and nothing is buffered, so no edge is
-//! lost; the end of a stream without farewell is an error, never an end.
+//! [`Tls`] reads and writes like a non-blocking socket. Invariants: encrypted bytes count as sent
+//! only when the kernel has the last of them, so a close does not cut off what was reported as
+//! sent; `WouldBlock` is returned only if the kernel has returned it and nothing is buffered, so no
+//! edge is lost; the end of a stream without `close_notify` is an error.
 
 use crate::base::limits::{READ_BUDGET_BYTES, TLS_HANDSHAKE_MAX_BYTES, TLS_RECORD_BYTES};
 use mio::net::TcpStream;
@@ -14,12 +14,12 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, Error, RootCertSt
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// Whose word is taken for who another server is.
+/// Trusted root certificates of outbound TLS.
 #[derive(Clone, Debug)]
 pub struct TrustStore(Arc<ClientConfig>);
 
 impl Default for TrustStore {
-    /// The authorities that browsers trust (Mozilla's list, as of the build).
+    /// Mozilla's root certificates, as of the build.
     fn default() -> Self {
         Self::new(system_roots())
     }
@@ -39,42 +39,42 @@ impl TrustStore {
         Self(Arc::new(config))
     }
 
-    /// The usual authorities and the certificates of this text in PEM.
+    /// The default roots and the certificates of this PEM text.
     ///
     /// # Errors
-    /// Says what is wrong with the text, or that it holds no certificate.
+    /// A phrase if the text is malformed or holds no certificate.
     pub fn with(pem: &[u8]) -> Result<Self, String> {
         let mut roots = system_roots();
-        let usual = roots.len();
+        let builtin = roots.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| format!("is no PEM: {error}"))?;
-            let number = roots.len() - usual + 1;
+            let number = roots.len() - builtin + 1;
             roots
                 .add(certificate)
                 .map_err(|error| format!("certificate {number} is not sound: {error}"))?;
         }
-        if roots.len() == usual {
+        if roots.len() == builtin {
             return Err("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned());
         }
         Ok(Self::new(roots))
     }
 }
 
-/// A connection that is encrypted, or about to be.
+/// A TLS connection, during or after its handshake.
 #[derive(Debug)]
 pub(super) struct Tls {
     stream: TcpStream,
     session: ClientConnection,
-    /// Bytes at the beginning of the output that are encrypted, but not all with the system.
-    taken: usize,
-    /// Bytes of the handshake that have come in.
-    heard: usize,
-    /// Nothing can be sent any more.
+    /// Bytes at the beginning of the output that are encrypted, but not all passed to the kernel.
+    encrypted: usize,
+    /// Bytes of the handshake that were received.
+    received: usize,
+    /// A write has failed.
     broken: bool,
 }
 
 impl Tls {
-    /// Begins to speak TLS with `host` over a connection. The error is a sentence.
+    /// Begins TLS with `host` over a TCP connection. The error is a sentence.
     pub(super) fn begin(
         stream: TcpStream,
         host: &str,
@@ -83,38 +83,38 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
         let session = ClientConnection::new(Arc::clone(&trust.0), name).map_err(|e| explain(&e))?;
-        Ok(Box::new(Self { stream, session, taken: 0, heard: 0, broken: false }))
+        Ok(Box::new(Self { stream, session, encrypted: 0, received: 0, broken: false }))
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// What it runs over, once nothing more is to be said.
+    /// The underlying TCP connection, once no more TLS records are to be sent.
     pub(super) fn into_tcp(self) -> TcpStream {
         self.stream
     }
 
-    /// Goes on with the handshake as far as it goes without waiting. Whether it is over; the error
-    /// is a sentence.
+    /// Advances the handshake as far as possible without waiting. True when it is complete; the
+    /// error is a sentence.
     pub(super) fn handshake(&mut self) -> Result<bool, String> {
         let lost = |error: &io::Error| match error.kind() {
             ErrorKind::InvalidData => error.to_string(),
             _ => format!("the connection broke during the handshake: {error}"),
         };
         loop {
-            // What the system does not take now goes with the next event, or with the first write.
+            // The rest is sent at the next event, or with the first write.
             self.push().map_err(|error| lost(&error))?;
             if !self.session.is_handshaking() {
                 return Ok(true);
             }
             match self.pull() {
                 Ok(0) => return Err("it closed the connection during the handshake".to_owned()),
-                Ok(count) => self.heard += count,
+                Ok(count) => self.received += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(lost(&error)),
             }
-            if self.heard > TLS_HANDSHAKE_MAX_BYTES {
+            if self.received > TLS_HANDSHAKE_MAX_BYTES {
                 return Err(format!(
                     "its handshake is longer than {TLS_HANDSHAKE_MAX_BYTES} bytes"
                 ));
@@ -122,66 +122,65 @@ impl Tls {
         }
     }
 
-    /// Reads what is decrypted: at most one record. `Interrupted` means that there may be more
-    /// although there is nothing yet.
+    /// Reads decrypted bytes, of one record at most. `Interrupted`: the read budget is used up
+    /// before a record was complete.
     ///
     /// # Errors
-    /// `InvalidData` with a sentence if the peer breaks the rules, `UnexpectedEof` if its end comes
-    /// without farewell, otherwise what a socket says.
+    /// `InvalidData` with a sentence if the peer violates the protocol, `UnexpectedEof` if the
+    /// stream ends without `close_notify`, otherwise the error of the socket.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut heard = 0;
+        let mut received = 0;
         loop {
             match self.session.reader().read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
-            if heard > READ_BUDGET_BYTES {
+            if received > READ_BUDGET_BYTES {
                 return Err(ErrorKind::Interrupted.into());
             }
-            heard += self.pull()?;
+            received += self.pull()?;
         }
     }
 
-    /// Whether something is encrypted and not yet with the system.
+    /// Whether there are encrypted bytes that the kernel does not have yet.
     pub(super) fn wants_write(&self) -> bool {
         self.session.wants_write()
     }
 
-    /// Sends from `output`, whose beginning is what the last call did not report as sent. Returns
-    /// how many bytes are sent, and whether the system would take more. Not more than
-    /// [`READ_BUDGET_BYTES`] and a piece are sent at a time.
+    /// Sends from `output`, which must begin with the bytes that the last call did not report as
+    /// sent. Returns the count of bytes sent, and whether the socket is still writable. One call
+    /// sends at most [`READ_BUDGET_BYTES`] and one record.
     ///
     /// # Errors
-    /// What a socket says, once.
+    /// The error of the socket, once; later calls send nothing.
     pub(super) fn write(&mut self, output: &[u8]) -> io::Result<(usize, bool)> {
         if self.broken {
             return Ok((0, false));
         }
-        let written = self.write_pieces(output);
+        let written = self.write_records(output);
         self.broken = written.is_err();
         written
     }
 
-    fn write_pieces(&mut self, output: &[u8]) -> io::Result<(usize, bool)> {
+    fn write_records(&mut self, output: &[u8]) -> io::Result<(usize, bool)> {
         let mut sent = 0;
         loop {
             if !self.push()? {
                 return Ok((sent, false));
             }
-            sent = output.len().min(sent + std::mem::take(&mut self.taken));
+            sent = output.len().min(sent + std::mem::take(&mut self.encrypted));
             if sent == output.len() || sent > READ_BUDGET_BYTES {
                 return Ok((sent, true));
             }
-            let piece = &output[sent..output.len().min(sent + TLS_RECORD_BYTES)];
-            self.taken = self.session.writer().write(piece)?;
-            if self.taken == 0 {
+            let record = &output[sent..output.len().min(sent + TLS_RECORD_BYTES)];
+            self.encrypted = self.session.writer().write(record)?;
+            if self.encrypted == 0 {
                 return Err(ErrorKind::WriteZero.into());
             }
         }
     }
 
-    /// Tells the peer that nothing more will be sent, as far as the system takes it now;
-    /// [`Tls::write`] sends the rest.
+    /// Sends `close_notify`; [`Tls::write`] sends what the socket does not accept now.
     pub(super) fn send_close_notify(&mut self) {
         self.session.send_close_notify();
         if !self.broken {
@@ -189,7 +188,7 @@ impl Tls {
         }
     }
 
-    /// Hands what is encrypted to the system. Whether it has taken all.
+    /// Writes encrypted bytes to the socket. True if all were accepted.
     fn push(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.stream) {
@@ -202,7 +201,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// One read from the socket, decrypted. 0 is the end.
+    /// Reads from the socket once and decrypts. 0 is the end of the stream.
     fn pull(&mut self) -> io::Result<usize> {
         let count = loop {
             match self.session.read_tls(&mut self.stream) {
@@ -211,7 +210,7 @@ impl Tls {
             }
         };
         if let Err(error) = self.session.process_new_packets() {
-            // The peer is told why, if it still listens.
+            // Sends the alert, if the peer still reads.
             let _ = self.session.write_tls(&mut self.stream);
             return Err(io::Error::new(ErrorKind::InvalidData, explain(&error)));
         }
@@ -243,7 +242,7 @@ mod tests {
     use super::TrustStore;
 
     #[test]
-    fn a_text_without_sound_certificates_is_refused() {
+    fn pem_without_valid_certificates_is_rejected() {
         let wrong = |pem: &[u8]| TrustStore::with(pem).unwrap_err();
         assert!(wrong(b"").starts_with("holds no certificate"));
         assert!(wrong(b"words\n").starts_with("holds no certificate"));

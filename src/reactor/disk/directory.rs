@@ -1,4 +1,4 @@
-//! A journal's directory on the real disk: locked while it is open.
+//! The data directory of a journal, locked while it is open.
 
 use super::holder;
 use crate::journal::disk::{DiskError, FileEntry, Files};
@@ -8,42 +8,41 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a directory is opened for.
+/// Purpose for which a directory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// To run a journal: it is made if it is not there, and locked for this process alone.
+    /// To run a journal: created if missing, locked exclusively.
     Exclusive,
-    /// To look at it: nothing is made; others may look, but none may run.
+    /// To read it: nothing is created, locked shared, so no journal can run on it.
     ReadOnly,
 }
 
-/// A directory, locked.
+/// A locked directory.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Locked as long as it is open; a directory without a lock file is in use by nobody.
+    /// Locked as long as it is open. `None`: there is no lock file, so no process uses it.
     lock: Option<File>,
-    /// The file that was read last.
+    /// The last file read.
     open: Option<(String, File)>,
 }
 
-/// A fault with its words.
 pub(super) fn fault(operation: &'static str, file: &Path, error: &io::Error) -> DiskError {
     DiskError { operation, file: file.display().to_string(), error: error.to_string() }
 }
 
-/// How many bytes are free where `path` is.
+/// Free bytes of the file system of `path`.
 pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 pub(super) fn sync_names(path: &Path) -> Result<(), DiskError> {
     sync_names_of(File::open(path), path)
 }
 
-/// The same of a directory that was opened already.
+/// The same for an opened directory.
 pub(super) fn sync_names_of(directory: io::Result<File>, path: &Path) -> Result<(), DiskError> {
     directory
         .and_then(|directory| directory.sync_all())
@@ -51,13 +50,13 @@ pub(super) fn sync_names_of(directory: io::Result<File>, path: &Path) -> Result<
 }
 
 impl Directory {
-    /// Opens a directory and locks it.
+    /// Opens and locks a directory.
     ///
     /// # Errors
-    /// If it cannot be made, read or written, or if another process uses it.
+    /// If it cannot be created, read or written, or another process uses it.
     pub fn open(path: &Path, access: LockMode) -> Result<Self, DiskError> {
         let path = path.to_owned();
-        refuse_what_is_no_directory(&path, access)?;
+        check_is_directory(&path, access)?;
         if access == LockMode::Exclusive {
             make(&path)?;
         }
@@ -66,17 +65,16 @@ impl Directory {
         Ok(Self { path, lock, open: None })
     }
 
-    /// Where it is.
+    /// Path as given to [`Directory::open`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes the file system has that nobody uses. What it says of the space of this user
-    /// alone, a quota, is not in it.
+    /// Free bytes of the file system. Quotas of the user are not considered.
     ///
     /// # Errors
-    /// If the system cannot tell.
+    /// If `statvfs` fails.
     pub fn free_bytes(&self) -> Result<u64, DiskError> {
         free_bytes(&self.path)
             .map_err(|error| fault("find out the free space of", &self.path, &error))
@@ -87,7 +85,7 @@ impl Directory {
         (self.path, self.lock)
     }
 
-    /// Opens the file `name` for reading, if it is not the one that is open.
+    /// Opens the file `name` for reading, unless it is open already.
     fn opened(&mut self, name: &str) -> Result<&File, DiskError> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
             let path = self.path.join(name);
@@ -98,9 +96,9 @@ impl Directory {
     }
 }
 
-/// Says so if `path`, or something that it leads through, is there and is no directory. What
-/// cannot be looked at is left to those who open it.
-fn refuse_what_is_no_directory(path: &Path, access: LockMode) -> Result<(), DiskError> {
+/// Fails if `path`, or one of its parents, exists and is no directory. Other errors are left to the
+/// open.
+fn check_is_directory(path: &Path, access: LockMode) -> Result<(), DiskError> {
     let refuse = |file: &Path, error: &str| {
         let file = file.display().to_string();
         Err(DiskError { operation: "use", file, error: error.to_owned() })
@@ -124,7 +122,7 @@ fn refuse_what_is_no_directory(path: &Path, access: LockMode) -> Result<(), Disk
     }
 }
 
-/// Makes a directory, with those above it, durably.
+/// Creates a directory and its parents, durably.
 fn make(path: &Path) -> Result<(), DiskError> {
     if path.is_dir() {
         return Ok(());
@@ -140,8 +138,8 @@ fn make(path: &Path) -> Result<(), DiskError> {
     }
 }
 
-/// Notes in a directory that there has been a segment: without one it is damaged from now on. On a
-/// full disk it may not be noted; the next segment tries it again.
+/// Marks the directory as used: from now on one without a segment counts as damaged. May fail on a
+/// full disk; the next segment tries again.
 pub(super) fn note_use(path: &Path) -> io::Result<()> {
     let lock = path.join(LOCK_FILE);
     if fs::metadata(&lock)?.len() == 0 {
@@ -152,7 +150,7 @@ pub(super) fn note_use(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes that note back if `name` is the last segment, which is about to be removed.
+/// Removes that mark if `name` is the last segment, which is about to be removed.
 pub(super) fn note_removal(path: &Path, name: &str) -> io::Result<()> {
     let segments =
         fs::read_dir(path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

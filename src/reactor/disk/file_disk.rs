@@ -1,11 +1,10 @@
-//! The real disk under a running journal: two helper threads, so that the loop never waits.
+//! The disk of a running journal: two threads, so that the loop does not block.
 //!
-//! One thread syncs, and writes what is to be synced at once: whatever has come during one sync is
-//! written together and synced together. The other thread prepares, frees and discards. Writes that
-//! are not synced at once go to the page cache right where they are submitted, unless there is no
-//! descriptor to do that with: the thread waits for one. After completions of a thread `wake` is
-//! called. What is synced at once is written past the page cache where the file
-//! system can do that.
+//! The sync thread does syncs and synced writes: all writes that arrive during one sync are written
+//! and synced together, with direct I/O where the file system supports it. The space thread
+//! prepares, frees and discards segments. Unsynced writes go to the page cache on the calling
+//! thread, unless no descriptor is free: then the sync thread waits for one. Each thread calls
+//! `wake` after its completions.
 
 use super::directory::{Directory, fault};
 use super::reserve::Reserve;
@@ -25,56 +24,56 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use tracing::debug;
 
-/// What is called after each completion: it makes the loop poll.
+/// Called after each completion of a thread: makes the loop poll.
 pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
-/// A directory that a journal runs on. Dropping it ends the threads, after what they have begun.
+/// The directory of a running journal. Dropping it joins the threads, after the operations that
+/// they have begun.
 #[derive(Debug)]
 pub struct FileDisk {
     writer: SegmentFiles,
     syncs: Option<Sender<DiskOp>>,
     space: Option<Sender<DiskOp>>,
     done: Receiver<IoCompletion>,
-    /// Writes that were done where they were submitted.
+    /// Completions of writes on the calling thread.
     written: VecDeque<IoCompletion>,
-    haste: Arc<PrefillPacer>,
+    pacer: Arc<PrefillPacer>,
     reserve: Arc<Reserve>,
-    /// Writes that the thread has and has not told to be done.
-    handed_on: usize,
+    /// Writes that the sync thread has not completed.
+    queued_writes: usize,
     threads: Vec<JoinHandle<()>>,
-    /// Held locked.
+    /// The lock of the directory.
     _lock: Option<File>,
 }
 
 impl FileDisk {
-    /// A disk on this directory, for a journal that syncs like this; `wake` is called from the
-    /// threads.
+    /// Starts the threads on this directory. `wake` is called from them.
     ///
     /// # Errors
     /// If the threads cannot be started.
     pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, DiskError> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
-        let (haste, reserve) = (Arc::new(PrefillPacer::new()), Arc::new(Reserve::new()));
+        let (pacer, reserve) = (Arc::new(PrefillPacer::new()), Arc::new(Reserve::new()));
         let segments = || SegmentFiles::new(path.clone(), Arc::clone(&reserve));
         let mut threads = Vec::new();
 
         let (syncs, operations) = channel();
-        let answer = CompletionSender { done: done.clone(), wake: Arc::clone(&wake) };
-        let mut lane = DiskThread { segments: segments(), answer };
-        threads.push(spawn("journal-sync", &path, move || lane.serve(&operations))?);
+        let completions_to = CompletionSender { done: done.clone(), wake: Arc::clone(&wake) };
+        let mut thread = SyncThread { segments: segments(), completions: completions_to };
+        threads.push(spawn("journal-sync", &path, move || thread.serve(&operations))?);
 
-        let past_cache = sync == SyncMode::Always;
-        let (for_room, hurried) = (Arc::clone(&reserve), Arc::clone(&haste));
-        let mut room = SegmentPreparer::new(path.clone(), past_cache, hurried, for_room);
+        let direct = sync == SyncMode::Always;
+        let mut preparer =
+            SegmentPreparer::new(path.clone(), direct, Arc::clone(&pacer), Arc::clone(&reserve));
         let (space, operations) = channel();
-        let answer = CompletionSender { done, wake };
+        let completions_to = CompletionSender { done, wake };
         threads.push(spawn("journal-space", &path, move || {
             if let Err(why) = lower_priority() {
                 debug!(%why, "the thread that prepares segments has the usual priority");
             }
             while let Ok(op) = operations.recv() {
-                answer.send(std::iter::once(room.carry_out(op)));
+                completions_to.send(std::iter::once(preparer.execute(op)));
             }
         })?);
 
@@ -84,9 +83,9 @@ impl FileDisk {
             space: Some(space),
             done: completions,
             written: VecDeque::new(),
-            haste,
+            pacer,
             reserve,
-            handed_on: 0,
+            queued_writes: 0,
             threads,
             _lock: lock,
         })
@@ -95,27 +94,27 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn submit(&mut self, op: DiskOp) {
-        let lane = match &op {
-            // In their order: so none is done here while the thread has others.
+        let thread = match &op {
+            // Writes keep their order: none is done here while the sync thread has others.
             DiskOp::Write { sync: false, epoch, .. }
-                if self.handed_on == 0 && self.writer.can_open(*epoch) =>
+                if self.queued_writes == 0 && self.writer.can_open(*epoch) =>
             {
                 self.written.push_back(execute(&mut self.writer, op));
                 return;
             }
             DiskOp::Write { .. } => {
-                self.handed_on += 1;
+                self.queued_writes += 1;
                 &self.syncs
             }
             DiskOp::Sync { .. } => &self.syncs,
             DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => &self.space,
         };
-        let sent = lane.as_ref().map(|lane| lane.send(op));
+        let sent = thread.as_ref().map(|thread| thread.send(op));
         assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
     }
 
     fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget) {
-        if self.haste.note(epoch, need) {
+        if self.pacer.set_target(epoch, need) {
             self.interrupt_pauses();
         }
     }
@@ -126,7 +125,7 @@ impl Disk for FileDisk {
         }
         let done = self.done.try_recv().ok()?;
         if matches!(done.kind, IoKind::Written | IoKind::Coalesced) {
-            self.handed_on -= 1;
+            self.queued_writes -= 1;
         }
         Some(done)
     }
@@ -140,12 +139,12 @@ impl FileDisk {
 
 impl Drop for FileDisk {
     fn drop(&mut self) {
-        self.haste.stop();
+        self.pacer.stop();
         self.reserve.stop();
         (self.syncs, self.space) = (None, None);
         self.interrupt_pauses();
         for thread in self.threads.drain(..) {
-            // A thread that has panicked has said so.
+            // A panic of the thread was reported by the panic hook.
             let _ = thread.join();
         }
     }
@@ -160,7 +159,6 @@ fn spawn(
     builder.spawn(work).map_err(|error| fault("start a thread for", path, &error))
 }
 
-/// Where completions go.
 struct CompletionSender {
     done: Sender<IoCompletion>,
     wake: Notify,
@@ -169,36 +167,36 @@ struct CompletionSender {
 impl CompletionSender {
     fn send(&self, done: impl Iterator<Item = IoCompletion>) {
         for done in done {
-            // Nobody listens once the disk is dropped.
+            // Fails once the disk is dropped.
             let _ = self.done.send(done);
         }
         (self.wake)();
     }
 }
 
-/// The lane of writes that are synced at once, and of syncs.
-struct DiskThread {
+/// The thread of syncs and synced writes.
+struct SyncThread {
     segments: SegmentFiles,
-    answer: CompletionSender,
+    completions: CompletionSender,
 }
 
-impl DiskThread {
-    /// Carries out operations in their order until there are no more senders.
+impl SyncThread {
+    /// Executes operations in FIFO order until their sender is dropped.
     fn serve(&mut self, operations: &Receiver<DiskOp>) {
         let mut next = operations.recv().ok();
         while let Some(op) = next {
             let more = if let DiskOp::Write { epoch, sync: true, .. } = op {
                 self.write_together(epoch, op, operations)
             } else {
-                self.answer.send(std::iter::once(execute(&mut self.segments, op)));
+                self.completions.send(std::iter::once(execute(&mut self.segments, op)));
                 None
             };
             next = more.or_else(|| operations.recv().ok());
         }
     }
 
-    /// Writes `first` and all that have come behind it for the same segment, and makes them durable
-    /// together. Gives back what came that is something else.
+    /// Writes `first` and all queued synced writes behind it for the same segment, with one sync.
+    /// Returns the next operation if it was received and is something else.
     fn write_together(
         &mut self,
         segment: u64,
@@ -217,7 +215,7 @@ impl DiskThread {
         }
         let result = self.segments.write_durably(segment, &writes).map_err(IoFailure::Error);
         let nanos = watch.nanos();
-        self.answer.send(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
+        self.completions.send(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
             let (kind, sync_ns) =
                 if number == 0 { (IoKind::Written, nanos) } else { (IoKind::Coalesced, 0) };
             IoCompletion { kind, result: result.clone(), buffer, sync_ns }
@@ -239,7 +237,7 @@ fn execute(segments: &mut SegmentFiles, op: DiskOp) -> IoCompletion {
             (IoKind::Synced, result, Vec::new())
         }
         DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => {
-            unreachable!("the other thread sees to space")
+            unreachable!("the space thread has these")
         }
     };
     IoCompletion { kind, result: result.map_err(IoFailure::Error), buffer, sync_ns }

@@ -1,9 +1,9 @@
-//! Who holds a file locked, as far as the system tells.
+//! Which processes hold a lock of a file, as far as the system shows them.
 
 use std::fs::{self, File};
 
-/// What is known of those that hold `file`, whose name is `name`, locked: a phrase, with what shows
-/// more of them.
+/// A phrase that names the processes that hold a lock of `file`, and a command that shows more.
+/// `name`: the path of the file.
 pub(super) fn describe(file: &File, name: &str) -> String {
     let holders = of(file);
     let Some(first) = holders.first() else {
@@ -28,8 +28,9 @@ fn of(file: &File) -> Vec<u32> {
     use std::os::unix::fs::MetadataExt;
 
     let Ok(is) = file.metadata() else { return Vec::new() };
-    let place = format!("{:02x}:{:02x}:{}", major(is.dev()), minor(is.dev()), is.ino());
-    fs::read_to_string("/proc/locks").map_or_else(|_| Vec::new(), |table| holders(&table, &place))
+    let device_inode = format!("{:02x}:{:02x}:{}", major(is.dev()), minor(is.dev()), is.ino());
+    fs::read_to_string("/proc/locks")
+        .map_or_else(|_| Vec::new(), |table| holders(&table, &device_inode))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -37,17 +38,19 @@ fn of(_: &File) -> Vec<u32> {
     Vec::new()
 }
 
-/// The processes that have locked the file at this place (`major:minor:inode`), as the table of the
-/// system's locks has them. Those that wait for a lock are none, nor is one without a number here.
+/// Ids of the processes that hold a `flock` of the file `device_inode` (`major:minor:inode`), from
+/// the text of `/proc/locks`. Without waiting processes, and without holders in another pid
+/// namespace.
 #[cfg(target_os = "linux")]
-fn holders(table: &str, place: &str) -> Vec<u32> {
+fn holders(table: &str, device_inode: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for line in table.lines() {
-        // "1: FLOCK  ADVISORY  WRITE 13769 fe:00:5693442 0 EOF"; who waits has "->" for the kind.
+        // "1: FLOCK  ADVISORY  WRITE 13769 fe:00:5693442 0 EOF"; a waiting process has "->" in
+        // place of the kind.
         let mut words = line.split_whitespace().skip(1);
         let (kind, pid, at) = (words.next(), words.nth(2), words.next());
         if kind == Some("FLOCK")
-            && at == Some(place)
+            && at == Some(device_inode)
             && let Some(pid) = pid.and_then(|pid| pid.parse().ok()).filter(|&pid| pid > 0)
         {
             found.push(pid);
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_are_those_that_have_locked_this_very_file() {
+    fn holders_are_the_lock_owners_of_this_file() {
         let table = "1: FLOCK  ADVISORY  WRITE 13769 fe:00:5693442 0 EOF\n\
                      1: -> FLOCK  ADVISORY  WRITE 5 fe:00:5693442 0 EOF\n\
                      2: FLOCK  ADVISORY  READ 9 fe:01:5693442 0 EOF\n\
@@ -73,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_named() {
-        let path = crate::reactor::disk::testing::place("holder").join("file");
+    fn description_names_the_lock_holder() {
+        let path = crate::reactor::disk::testing::new_dir("holder").join("file");
         let file = File::create(&path).unwrap();
         let words = describe(&file, "a/lock");
         assert!(words.contains("fuser -v a/lock"), "{words}");
         file.try_lock().unwrap();
         let words = describe(&file, "a/lock");
-        // Some file systems have other numbers in the table than they tell.
+        // Some file systems have other device numbers in /proc/locks than in stat.
         let pid = rustix::process::getpid().as_raw_nonzero();
         assert!(words.contains(&format!("{pid} (")) || words.contains("fuser"), "{words}");
         fs::remove_dir_all(path.parent().unwrap()).unwrap();

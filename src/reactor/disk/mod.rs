@@ -1,8 +1,7 @@
-//! The disk of the operating system under a journal: the one place of the server that touches files
-//! and waits on threads.
+//! Files of the journal: the only part of the server that does file I/O.
 //!
-//! [`Directory`] is what recovery, checks and salvage read through, [`FileDisk`] what a running
-//! journal writes through.
+//! Recovery, checks and salvage read through [`Directory`]; a running journal writes through
+//! [`FileDisk`], which has threads.
 
 mod direct;
 mod directory;
@@ -21,11 +20,11 @@ mod testing {
     use std::hash::{BuildHasher, RandomState};
     use std::path::PathBuf;
 
-    /// A new directory.
-    pub(super) fn place(name: &str) -> PathBuf {
+    /// Makes a new directory for a test.
+    pub(super) fn new_dir(name: &str) -> PathBuf {
         let number = RandomState::new().hash_one(name);
-        let place = std::env::temp_dir().join(format!("jobcentre-disk-{name}-{number:x}"));
-        fs::create_dir(&place).unwrap();
-        place
+        let dir = std::env::temp_dir().join(format!("jobcentre-disk-{name}-{number:x}"));
+        fs::create_dir(&dir).unwrap();
+        dir
     }
 }

@@ -1,8 +1,8 @@
-//! Descriptors for the journal when there are none: a few are kept in reserve and given up for what
-//! has to be opened, and once they are gone that is waited for like space on a full disk.
+//! Spare file descriptors for the journal: a few are kept open and closed when a file must be
+//! opened and none is free. Without any left, the journal's threads wait as for a full disk.
 //!
-//! Connections are bounded so that this never happens by ourselves. It happens all the same if the
-//! whole system is short of descriptors, or somebody lowers the limit of a running server.
+//! Connections are bounded so that the server itself does not cause this. It happens if the whole
+//! system is short of descriptors, or the limit of the running process is lowered.
 
 use crate::base::limits::{JOURNAL_DESCRIPTOR_RETRY_DELAY, JOURNAL_SPARE_DESCRIPTORS};
 use crate::reactor::clock::Stopwatch;
@@ -16,16 +16,16 @@ use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// Kept descriptors, for all threads of a journal.
+/// Spare descriptors, shared by all threads of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
     kept: Mutex<Vec<OwnedFd>>,
-    /// Nobody waits any more.
+    /// [`Reserve::open`] does not wait any more.
     stop: AtomicBool,
 }
 
 impl Reserve {
-    /// With as many as can be had.
+    /// With up to [`JOURNAL_SPARE_DESCRIPTORS`] descriptors.
     pub(super) fn new() -> Self {
         let reserve = Self::default();
         reserve.refill();
@@ -44,21 +44,21 @@ impl Reserve {
         }
     }
 
-    /// Opens something, if need be in the place of what is kept. The error may still be that there
-    /// are no descriptors.
+    /// Opens something, closing spare descriptors if none is free. The error may still be a
+    /// shortage of descriptors.
     pub(super) fn try_open<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        let mut given_up = false;
+        let mut used_spare = false;
         loop {
             match open() {
                 Err(error) if shortage::of_descriptors(&error) => {
-                    // One is closed here.
+                    // `pop` closes one.
                     if self.lock().pop().is_none() {
                         return Err(error);
                     }
-                    given_up = true;
+                    used_spare = true;
                 }
                 opened => {
-                    if !given_up {
+                    if !used_spare {
                         self.refill();
                     }
                     return opened;
@@ -67,7 +67,7 @@ impl Reserve {
         }
     }
 
-    /// The same, waiting until there are descriptors: not on the loop's thread.
+    /// The same, but waits while descriptors are short. Not for the loop's thread.
     pub(super) fn open<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let mut since: Option<Stopwatch> = None;
         loop {
@@ -96,7 +96,7 @@ impl Reserve {
         }
     }
 
-    /// Whoever waits gives up.
+    /// Makes waiting calls of [`Reserve::open`] return their error.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ mod tests {
         reserve.lock().len()
     }
 
-    /// Fails so often for want of descriptors.
+    /// Fails `times` times for lack of descriptors.
     fn scarce(mut times: usize) -> impl FnMut() -> io::Result<&'static str> {
         move || {
             if times == 0 {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_given_up_and_kept_again() {
+    fn spare_descriptors_are_used_up_and_refilled() {
         let reserve = Reserve::new();
         assert_eq!(kept(&reserve), JOURNAL_SPARE_DESCRIPTORS);
         assert_eq!(reserve.try_open(scarce(JOURNAL_SPARE_DESCRIPTORS)).unwrap(), "open");
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn without_any_it_is_waited_for_until_the_end() {
+    fn open_waits_for_descriptors_until_stop() {
         let reserve = Reserve::new();
         assert_eq!(reserve.open(scarce(JOURNAL_SPARE_DESCRIPTORS + 3)).unwrap(), "open");
         reserve.stop();
         let error = reserve.open(scarce(usize::MAX)).unwrap_err();
         assert!(shortage::of_descriptors(&error));
         let other = reserve.open(|| Err::<(), _>(Errno::NOENT.into())).unwrap_err();
-        assert_eq!(other.kind(), io::ErrorKind::NotFound, "anything else is told at once");
+        assert_eq!(other.kind(), io::ErrorKind::NotFound, "other errors are returned at once");
     }
 }

@@ -1,7 +1,7 @@
-//! Writing and syncing segments: all that has come for one is written together and synced together.
+//! Writes and syncs of segment files.
 //!
-//! What is to be synced at once is written past the page cache ([`super::direct`]) where the file
-//! system can do that, and through it, with a sync behind, everywhere else.
+//! Synced writes use direct I/O ([`super::direct`]) where the file system supports it; otherwise
+//! they go through the page cache, followed by one sync.
 
 use super::direct::{self, DirectBuffer};
 use super::directory::fault;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::debug;
 
-/// Segments whose files stay open: the head and the one before it.
+/// Segments whose files stay open: the head segment and the one before it.
 const OPEN_FILES: usize = 2;
 
 /// A segment's files.
@@ -24,7 +24,7 @@ const OPEN_FILES: usize = 2;
 struct Open {
     epoch: u64,
     file: File,
-    /// For writes past the page cache, once there were any.
+    /// For direct writes, opened with the first one.
     direct: Option<File>,
     size: u64,
 }
@@ -33,16 +33,15 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct SegmentFiles {
     path: PathBuf,
-    /// The last is the one used last.
+    /// In the order in which they were opened.
     open: Vec<Open>,
-    /// The end of the segment that was written to past the page cache.
+    /// Epoch of the segment whose tail `buffer` holds.
     tail: Option<u64>,
-    gathered: DirectBuffer,
-    /// Whether this file system has refused such writes.
+    buffer: DirectBuffer,
+    /// The file system has rejected direct I/O.
     refuses_direct: bool,
-    /// Descriptors for what is to be opened.
     reserve: Arc<Reserve>,
-    /// What went wrong: nothing more is written or synced.
+    /// The first error; every later operation fails with it.
     fault: Option<DiskError>,
 }
 
@@ -52,14 +51,14 @@ impl SegmentFiles {
             path,
             open: Vec::new(),
             tail: None,
-            gathered: DirectBuffer::default(),
+            buffer: DirectBuffer::default(),
             refuses_direct: false,
             reserve,
             fault: None,
         }
     }
 
-    /// Writes bytes at places that follow each other, and makes them durable.
+    /// Writes at adjacent, ascending offsets, and makes the data durable.
     pub(super) fn write_durably(
         &mut self,
         epoch: u64,
@@ -76,7 +75,7 @@ impl SegmentFiles {
 
     pub(super) fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
         let open = self.open(epoch)?;
-        // Goes on after an interruption and after a short write.
+        // Retries after an interruption and after a short write.
         let written = self.open[open].file.write_all_at(bytes, offset);
         written.map_err(|error| self.fail("write", epoch, &error))
     }
@@ -88,8 +87,8 @@ impl SegmentFiles {
         self.check_name(epoch)
     }
 
-    /// The same past the page cache. False if that cannot be done: nothing has changed then that
-    /// another write does not change in the same way.
+    /// The same with direct I/O. False if that is not possible: the caller repeats the writes
+    /// through the page cache, which overwrite whatever a failed attempt has written.
     fn write_directly(&mut self, epoch: u64, writes: &[(u64, Vec<u8>)]) -> Result<bool, DiskError> {
         let at = self.open(epoch)?;
         let Some(&(first, _)) = writes.first() else { return Ok(true) };
@@ -123,25 +122,26 @@ impl SegmentFiles {
             let path = self.path.join(segment_name(*epoch));
             direct.insert(self.reserve.open(|| direct::open(&path, true))?)
         };
-        if self.tail.replace(*epoch) != Some(*epoch) || !self.gathered.covers(first) {
-            self.gathered.begin(file, first)?;
+        if self.tail.replace(*epoch) != Some(*epoch) || !self.buffer.covers(first) {
+            self.buffer.begin(file, first)?;
         }
         for (offset, bytes) in writes {
-            self.gathered.add(*offset, bytes);
+            self.buffer.add(*offset, bytes);
         }
         // A segment of one huge record ends anywhere.
-        let fits = self.gathered.end() <= *size;
+        let fits = self.buffer.end() <= *size;
         if fits {
-            self.gathered.write(direct)?;
+            self.buffer.write(direct)?;
         }
         Ok(fits)
     }
 
-    /// A segment that somebody has removed is still written to, and will not be there again.
+    /// Fails if the file was removed by another process: writes to it still succeed, but it would
+    /// not be there after a restart.
     fn check_name(&mut self, epoch: u64) -> Result<(), DiskError> {
-        // Asking the file for its links would cost a write of the disk: a moment of change that was
-        // looked at is changed by the next write, and the next sync has to write that down. To read
-        // the name as a link, which it is not, looks at no moment.
+        // `fstat` would cost a disk write: once a file's times were read (multigrain timestamps),
+        // the next write changes them, and the next sync has to write the inode. `readlink` on the
+        // name fails without reading times.
         match fs::read_link(self.path.join(segment_name(epoch))) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
@@ -156,16 +156,15 @@ impl SegmentFiles {
         self.fault.insert(fault).clone()
     }
 
-    /// The place of a segment's files among those that are open. Waits for a descriptor if there is
-    /// none.
+    /// Index in `open` of a segment's files, opened if needed. Waits for a free descriptor.
     fn open(&mut self, epoch: u64) -> Result<usize, DiskError> {
         let reserve = Arc::clone(&self.reserve);
         self.open_by(epoch, |open| reserve.open(open))
             .map_err(|error| self.fail("open", epoch, &error))?
     }
 
-    /// Opens a segment unless there is no descriptor for it: then this is false. Another error is
-    /// left to whoever uses the segment.
+    /// Opens a segment. False if descriptors are short; other errors are left to the next use of
+    /// the segment.
     pub(super) fn can_open(&mut self, epoch: u64) -> bool {
         let reserve = Arc::clone(&self.reserve);
         let opened = self.open_by(epoch, |open| reserve.try_open(open));
@@ -184,7 +183,7 @@ impl SegmentFiles {
             return Ok(Ok(at));
         }
         if self.open.len() == OPEN_FILES {
-            // Its descriptors are those of the next one.
+            // Frees its descriptors for the next segment.
             self.open.remove(0);
         }
         let path = self.path.join(segment_name(epoch));
@@ -198,7 +197,7 @@ impl SegmentFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::disk::testing::place;
+    use crate::reactor::disk::testing::new_dir;
     use std::path::Path;
 
     const SIZE: usize = 64 * 1024;
@@ -207,21 +206,21 @@ mod tests {
         u8::try_from(number % 127).unwrap() + 1
     }
 
-    /// A segment with a header and what a recycled one holds.
-    fn make(place: &Path, epoch: u64, size: usize) -> Vec<u8> {
+    /// Makes a segment with nonzero bytes, like a recycled one.
+    fn make(dir: &Path, epoch: u64, size: usize) -> Vec<u8> {
         let old: Vec<u8> = (0..size).map(byte).collect();
-        fs::write(place.join(segment_name(epoch)), &old).unwrap();
+        fs::write(dir.join(segment_name(epoch)), &old).unwrap();
         old
     }
 
-    /// What a segment must hold, up to its end.
+    /// Expected content of a segment up to `end`.
     struct Expected {
         bytes: Vec<u8>,
         end: usize,
     }
 
     impl Expected {
-        /// Some batches, each of which begins in the zeros behind the one before.
+        /// Some batches, each of which begins in the zeros after the previous one.
         fn batches(&mut self, round: usize) -> Vec<(u64, Vec<u8>)> {
             let mut writes = Vec::new();
             for part in 0..=round % 3 {
@@ -240,27 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_stands_behind_what_was_there_before() {
-        let place = place("order");
+    fn writes_append_and_keep_earlier_bytes() {
+        let dir = new_dir("order");
         for refuses_direct in [false, true] {
             // The second one does not end where a block does.
             let mut expected = [(1, SIZE), (2, SIZE - 100)]
-                .map(|(epoch, size)| Expected { bytes: make(&place, epoch, size), end: 64 });
+                .map(|(epoch, size)| Expected { bytes: make(&dir, epoch, size), end: 64 });
             let new = || SegmentFiles {
                 refuses_direct,
-                ..SegmentFiles::new(place.clone(), Arc::default())
+                ..SegmentFiles::new(dir.clone(), Arc::default())
             };
             let mut segments = new();
             for round in 0..400 {
                 if round % 50 == 49 {
-                    // Another run goes on where this one was.
+                    // A restart.
                     segments = new();
                 }
                 let which = usize::from(round % 7 == 3);
                 let writes = expected[which].batches(round);
                 segments.write_durably(1 + which as u64, &writes).unwrap();
                 for (epoch, Expected { bytes, end }) in (1..).zip(&expected) {
-                    let found = fs::read(place.join(segment_name(epoch))).unwrap();
+                    let found = fs::read(dir.join(segment_name(epoch))).unwrap();
                     assert_eq!(found.len(), bytes.len(), "it keeps its size");
                     let end = if *end == 64 { 64 } else { (end + 8).min(bytes.len()) };
                     assert!(found[..end] == bytes[..end], "round {round}, segment {epoch}");
@@ -268,20 +267,20 @@ mod tests {
             }
             assert!(expected[0].end > SIZE * 9 / 10 && expected[1].end > SIZE / 4);
         }
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
-    fn a_segment_that_is_gone_is_a_fault_from_then_on() {
-        let place = place("gone");
-        make(&place, 1, SIZE);
-        make(&place, 2, SIZE);
-        let mut segments = SegmentFiles::new(place.clone(), Arc::default());
+    fn removed_segment_is_an_error_from_then_on() {
+        let dir = new_dir("gone");
+        make(&dir, 1, SIZE);
+        make(&dir, 2, SIZE);
+        let mut segments = SegmentFiles::new(dir.clone(), Arc::default());
         segments.write_durably(1, &[(64, vec![1; 100])]).unwrap();
-        fs::remove_file(place.join(segment_name(1))).unwrap();
+        fs::remove_file(dir.join(segment_name(1))).unwrap();
         let fault = segments.write_durably(1, &[(164, vec![1; 100])]).unwrap_err();
         assert!(fault.to_string().contains("somebody has removed it"), "{fault}");
         assert_eq!(segments.write_durably(2, &[(64, vec![1; 100])]), Err(fault));
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

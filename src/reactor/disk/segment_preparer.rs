@@ -1,14 +1,13 @@
-//! Room for the journal: segments are prepared, put aside and removed, on a thread of their own.
+//! The space thread of the journal: prepares segments, recycles and removes them.
 //!
-//! A new segment is filled with zeros a piece at a time, with a pause behind each, so that a sync
-//! of the journal never queues behind a large one, and seldom behind a small one. The pauses are
-//! long as long as there is more than is needed by now, and there are none once the journal waits
-//! for the segment.
+//! A new segment is prefilled with zeros a chunk at a time, with a pause after each, so that a sync
+//! of the journal never queues behind a large write and seldom behind a small one. The pause is
+//! long while more than the needed bytes are prefilled, short when prefilling is behind, and zero
+//! once the journal waits for the segment.
 //!
-//! If the segment is going to be written past the page cache the zeros are, too: that is the least
-//! work, and later writes find nothing in the cache that they would have to push out of it. If it
-//! is going to be written through the cache they stay there, because a page that is not there has
-//! to be read before a part of it can be written.
+//! If the segment will be written with direct I/O, so are the zeros: that is the least work, and
+//! later writes have no cached pages to evict. If it will be written through the page cache, the
+//! zeros stay cached, because writing a part of an uncached page reads the page first.
 
 use super::direct;
 use super::directory::{fault, free_bytes, note_removal, note_use, sync_names_of};
@@ -28,42 +27,40 @@ use std::thread;
 use std::time::Duration;
 use tracing::debug;
 
-/// Zeros that go to the disk at a time: a disk that is busy with them for a tenth of a millisecond
-/// is not noticed by those whose requests wait for a sync.
+/// Zeros per write: they keep the disk busy for about 0.1 ms, which does not delay syncs
+/// noticeably.
 const PREFILL_CHUNK_BYTES: usize = 128 * 1024;
 
-/// How long the disk is left to others behind each piece that is there before it is needed. A
-/// segment of the usual size takes five seconds.
+/// Pause after each chunk while prefilling is ahead of need. A segment of default size takes 5 s.
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Behind one that is late it is left to them for so many times as long as the piece took ..
+/// When prefilling is behind, the pause is this multiple of the duration of the last write ..
 const PAUSE_FACTOR: u32 = 2;
-/// .. but for no longer than this.
+/// .. and at most this.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// Zeros that are written through the page cache at a time: a page. The system keeps in one what
-/// was written in one, and the larger it is the more work is each small write to it later, and its
-/// sync.
+/// Zeros per write through the page cache: one page. Larger writes create larger folios, which make
+/// each later small write and its sync dearer.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// The spare that a new segment is made of has a number that no other one has.
+/// Number of the spare file from which a new segment is made; no recycled one has it.
 const FRESH: u32 = u32::MAX;
 
 /// The epoch of no segment.
 const NONE: u64 = u64::MAX;
 
-/// What the thread that prepares looks at between two pieces.
+/// The prefill target, set by the loop and read by the space thread between two chunks.
 #[derive(Debug)]
 pub(super) struct PrefillPacer {
-    /// The segment that is prepared, as far as the journal knows.
+    /// The segment of the target.
     epoch: AtomicU64,
-    /// How many of its bytes are needed by now, or [`WHOLE`].
+    /// Bytes of it that are needed now, or [`WHOLE`].
     needed: AtomicU64,
-    /// Nothing is wanted any more.
+    /// The journal has ended.
     stop: AtomicBool,
 }
 
-/// What is needed of a segment that is waited for.
+/// Bytes needed of a segment for which the journal waits.
 const WHOLE: u64 = u64::MAX;
 
 impl PrefillPacer {
@@ -75,9 +72,9 @@ impl PrefillPacer {
         }
     }
 
-    /// The segment is needed so soon. Says whether it is waited for from now on: then whoever
-    /// pauses has to be woken.
-    pub(super) fn note(&self, epoch: u64, need: PrefillTarget) -> bool {
+    /// Sets the target. True if the journal waits from now on: then a pausing thread must be
+    /// unparked.
+    pub(super) fn set_target(&self, epoch: u64, need: PrefillTarget) -> bool {
         let needed = match need {
             PrefillTarget::Bytes(bytes) => bytes,
             PrefillTarget::Immediately => WHOLE,
@@ -87,21 +84,20 @@ impl PrefillPacer {
         needed == WHOLE && (another || before != WHOLE)
     }
 
-    /// How many bytes are needed of this segment. (For a moment it may be what was needed of the
-    /// one before, which costs a pause at worst.)
+    /// Bytes needed of this segment. (Between the two stores of `set_target` it may be the value of
+    /// the previous segment, which costs one pause at worst.)
     fn needed(&self, epoch: u64) -> u64 {
         let known = self.epoch.load(Ordering::Relaxed) == epoch;
         if known { self.needed.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// What is not there yet is not made any more.
+    /// Ends prefilling with an error.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// How long to pause when `made` bytes are there, the last piece of which took so long, and so many
-/// are needed.
+/// The pause when `made` bytes are prefilled, `needed` are needed, and the last chunk took `took`.
 fn pause(made: u64, needed: u64, took: Duration) -> Duration {
     match needed {
         WHOLE => Duration::ZERO,
@@ -110,29 +106,28 @@ fn pause(made: u64, needed: u64, took: Duration) -> Duration {
     }
 }
 
-/// Preparing, freeing, discarding.
+/// Executes `Prepare`, `Free` and `Discard`.
 pub(super) struct SegmentPreparer {
     path: PathBuf,
-    /// Whether segments are going to be written past the page cache.
-    past_cache: bool,
-    haste: Arc<PrefillPacer>,
-    /// Descriptors for what is to be opened.
+    /// Whether segments will be written with direct I/O.
+    direct: bool,
+    pacer: Arc<PrefillPacer>,
     reserve: Arc<Reserve>,
-    /// What went wrong: nothing more is done.
+    /// The first error; every later operation fails with it.
     fault: Option<DiskError>,
 }
 
 impl SegmentPreparer {
     pub(super) fn new(
         path: PathBuf,
-        past_cache: bool,
-        haste: Arc<PrefillPacer>,
+        direct: bool,
+        pacer: Arc<PrefillPacer>,
         reserve: Arc<Reserve>,
     ) -> Self {
-        Self { path, past_cache, haste, reserve, fault: None }
+        Self { path, direct, pacer, reserve, fault: None }
     }
 
-    pub(super) fn carry_out(&mut self, op: DiskOp) -> IoCompletion {
+    pub(super) fn execute(&mut self, op: DiskOp) -> IoCompletion {
         let result = match (&self.fault, op) {
             (Some(fault), _) => Err(IoFailure::Error(fault.clone())),
             (None, op) => self.try_to(op),
@@ -148,9 +143,7 @@ impl SegmentPreparer {
             DiskOp::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
             DiskOp::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
             DiskOp::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
-            DiskOp::Write { .. } | DiskOp::Sync { .. } => {
-                unreachable!("the other thread writes and syncs")
-            }
+            DiskOp::Write { .. } | DiskOp::Sync { .. } => unreachable!("the sync thread has these"),
         }
     }
 
@@ -169,12 +162,12 @@ impl SegmentPreparer {
         };
         let made = made.and_then(|file| {
             file.write_all_at(head, 0)?;
-            // Its size is part of what is needed to read it; its times are not.
+            // Syncs the size too, which is needed to read the file, but not the times.
             file.sync_data()?;
             fs::rename(&spare, &target)
         });
         if let Err(error) = made {
-            // What is left of it takes space that is needed.
+            // Frees the space of the incomplete file.
             let _ = fs::remove_file(&spare);
             let fault = fault("make", &target, &error);
             return Err(match error.kind() {
@@ -196,12 +189,12 @@ impl SegmentPreparer {
         sync_names_of(directory, &self.path)
     }
 
-    /// A new file of zeros, for segment `epoch`.
+    /// Creates a file of zeros, for segment `epoch`.
     fn fill(&self, path: &Path, epoch: u64, size: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = self.reserve.open(|| options.open(path))?;
-        if self.past_cache && size.is_multiple_of(direct::BLOCK as u64) {
+        if self.direct && size.is_multiple_of(direct::BLOCK as u64) {
             match self.fill_directly(&file, path, epoch, size) {
                 Err(error) if direct::is_refusal(&error) => {
                     debug!(%error, "no zeros past the page cache here");
@@ -209,33 +202,34 @@ impl SegmentPreparer {
                 filled => return filled.map(|()| file),
             }
         }
-        self.in_pieces(epoch, size, |piece, hastes| {
-            let mut at = piece.start;
-            while at < piece.end {
+        self.in_chunks(epoch, size, |chunk, immediately| {
+            let mut at = chunk.start;
+            while at < chunk.end {
                 let zeros =
-                    usize::try_from(piece.end - at).unwrap_or(PREFILL_CHUNK_BYTES).min(ZEROS.len());
+                    usize::try_from(chunk.end - at).unwrap_or(PREFILL_CHUNK_BYTES).min(ZEROS.len());
                 file.write_all_at(&ZEROS[..zeros], at)?;
                 at += zeros as u64;
             }
-            if hastes { Ok(()) } else { file.sync_data() }
+            if immediately { Ok(()) } else { file.sync_data() }
         })?;
         Ok(file)
     }
 
-    /// The same past the page cache, in whole blocks.
+    /// The same with direct I/O; `size` must be whole blocks.
     fn fill_directly(&self, file: &File, path: &Path, epoch: u64, size: u64) -> io::Result<()> {
-        let past_cache = self.reserve.open(|| direct::open(path, false))?;
+        let direct = self.reserve.open(|| direct::open(path, false))?;
         direct::reserve(file, size)?;
         let zeros = vec![0; PREFILL_CHUNK_BYTES + direct::BLOCK];
         let zeros = &zeros[zeros.as_ptr().align_offset(direct::BLOCK)..][..PREFILL_CHUNK_BYTES];
-        self.in_pieces(epoch, size, |piece, _| {
-            let length = usize::try_from(piece.end - piece.start).unwrap_or(PREFILL_CHUNK_BYTES);
-            past_cache.write_all_at(&zeros[..length], piece.start)
+        self.in_chunks(epoch, size, |chunk, _| {
+            let length = usize::try_from(chunk.end - chunk.start).unwrap_or(PREFILL_CHUNK_BYTES);
+            direct.write_all_at(&zeros[..length], chunk.start)
         })
     }
 
-    /// Has all pieces of segment `epoch` written, with pauses unless there is haste.
-    fn in_pieces(
+    /// Writes all chunks of segment `epoch`, paced by the target. The second argument of `write`
+    /// tells whether the journal waits for the segment.
+    fn in_chunks(
         &self,
         epoch: u64,
         size: u64,
@@ -243,28 +237,28 @@ impl SegmentPreparer {
     ) -> io::Result<()> {
         let mut at = 0;
         while at < size {
-            if self.haste.stop.load(Ordering::Relaxed) {
+            if self.pacer.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("the journal has ended"));
             }
             let watch = Stopwatch::start();
             let end = size.min(at + PREFILL_CHUNK_BYTES as u64);
-            write(at..end, self.haste.needed(epoch) == WHOLE)?;
+            write(at..end, self.pacer.needed(epoch) == WHOLE)?;
             at = end;
             let took = Duration::from_nanos(watch.nanos());
-            let pause = pause(at, self.haste.needed(epoch), took);
+            let pause = pause(at, self.pacer.needed(epoch), took);
             if !pause.is_zero() && at < size {
-                // Haste cuts it short.
+                // A new target interrupts it.
                 thread::park_timeout(pause);
             }
         }
         Ok(())
     }
 
-    /// The fault, with how many bytes are free and how many are needed.
+    /// Adds the free and the needed bytes to the text of an error.
     fn with_space(&self, mut fault: DiskError, size: u64) -> DiskError {
         if let Ok(free) = free_bytes(&self.path) {
             write!(fault.error, ", {free} bytes are free and {size} are needed")
-                .expect("memory takes everything");
+                .expect("writing to a string does not fail");
         }
         fault
     }
@@ -274,7 +268,8 @@ impl SegmentPreparer {
         let path = self.path.join(segment_name(epoch));
         fs::rename(&path, self.path.join(spare_name(spare)))
             .map_err(|error| fault("put aside", &path, &error))?;
-        // Before it gets another header, which under its old name would be damage.
+        // The new name must be durable before the file gets another header, which would look like
+        // damage under the old name.
         self.sync_names()
     }
 
@@ -291,27 +286,27 @@ impl SegmentPreparer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::disk::testing::place;
+    use crate::reactor::disk::testing::new_dir;
 
     fn prepare(epoch: u64, size: u64) -> DiskOp {
         DiskOp::Prepare { epoch, size, head: vec![7; 64], reuse: None }
     }
 
     #[test]
-    fn a_new_segment_is_its_head_and_zeros() {
-        let place = place("fill");
+    fn prepared_segment_is_its_header_and_zeros() {
+        let dir = new_dir("fill");
         let two_and_a_bit = 2 * PREFILL_CHUNK_BYTES as u64 + 4096;
         let mut epoch = 0;
-        for past_cache in [true, false] {
+        for direct in [true, false] {
             for size in [4096, two_and_a_bit, two_and_a_bit - 100] {
                 for waited_for in [true, false] {
                     epoch += 1;
-                    let haste = Arc::new(PrefillPacer::new());
-                    assert!(!waited_for || haste.note(epoch, PrefillTarget::Immediately));
-                    let mut room =
-                        SegmentPreparer::new(place.clone(), past_cache, haste, Arc::default());
-                    assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
-                    let found = fs::read(place.join(segment_name(epoch))).unwrap();
+                    let pacer = Arc::new(PrefillPacer::new());
+                    assert!(!waited_for || pacer.set_target(epoch, PrefillTarget::Immediately));
+                    let mut preparer =
+                        SegmentPreparer::new(dir.clone(), direct, pacer, Arc::default());
+                    assert_eq!(preparer.execute(prepare(epoch, size)).result, Ok(()));
+                    let found = fs::read(dir.join(segment_name(epoch))).unwrap();
                     assert_eq!(found.len() as u64, size);
                     let (head, zeros) = found.split_at(64);
                     assert!(head.iter().all(|&byte| byte == 7));
@@ -319,11 +314,11 @@ mod tests {
                 }
             }
         }
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
-    fn pauses_are_as_long_as_the_need_is_small() {
+    fn pause_shrinks_as_the_need_grows() {
         let took = Duration::from_millis(1);
         assert_eq!(pause(5, 0, took), IDLE_PAUSE);
         assert_eq!(pause(5, 5, took), IDLE_PAUSE);
@@ -333,25 +328,26 @@ mod tests {
     }
 
     #[test]
-    fn whoever_pauses_is_woken_once_the_segment_is_waited_for() {
-        let haste = PrefillPacer::new();
-        assert!(!haste.note(1, PrefillTarget::Bytes(100)) && haste.needed(1) == 100);
+    fn set_target_asks_for_one_unpark_when_the_journal_begins_to_wait() {
+        let pacer = PrefillPacer::new();
+        assert!(!pacer.set_target(1, PrefillTarget::Bytes(100)) && pacer.needed(1) == 100);
         assert!(
-            haste.note(1, PrefillTarget::Immediately) && !haste.note(1, PrefillTarget::Immediately)
+            pacer.set_target(1, PrefillTarget::Immediately)
+                && !pacer.set_target(1, PrefillTarget::Immediately)
         );
-        assert_eq!((haste.needed(1), haste.needed(2)), (WHOLE, 0));
-        assert!(!haste.note(2, PrefillTarget::Bytes(0)) && haste.needed(2) == 0);
-        assert!(haste.note(2, PrefillTarget::Immediately));
+        assert_eq!((pacer.needed(1), pacer.needed(2)), (WHOLE, 0));
+        assert!(!pacer.set_target(2, PrefillTarget::Bytes(0)) && pacer.needed(2) == 0);
+        assert!(pacer.set_target(2, PrefillTarget::Immediately));
     }
 
     #[test]
-    fn nothing_is_left_of_a_segment_that_is_not_wanted_any_more() {
-        let place = place("stop");
-        let haste = Arc::new(PrefillPacer::new());
-        haste.stop();
-        let mut room = SegmentPreparer::new(place.clone(), true, haste, Arc::default());
-        assert!(matches!(room.carry_out(prepare(1, 4096)).result, Err(IoFailure::Error(_))));
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
-        fs::remove_dir_all(&place).unwrap();
+    fn stopped_prepare_leaves_no_file() {
+        let dir = new_dir("stop");
+        let pacer = Arc::new(PrefillPacer::new());
+        pacer.stop();
+        let mut preparer = SegmentPreparer::new(dir.clone(), true, pacer, Arc::default());
+        assert!(matches!(preparer.execute(prepare(1, 4096)).result, Err(IoFailure::Error(_))));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

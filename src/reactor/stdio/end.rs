@@ -1,4 +1,4 @@
-//! One end of the standard streams: a descriptor that was inherited, and never blocks the loop.
+//! Stdin or stdout as a descriptor that does not block the loop.
 
 use crate::base::limits::READ_BUDGET_BYTES;
 use mio::unix::SourceFd;
@@ -11,124 +11,126 @@ use rustix::pipe::PIPE_BUF;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     In,
     Out,
 }
 
-/// How it is read or written without ever waiting. The module above says why.
+/// How a descriptor is read or written without blocking. The parent module has the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IoMode {
-    /// A pipe or terminal opened anew: what it is set to do is nobody else's business.
-    Own,
-    /// A socket: each call says for itself that it does not wait.
+    /// A reopened pipe or terminal, in non-blocking mode.
+    Reopened,
+    /// A socket: each call is non-blocking by its flags.
     Socket,
-    /// Shared with others and left as it is: asked before each call, written in pieces that fit.
-    Shared,
-    /// A file or the like, which never makes anybody wait for others.
-    Always,
+    /// An inherited pipe or terminal: polled before each call, written in chunks of `PIPE_BUF`.
+    Polled,
+    /// A regular file or similar, whose calls do not wait for other processes.
+    Blocking,
 }
 
-/// A descriptor with its way to be used.
 #[derive(Debug)]
 pub(super) struct StdioFd {
     fd: OwnedFd,
-    way: IoMode,
+    mode: IoMode,
     registered: bool,
 }
 
 impl StdioFd {
-    /// What stdin or stdout leads to, without changing anything about it.
+    /// Opens stdin or stdout without changing the inherited description.
     ///
     /// # Errors
-    /// If it cannot be used in this direction at all: closed, or opened for the other one.
+    /// `EBADF` if it is closed or opened for the other direction only; `EPIPE` if it is a named
+    /// pipe without a reader.
     pub(super) fn open(inherited: BorrowedFd<'_>, direction: Direction) -> Result<Self, Errno> {
         let flags = fcntl_getfl(inherited)?;
         let stat = fstat(inherited)?;
-        let other = match direction {
+        let opposite = match direction {
             Direction::In => OFlags::WRONLY,
             Direction::Out => OFlags::RDONLY,
         };
-        if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == other {
+        if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == opposite {
             return Err(Errno::BADF);
         }
         if direction == Direction::Out && was_closed(&stat, flags) {
             return Err(Errno::BADF);
         }
-        let way = match FileType::from_raw_mode(stat.st_mode) {
+        let mode = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Socket => IoMode::Socket,
-            FileType::Fifo => IoMode::Own,
+            FileType::Fifo => IoMode::Reopened,
             FileType::CharacterDevice if inherited.is_terminal() && !is_multiplexer(&stat) => {
-                IoMode::Own
+                IoMode::Reopened
             }
-            FileType::CharacterDevice => IoMode::Shared,
-            _ => IoMode::Always,
+            FileType::CharacterDevice => IoMode::Polled,
+            _ => IoMode::Blocking,
         };
-        if way == IoMode::Own {
-            match open_anew(inherited, direction) {
-                Ok(fd) => return Ok(Self { fd, way, registered: false }),
-                // A named pipe that nobody reads any more.
+        if mode == IoMode::Reopened {
+            match reopen(inherited, direction) {
+                Ok(fd) => return Ok(Self { fd, mode, registered: false }),
+                // A named pipe without a reader.
                 Err(Errno::NXIO) if direction == Direction::Out => return Err(Errno::PIPE),
                 Err(_) => {}
             }
         }
-        let way = if way == IoMode::Own { IoMode::Shared } else { way };
-        Ok(Self { fd: fcntl_dupfd_cloexec(inherited, 0)?, way, registered: false })
+        let mode = if mode == IoMode::Reopened { IoMode::Polled } else { mode };
+        Ok(Self { fd: fcntl_dupfd_cloexec(inherited, 0)?, mode, registered: false })
     }
 
-    /// Lets the loop hear of it, where that can be: what epoll refuses is always ready.
+    /// Registers it with epoll. What epoll rejects is always ready.
     pub(super) fn register(
         &mut self,
         registry: &Registry,
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        if self.way == IoMode::Always {
+        if self.mode == IoMode::Blocking {
             return Ok(());
         }
         match registry.register(&mut SourceFd(&self.fd.as_raw_fd()), token, interest) {
             Ok(()) => self.registered = true,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.way = IoMode::Always,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.mode = IoMode::Blocking;
+            }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// The loop hears of it no more: a description that others share would outlive this descriptor.
+    /// Deregisters it from epoll: closing is not enough, since a shared description outlives this
+    /// descriptor.
     pub(super) fn deregister(&mut self, registry: &Registry) {
         if std::mem::take(&mut self.registered) {
-            // There is nothing left to be done if it fails: events of nobody are passed over.
+            // If it fails, its events are ignored.
             let _ = registry.deregister(&mut SourceFd(&self.fd.as_raw_fd()));
         }
     }
 
-    /// Reads what there is; nothing at all is the end.
+    /// Reads once without blocking. 0 is the end.
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        let count = match self.way {
-            IoMode::Own | IoMode::Always => rustix::io::read(&self.fd, into)?,
+        let count = match self.mode {
+            IoMode::Reopened | IoMode::Blocking => rustix::io::read(&self.fd, into)?,
             IoMode::Socket => recv(&self.fd, into, RecvFlags::DONTWAIT)?.1,
-            IoMode::Shared if self.is_ready(PollFlags::IN)? => rustix::io::read(&self.fd, into)?,
-            IoMode::Shared => return Err(ErrorKind::WouldBlock.into()),
+            IoMode::Polled if self.is_ready(PollFlags::IN)? => rustix::io::read(&self.fd, into)?,
+            IoMode::Polled => return Err(ErrorKind::WouldBlock.into()),
         };
         Ok(count)
     }
 
-    /// Writes what is taken, of a long output a part. Returns how much that is, and whether more
-    /// would be taken.
+    /// Writes without blocking, up to [`READ_BUDGET_BYTES`] and one chunk. Returns the count of
+    /// bytes written, and whether it is still writable.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         let mut sent = 0;
         while sent < bytes.len() {
             if sent >= READ_BUDGET_BYTES {
                 return Ok((sent, true));
             }
-            match self.write_piece(&bytes[sent..]) {
+            match self.write_chunk(&bytes[sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok((sent, false)),
-                // What was taken before is told first; the next call fails in the same way.
+                // Reports the bytes written first; the next call fails with the same error.
                 Err(_) if sent > 0 => return Ok((sent, true)),
                 Err(error) => return Err(error.into()),
             }
@@ -136,27 +138,27 @@ impl StdioFd {
         Ok((sent, true))
     }
 
-    fn write_piece(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.way {
-            IoMode::Own | IoMode::Always => rustix::io::write(&self.fd, bytes),
+    fn write_chunk(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.mode {
+            IoMode::Reopened | IoMode::Blocking => rustix::io::write(&self.fd, bytes),
             IoMode::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
-            IoMode::Shared if self.is_ready(PollFlags::OUT)? => {
+            IoMode::Polled if self.is_ready(PollFlags::OUT)? => {
                 rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])
             }
-            IoMode::Shared => Err(Errno::AGAIN),
+            IoMode::Polled => Err(Errno::AGAIN),
         }
     }
 
-    /// Whether a call would not wait. Errors and hang-ups are ready: the call tells of them.
-    fn is_ready(&self, what: PollFlags) -> Result<bool, Errno> {
-        let mut asked = [PollFd::new(&self.fd, what)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        Ok(poll(&mut asked, Some(&at_once))? > 0)
+    /// Whether a call would not block. Errors and hang-ups count as ready: the call reports them.
+    fn is_ready(&self, events: PollFlags) -> Result<bool, Errno> {
+        let mut polled = [PollFd::new(&self.fd, events)];
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        Ok(poll(&mut polled, Some(&zero))? > 0)
     }
 }
 
-/// A description of its own for the pipe or terminal behind a descriptor.
-fn open_anew(inherited: BorrowedFd<'_>, direction: Direction) -> Result<OwnedFd, Errno> {
+/// Opens a new, non-blocking description of the pipe or terminal behind a descriptor.
+fn reopen(inherited: BorrowedFd<'_>, direction: Direction) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", inherited.as_raw_fd());
     let access = match direction {
         Direction::In => OFlags::RDONLY,
@@ -164,21 +166,21 @@ fn open_anew(inherited: BorrowedFd<'_>, direction: Direction) -> Result<OwnedFd,
     };
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = open(path, flags, Mode::empty())?;
-    // Where /proc is something else, so may be what was opened.
+    // /proc may be something else than procfs: checks that it is the same file.
     let (old, new) = (fstat(inherited)?, fstat(fd.as_fd())?);
     let same = (old.st_dev, old.st_ino, old.st_rdev) == (new.st_dev, new.st_ino, new.st_rdev);
     if same { Ok(fd) } else { Err(Errno::NOENT) }
 }
 
-/// `/dev/ptmx`, the side of a terminal that a terminal program has: opening it makes another one.
+/// Whether it is `/dev/ptmx`, the master side of a terminal: reopening creates another terminal.
 fn is_multiplexer(stat: &Stat) -> bool {
     (major(stat.st_rdev), minor(stat.st_rdev)) == (5, 2)
 }
 
-/// Whether this is what Rust's runtime puts in the place of a descriptor that was closed when the
-/// program began: `/dev/null`, opened for reading and writing. A shell's `>/dev/null` is for
-/// writing only. What was opened for both by whoever started us looks the same, and is refused
-/// with it: nobody is to lose assignments without knowing.
+/// Whether it is what Rust's runtime opens in place of a descriptor that was closed at the start:
+/// `/dev/null` for reading and writing. A shell's `>/dev/null` is for writing only. A `/dev/null`
+/// that the parent process has opened for both is rejected too, so that assignments are not lost
+/// without notice.
 fn was_closed(stat: &Stat, flags: OFlags) -> bool {
     let null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == makedev(1, 3);
@@ -191,7 +193,7 @@ mod tests {
     use rustix::pipe::pipe;
 
     fn shared(fd: &OwnedFd) -> StdioFd {
-        StdioFd { fd: fd.try_clone().unwrap(), way: IoMode::Shared, registered: false }
+        StdioFd { fd: fd.try_clone().unwrap(), mode: IoMode::Polled, registered: false }
     }
 
     fn flags(fd: &OwnedFd) -> OFlags {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_cannot_be_opened_anew_does_not_block_either() {
+    fn polled_pipe_does_not_block() {
         let (reading, writing) = pipe().unwrap();
         let before = (flags(&reading), flags(&writing));
         let (input, output) = (shared(&reading), shared(&writing));
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_is_broken_in_every_way() {
+    fn write_to_a_pipe_without_reader_is_a_broken_pipe_in_every_mode() {
         let (reading, writing) = pipe().unwrap();
         let own = StdioFd::open(writing.as_fd(), Direction::Out).unwrap();
         let shared = shared(&writing);
@@ -233,12 +235,12 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_pipe_is_opened_anew_and_left_as_it_was() {
+    fn pipe_is_reopened_and_the_inherited_description_unchanged() {
         let (reading, writing) = pipe().unwrap();
         let before = (flags(&reading), flags(&writing));
         let input = StdioFd::open(reading.as_fd(), Direction::In).unwrap();
         let output = StdioFd::open(writing.as_fd(), Direction::Out).unwrap();
-        assert_eq!((input.way, output.way), (IoMode::Own, IoMode::Own));
+        assert_eq!((input.mode, output.mode), (IoMode::Reopened, IoMode::Reopened));
         assert!(flags(&input.fd).contains(OFlags::NONBLOCK));
         assert_eq!((flags(&reading), flags(&writing)), before);
         let (full, writable) = output.write(&vec![1; 4_000_000]).unwrap();
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_for_the_other_direction_is_refused() {
+    fn descriptor_of_the_other_direction_is_rejected() {
         let (reading, writing) = pipe().unwrap();
         assert_eq!(StdioFd::open(reading.as_fd(), Direction::Out).unwrap_err(), Errno::BADF);
         assert_eq!(StdioFd::open(writing.as_fd(), Direction::In).unwrap_err(), Errno::BADF);
@@ -256,7 +258,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_what_stands_for_a_closed_descriptor_counts_as_closed() {
+    fn only_dev_null_for_reading_and_writing_counts_as_closed_stdout() {
         let null = |access| open("/dev/null", access, Mode::empty()).unwrap();
         let output = |fd: OwnedFd| StdioFd::open(fd.as_fd(), Direction::Out).map(|_| ());
         assert_eq!(output(null(OFlags::RDWR)), Err(Errno::BADF));

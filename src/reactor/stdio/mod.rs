@@ -1,34 +1,33 @@
 //! Stdin and stdout as one connection of the loop.
 //!
-//! They are inherited, so they may be anything, and others may use them at the same time: the shell
-//! that has started us and reads the same terminal, the other programs of a pipeline. Non-blocking
-//! mode would be theirs too, because it belongs to the open file description and not to the
-//! descriptor: a shell whose terminal we have left in that mode logs people out, and a `cat` on our
-//! pipe fails. Putting it back at the end is no way out: others run while we do, and after `kill
-//! -9` nobody puts anything back. So nothing that is inherited is ever changed:
+//! They are inherited, so they can be any kind of file, and other processes may use them at the
+//! same time: the shell that reads the same terminal, other programs of a pipeline. Non-blocking
+//! mode belongs to the open file description, not to the descriptor, so it would affect those
+//! processes: a shell whose terminal is left non-blocking logs its user out, and a `cat` on the
+//! same pipe fails. Restoring it at the end does not help: the others run meanwhile, and `kill -9`
+//! prevents it. So inherited descriptions are never changed:
 //!
-//! - A *pipe* or a *terminal* is opened anew by `/proc/self/fd/N`, which makes a description of our
-//!   own. That one does not block, and epoll tells of it.
-//! - A *socket* cannot be opened anew, but each of its calls can say that it is not to wait
-//!   (`MSG_DONTWAIT`).
-//! - Where a pipe or terminal cannot be opened anew (another user's; a system without `/proc`), the
-//!   inherited descriptor is asked by `poll` before each call, read only if there is something, and
-//!   written at most `PIPE_BUF` bytes at a time, which a pipe that is writable takes at once. What
-//!   is left: if somebody else takes those bytes, or that room, in between, or stops the terminal
-//!   in the middle of a piece, the loop stands until there are more.
-//! - *Files*, `/dev/null` and what else epoll refuses (`EPERM`) are always ready: a piece is read
-//!   in each pass, as of every connection, and none behind the end or while the output is not
-//!   taken.
+//! - A *pipe* or a *terminal* is reopened through `/proc/self/fd/N`, which creates a description of
+//!   our own. That one is non-blocking, and epoll reports its readiness.
+//! - A *socket* cannot be reopened, but each call can be non-blocking (`MSG_DONTWAIT`).
+//! - Where a pipe or terminal cannot be reopened (another user's; a system without `/proc`), the
+//!   inherited descriptor is polled before each call, read only if readable, and written at most
+//!   `PIPE_BUF` bytes at a time, which a writable pipe accepts at once. Known limitation: if
+//!   another process reads those bytes or fills the pipe between the poll and the call, or stops
+//!   the terminal in the middle of a write, the event loop blocks.
+//! - *Files*, `/dev/null` and whatever else epoll rejects (`EPERM`) are always ready: each pass
+//!   reads once, as of every connection, and not beyond the end or above the high-water mark of the
+//!   output.
 //!
-//! A closed stdin is `/dev/null` (Rust's runtime sees to that) and thus at its end. Of stdout that
-//! would lose what is told, so `end::was_closed` finds it out.
+//! A closed stdin is `/dev/null` (Rust's runtime opens it) and thus at its end. For stdout that
+//! would lose the output, so `end::was_closed` detects it.
 //!
-//! Invariants: nothing is set on an inherited description; stdin is read to its end however it was
-//! announced, since what an ended writer has left in a pipe is still to be read; output is dropped
-//! only when the run ends because nobody can take it, and that is said.
+//! Invariants: nothing is set on an inherited description; stdin is read to its end whatever event
+//! announced it, since a writer that has ended may have left data in the pipe; output is dropped
+//! only if stdout has failed, which is logged and ends the run.
 //!
-//! When stdin ends and everything is answered and flushed the connection is closed, and with it the
-//! run if there is no other protocol. A stdout that takes nothing more ends the run in any case.
+//! When stdin has ended and everything is answered and flushed, the connection is closed, and the
+//! run ends if there is no listener. A failed stdout ends the run in any case.
 
 mod end;
 
@@ -47,35 +46,34 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use tracing::{error, info, warn};
 
-/// What is wrong with a stdout that cannot be used from the start.
+/// Log text: stdout is unusable from the start.
 const CLOSED: &str = "it is closed, or open for reading only, or /dev/null opened for both: to \
                       throw everything away on purpose, write >/dev/null";
 
-/// What is wrong with a stdout that nobody takes anything from any more.
+/// Log text: the reading end of stdout is closed.
 const UNREAD: &str = "nobody reads it any more";
 
-/// What the reactor knows of the standard streams apart from their bytes.
+/// The reactor's state of the standard streams, apart from their bytes.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Whose streams they are, while they are served.
+    /// Their client, while they are served.
     client: Option<ClientId>,
-    /// Why nothing can be written, found out before the run began.
+    /// Why stdout is unusable, if that was detected before the run.
     closed: Option<&'static str>,
-    /// Something could not be read or written.
+    /// A read or write has failed.
     pub(super) failed: bool,
 }
 
-/// Both streams.
 #[derive(Debug)]
 pub(super) struct Stdio {
     input: Result<StdioFd, Errno>,
     output: Option<StdioFd>,
-    /// What may still be read, once the run is to end: an endless input has an end then.
+    /// In a shutdown: bytes that may still be read, so that an endless input ends.
     left: Option<usize>,
 }
 
 impl Stdio {
-    /// Reads what there is of stdin, in a stop no more than a pipe holds.
+    /// Reads from stdin; in a shutdown [`STDIN_AT_SHUTDOWN_MAX_BYTES`] in total at most.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let end = self.input.as_ref().map_err(|&error| error)?;
         let Some(left) = &mut self.left else { return end.read(into) };
@@ -88,12 +86,12 @@ impl Stdio {
         Ok(count)
     }
 
-    /// Writes to stdout what it takes. Returns how much that is, and whether it would take more.
+    /// Writes to stdout. Returns the count of bytes written, and whether it is still writable.
     fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         self.output.as_ref().ok_or(Errno::PIPE)?.write(bytes)
     }
 
-    /// The run is to end: only what has arrived is read.
+    /// Begins the shutdown: only input that has arrived is read.
     pub(super) fn drain_input(&mut self) {
         self.left.get_or_insert(STDIN_AT_SHUTDOWN_MAX_BYTES);
     }
@@ -106,10 +104,10 @@ impl Stdio {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Serves stdin and stdout as one connection of this protocol. To be called before the run.
+    /// Serves stdin and stdout as one connection of this protocol. Call it before [`Self::run`].
     ///
     /// # Errors
-    /// If the core has no place for it, or the system refuses to watch it.
+    /// If the core rejects the connection, or a descriptor cannot be registered with epoll.
     pub fn add_stdio(&mut self, protocol: Protocol) -> io::Result<()> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut input = StdioFd::open(stdin.as_fd(), Direction::In);
@@ -136,30 +134,30 @@ impl<C: Core> Reactor<C> {
         Ok(())
     }
 
-    /// Whether stdin or stdout have failed in the run.
+    /// Whether a read of stdin or a write to stdout has failed.
     #[must_use]
     pub fn has_stdio_failed(&self) -> bool {
         self.stdio.failed
     }
 
-    /// What can be said before the first event.
+    /// Reports an unusable stdout before the first event.
     pub(super) fn begin_stdio(&mut self) {
         if let Some(why) = self.stdio.closed.take() {
             self.on_stdout_lost(&why);
         }
     }
 
-    /// An event of one of the streams.
+    /// Handles an event of stdin or stdout.
     #[cold]
-    pub(super) fn note_stdio(&mut self, event: &Event) {
+    pub(super) fn on_stdio_event(&mut self, event: &Event) {
         let Some(client) = self.stdio.client else { return };
         let Some(socket) = self.sockets.get_mut(client) else { return };
         if event.token() == STDIN {
-            // How it ended is met by reading.
+            // Reading will tell whether it has ended or failed.
             socket.readable = true;
             return self.enqueue(client);
         }
-        // It is registered for writing only, so this is the end of both directions.
+        // Registered for writing only, so this is the end of both directions.
         if event.is_error() || event.is_write_closed() {
             return self.on_stdout_lost(&UNREAD);
         }
@@ -169,7 +167,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// One write to stdout, if these are its streams.
+    /// One write to stdout, if the client has the standard streams.
     pub(super) fn flush_stdio(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
         let Stream::Stdio(stdio) = &mut socket.stream else { return };
@@ -191,7 +189,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// Nobody takes what is written: there is no sense in going on.
+    /// Stdout is unusable: begins the shutdown.
     fn on_stdout_lost(&mut self, why: &dyn Display) {
         let Some(client) = self.stdio.client else { return };
         let Some(socket) = self.sockets.get_mut(client) else { return };
@@ -213,7 +211,7 @@ impl<C: Core> Reactor<C> {
         self.begin_stop();
     }
 
-    /// Stdin cannot be read: that is its end, and not an orderly one.
+    /// Stdin cannot be read: treated as its end, and as a failure of the run.
     #[cold]
     pub(super) fn on_stdin_lost(&mut self, client: ClientId, error: &io::Error) {
         if let Some(socket) = self.sockets.get_mut(client) {
@@ -225,7 +223,7 @@ impl<C: Core> Reactor<C> {
         self.core.handle_eof(client, self.now);
     }
 
-    /// Lets go of the streams before their client is forgotten.
+    /// Deregisters the streams when their client ends.
     pub(super) fn release_stdio(&mut self, client: ClientId) {
         if self.stdio.client != Some(client) {
             return;
@@ -242,7 +240,7 @@ impl<C: Core> Reactor<C> {
             return self.begin_stop();
         }
         info!("stdin has ended, and all that it said is done: the other protocols stay open");
-        // Whoever reads our stdout waits for its end, and will hear nothing more.
+        // Closes our end of stdout, so that its reader gets the end of file.
         let null = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         if let Err(error) = null.and_then(rustix::stdio::dup2_stdout) {
             warn!(%error, "cannot close stdout");
