@@ -5,9 +5,9 @@
 //!   is flushed or [`FLUSH_TIMEOUT`] has passed;
 //! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
-//! - the work of one pass is bounded: per connection by the bytes read and by the high-water mark,
-//!   or earlier by [`SessionAction::Yield`]; for resumed connections by [`RESUMED_CONNECTIONS_PER_PASS`]; for
-//!   deadlines by [`SESSION_DEADLINES_PER_PASS`].
+//! - the work of one pass is bounded: per connection by the bytes read and by the high-water
+//!   mark, or earlier by [`SessionAction::Yield`]; for resumed connections by
+//!   [`RESUMED_CONNECTIONS_PER_PASS`]; for deadlines by [`SESSION_DEADLINES_PER_PASS`].
 
 mod connection;
 mod dispatchers;
