@@ -384,6 +384,7 @@ impl Store {
             requeued.push(slot);
         }
         self.reservations.end(client);
+        self.constraints.disconnect_client(client);
         self.requeue_batch(requeued, now, fx);
         self.run_deferred(now, fx);
     }

@@ -339,6 +339,7 @@ impl Store {
                 || self.constraints.recheck_changed()
                 || self.constraints.schedule_one_pop_recheck()
                 || self.run_next_match(now, fx)
+                || self.answer_change(fx)
                 || self.answer_deferred(fx);
             if !progressed {
                 break;
@@ -349,15 +350,34 @@ impl Store {
         constraints.pending = !constraints.queues_to_match.is_empty()
             || !constraints.queues_to_recheck.is_empty()
             || !constraints.deferred_replies.is_empty()
+            || !constraints.change_replies.is_empty()
             || !constraints.changed_limits.is_empty()
             || !constraints.dirty.is_empty()
             || !constraints.limiters_scanned.is_empty()
-            || constraints.scan_pos < constraints.scan_until;
+            || constraints.is_scanning();
+    }
+
+    /// Nothing is left to unblock or to match: a changed constraint whose scan is complete is in
+    /// force, and its command is answered.
+    fn answer_change(&mut self, fx: &mut Effects) -> bool {
+        if self.constraints.is_scanning() {
+            return false;
+        }
+        let Some((ticket, set)) = self.constraints.change_replies.pop_front() else {
+            return false;
+        };
+        self.constraints.steps += 1;
+        let set = set.map(|new| Outcome::Constrained { new });
+        fx.answer(ticket, set.unwrap_or(Outcome::Done));
+        true
     }
 
     /// The scan is complete: answers "no job" to the first deferred reserve that still waits.
     /// O(queues of the reserve).
     fn answer_deferred(&mut self, fx: &mut Effects) -> bool {
+        if self.constraints.is_scanning() {
+            return false;
+        }
         let Some((waiter, ticket)) = self.constraints.deferred_replies.pop_front() else {
             return false;
         };

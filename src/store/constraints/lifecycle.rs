@@ -69,14 +69,13 @@ impl Store {
         let known = self.constraints.by_name.get(&new.name).copied();
         if let Some(constraint_slot) = known {
             let slot = self.constraints.states[constraint_slot].record_slot;
-            fx.answer(ticket, Outcome::Constrained { new: false });
             // Also for an equal constraint: the record that set it may not be durable yet.
             fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
             if self.constraints.states[constraint_slot].definition != *new {
                 self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
             }
-            return;
+            return self.constraints.reply_when_in_force(ticket, Some(false));
         }
         let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
         if full || self.constraints.len() >= CONSTRAINTS_MAX {
@@ -88,7 +87,7 @@ impl Store {
         self.insert_constraint(id, slot, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
-        fx.answer(ticket, Outcome::Constrained { new: true });
+        self.constraints.reply_when_in_force(ticket, Some(true));
     }
 
     /// Removes a constraint. As [`Store::set_constraint`].
@@ -106,7 +105,7 @@ impl Store {
         let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
-        fx.answer(ticket, Outcome::Done);
+        self.constraints.reply_when_in_force(ticket, None);
     }
 
     /// Whether this slot of the job table holds a constraint. O(1) for a job, O(log c) otherwise.

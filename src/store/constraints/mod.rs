@@ -59,7 +59,7 @@ mod tests;
 use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
-use crate::model::id::Ticket;
+use crate::model::id::{ClientId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
@@ -135,6 +135,9 @@ pub(super) struct Constraints {
     /// Reserves without wait whose scan is incomplete, as waiters; "no job" is answered when the
     /// scan has ended.
     deferred_replies: VecDeque<(u32, Ticket)>,
+    /// Commands that have changed a constraint: they are answered when the change is in force for
+    /// all jobs. `Some` if one was set, with whether it is new; `None` if it was removed.
+    change_replies: VecDeque<(Ticket, Option<bool>)>,
     /// Whether this command has skipped a job for which its reserve may be eligible.
     scan_incomplete: bool,
     /// Whether [`Store::run_pending`](super::Store) has work.
@@ -242,8 +245,26 @@ impl Constraints {
     /// unblocked, it may have missed one.
     pub(super) fn note_pending_unblocks(&mut self) {
         let unblocking = [&self.dirty, &self.limiters_scanned].iter().any(|list| !list.is_empty());
-        self.scan_incomplete |=
-            unblocking || !self.changed_limits.is_empty() || !self.paused.is_empty();
+        self.scan_incomplete |= unblocking
+            || !self.changed_limits.is_empty()
+            || !self.paused.is_empty()
+            || self.is_scanning();
+    }
+
+    /// Whether jobs are left that have not been matched against the present constraints.
+    pub(super) fn is_scanning(&self) -> bool {
+        self.scan_pos < self.scan_until
+    }
+
+    /// Answers a command that has changed a constraint once the change is in force for all jobs.
+    fn reply_when_in_force(&mut self, ticket: Ticket, set: Option<bool>) {
+        self.change_replies.push_back((ticket, set));
+        self.pending = true;
+    }
+
+    /// Drops the replies to a client that has ended. O(replies).
+    pub(super) fn disconnect_client(&mut self, client: ClientId) {
+        self.change_replies.retain(|(ticket, _)| ticket.client != client);
     }
 
     /// Registers a waiter that stands for a reserve without wait.

@@ -118,12 +118,16 @@ impl Harness {
         self.apply(index, &Command::Release { id, lease: None });
     }
 
-    fn set_constraint(&mut self, constraint: &Constraint) -> Outcome {
-        self.apply(0, &Command::Work(WorkerCommand::SetConstraint(constraint)))[0].1
+    /// The answer, if it is in force at once.
+    fn set_constraint(&mut self, constraint: &Constraint) -> Option<Outcome> {
+        let set = WorkerCommand::SetConstraint(constraint);
+        self.apply(0, &Command::Work(set)).last().map(|&(_, outcome)| outcome)
     }
 
-    fn remove_constraint(&mut self, name: &str) -> Outcome {
-        self.apply(0, &Command::Work(WorkerCommand::RemoveConstraint { name }))[0].1
+    /// The answer, if it is in force at once.
+    fn remove_constraint(&mut self, name: &str) -> Option<Outcome> {
+        let remove = WorkerCommand::RemoveConstraint { name };
+        self.apply(0, &Command::Work(remove)).last().map(|&(_, outcome)| outcome)
     }
 
     /// Advances the time to `end` and fires each deadline at its moment.
