@@ -13,7 +13,7 @@ use super::rows::stopped;
 use super::validate::explain;
 use super::vtab::LARGE;
 use memchr::memmem;
-use rusqlite::functions::{Context, FunctionFlags, SqlFnArg};
+use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, Result, params_from_iter};
@@ -71,7 +71,6 @@ impl HelperConnection {
 
 /// A result: one of the arguments, or something new.
 enum Output {
-    Argument(SqlFnArg),
     New(Value),
     Text(Vec<u8>),
 }
@@ -79,7 +78,6 @@ enum Output {
 impl ToSql for Output {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
         match self {
-            Self::Argument(argument) => argument.to_sql(),
             Self::New(value) => value.to_sql(),
             Self::Text(text) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(text))),
         }
@@ -166,9 +164,9 @@ fn replace(
     let (Some(whole), Some(old)) = (text(0)?, text(1)?) else {
         return Ok(Output::New(Value::Null));
     };
-    // Even where there is nothing to put in its place.
+    // Even if the replacement is NULL. A number or blob becomes text.
     if old.first().is_none_or(|&byte| byte == 0) {
-        return Ok(Output::Argument(context.get_arg(0)));
+        return Ok(Output::Text(whole.to_vec()));
     }
     let Some(new) = text(2)? else { return Ok(Output::New(Value::Null)) };
     let mut out = Vec::with_capacity(whole.len());

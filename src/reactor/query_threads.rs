@@ -8,7 +8,7 @@
 //! time.
 //!
 //! The threads read only the clock of their processor time; the loop stops them through a
-//! [`StopFlag`]. Invariant: a thread has one query at a time, and drops a cancelled one at its next
+//! `StopFlag`. Invariant: a thread has one query at a time, and drops a cancelled one at its next
 //! check of the flag.
 //!
 //! Each thread starts with its first query, and wakes the loop with each result.

@@ -352,7 +352,7 @@ fn globs_agree_with_sqlite() {
     assert!(matched > 5000, "only {matched} matched");
 }
 
-const PLAN: Plan = Plan::of_queries(40, &[196_688_563_452]);
+const PLAN: Plan = Plan::of_queries(40, &[196_688_563_452, 946_762_480_566]);
 
 #[test]
 fn random_queries_agree_with_a_sqlite_table() {

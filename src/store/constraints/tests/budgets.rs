@@ -226,7 +226,8 @@ fn reserve_without_wait_gets_a_job_that_is_about_to_be_unblocked() {
     harness.store.check_invariants();
 }
 
-/// More jobs than one pass evaluates: until all are, some of them go by the constraints from before.
+/// More jobs than one pass evaluates: until all are, some of them go by the constraints from
+/// before.
 #[test]
 fn changed_constraint_is_answered_when_it_is_in_force_for_all_jobs() {
     let mut harness = Harness::new();
