@@ -22,7 +22,7 @@ impl FromStr for HttpName {
                 Some(Host::Name(name)) => {
                     format!("'{text}' has a port: give the name alone, {name}; it is good for all")
                 }
-                Some(Host::Address) => {
+                Some(Host::Address | Host::Unspecified(_)) => {
                     format!("'{text}' is an address in numbers: those are answered to anyway")
                 }
                 None if text.contains('*') => {

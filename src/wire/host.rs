@@ -5,8 +5,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// A host, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host<'a> {
-    /// An address in numbers, as every program writes it: nobody else decides where it leads.
+    /// An address in numbers, as every program writes it: no name server decides where it leads.
     Address,
+    /// An address of no machine (`0.0.0.0`, `[::]`), or one of IPv4 written as IPv6. Systems connect
+    /// them to the machine itself, and browsers do not protect them as they protect loopback.
+    Unspecified(&'a str),
     /// Anything else: for all that is known a name.
     Name(&'a str),
 }
@@ -30,10 +33,15 @@ pub fn host(authority: &str) -> Option<Host<'_>> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         // A zone is for the client's machine alone.
         let address = inner.split_once('%').map_or(inner, |(address, _)| address);
-        return address.parse::<Ipv6Addr>().is_ok().then_some(Host::Address);
+        let address = address.parse::<Ipv6Addr>().ok()?;
+        // `to_ipv4` is for `::a.b.c.d`, too, and for `::1`, which is loopback.
+        let is_plain = address.is_loopback() || address.to_ipv4().is_none();
+        return Some(if is_plain { Host::Address } else { Host::Unspecified(host) });
     }
-    if host.parse::<Ipv4Addr>().is_ok() {
-        return Some(Host::Address);
+    if let Ok(address) = host.parse::<Ipv4Addr>() {
+        // All of 0.0.0.0/8 is "this network".
+        let is_plain = address.octets()[0] != 0;
+        return Some(if is_plain { Host::Address } else { Host::Unspecified(host) });
     }
     is_name(host).then_some(Host::Name(host))
 }
@@ -83,6 +91,15 @@ mod tests {
             ("127.0.0.1.", "127.0.0.1."),
         ] {
             assert_eq!(host(text), Some(Host::Name(name)), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_no_machine_and_mapped_ones_are_told_from_others() {
+        for text in
+            ["0.0.0.0", "0.1.2.3", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]"]
+        {
+            assert_eq!(host(&format!("{text}:80")), Some(Host::Unspecified(text)), "{text}");
         }
     }
 

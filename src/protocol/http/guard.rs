@@ -48,6 +48,7 @@ fn check_host(authority: &str, names: &[Box<str>]) -> Result<(), HttpError> {
             Ok(())
         }
         Some(Host::Name(name)) => Err(misdirected(name)),
+        Some(Host::Unspecified(host)) => Err(unspecified(host)),
         None => Err(no_host(authority)),
     }
 }
@@ -57,6 +58,16 @@ fn misdirected(name: &str) -> HttpError {
     let why = format!(
         "the request is for the host '{name}', and this server answers only to addresses in \
          numbers, to localhost, and to names that it was started with: --http-name {name}"
+    );
+    HttpError::new(421, why)
+}
+
+#[cold]
+fn unspecified(host: &str) -> HttpError {
+    let why = format!(
+        "the request is for the host '{host}', which is the address of no machine, or one of IPv4 \
+         written as IPv6: browsers do not protect those from web pages as they protect 127.0.0.1. \
+         Use 127.0.0.1, localhost, or the address of this machine"
     );
     HttpError::new(421, why)
 }
@@ -167,6 +178,9 @@ mod tests {
         }
         for host in [
             "evil.example",
+            "0.0.0.0:11480",
+            "[::]:11480",
+            "[::ffff:127.0.0.1]",
             "localhost.",
             "x.localhost",
             "localhost.evil.example",
