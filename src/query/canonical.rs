@@ -1,4 +1,4 @@
-//! `json_canonical`: a JSON text as states are written, so that payloads compare as JSON values.
+//! `json_canonical`: JSON text in the canonical form of states, so that payloads compare as values.
 
 use super::text_functions::PURE;
 use crate::wire::json;
@@ -6,12 +6,12 @@ use rusqlite::functions::Context;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
 
-/// Adds the function to those of SQLite.
+/// Registers the function.
 pub(super) fn register(connection: &Connection) -> Result<()> {
     connection.create_scalar_function("json_canonical", 1, PURE, canonical)
 }
 
-/// NULL is NULL, and so is what is no JSON. O(text).
+/// NULL for NULL and for text that is not JSON. O(text).
 fn canonical(context: &Context<'_>) -> Result<Option<String>> {
     let ValueRef::Text(text) = context.get_raw(0) else { return Ok(None) };
     let Ok(text) = json::value(text) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The evaluator: one statement over one snapshot after the other.
+//! The evaluator: runs one statement at a time over a snapshot.
 
 use super::path_predicate::{PathPredicate, parse};
 use super::rows::COLUMNS;
@@ -18,31 +18,30 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Instructions of SQLite between two questions whether to stop: few, because a single one may call
-/// a function on a long text. It asks only where it jumps back, so at most once in a row.
-const QUESTIONS: i32 = 8;
+/// SQLite instructions between two stop checks: few, because one instruction may call a function on
+/// a long text. SQLite checks only at backward jumps, so at most once per row.
+const INSTRUCTIONS_PER_CHECK: i32 = 8;
 
-/// Checks queries and evaluates them, in the thread of its caller.
+/// Validates and evaluates queries on the thread of its caller.
 pub struct Evaluator {
     connection: Connection,
-    checker: Validator,
+    validator: Validator,
     scan: SharedScan,
     stop: StopCheck,
-    /// What checks begin with.
+    /// Beginning of the statements that are only validated.
     bare: String,
-    /// What statements begin with.
+    /// Beginning of the statements that run.
     head: String,
-    /// The queries that were checked last, with what came of them: the newest last.
-    known: VecDeque<(Arc<Query>, Compiled)>,
+    /// Cache of the [`QUERY_STATEMENTS_MAX`] queries compiled last, the newest last.
+    compiled: VecDeque<(Arc<Query>, Compiled)>,
 }
 
-/// A query that was checked.
+/// A valid query.
 #[derive(Clone)]
 struct Compiled {
-    /// The statement.
     sql: Arc<str>,
-    /// What of it the cursor tries by itself.
-    sought: Arc<[PathPredicate]>,
+    /// Terms that the cursor tests by itself.
+    predicates: Arc<[PathPredicate]>,
 }
 
 impl fmt::Debug for Evaluator {
@@ -52,7 +51,7 @@ impl fmt::Debug for Evaluator {
 }
 
 impl Evaluator {
-    /// An evaluator that asks `stop` whether to go on, for texts of the usual length.
+    /// An evaluator for texts of up to [`QUERY_VALUE_DEFAULT_BYTES`].
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
@@ -68,7 +67,7 @@ impl Evaluator {
         Self::with_turns(stop, Arc::new(|| false), value_max)
     }
 
-    /// The same; it asks `leave` before each row but the first whether it is to stop there.
+    /// The same; `leave` is checked before each row but the first, and stops the query there.
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
@@ -80,7 +79,7 @@ impl Evaluator {
     fn set_up(stop: StopCheck, leave: StopCheck, value_max: usize) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
         let limit = i64::try_from(QUERY_HEAP_MAX_BYTES).unwrap_or(i64::MAX);
-        // Of the process; nobody else uses SQLite.
+        // Process-wide; only queries use SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS_MAX);
         let scan = SharedScan::new();
@@ -89,46 +88,46 @@ impl Evaluator {
         like::register(&connection, &stop)?;
         text_functions::register(&connection, &stop, value_max)?;
         canonical::register(&connection)?;
-        let asked = Arc::clone(&stop);
-        connection.progress_handler(QUESTIONS, Some(move || asked()))?;
+        let check = Arc::clone(&stop);
+        connection.progress_handler(INSTRUCTIONS_PER_CHECK, Some(move || check()))?;
         connection.authorizer(Some(may_evaluate))?;
         Ok(Self {
             connection,
-            checker: Validator::new(value_max)?,
+            validator: Validator::new(value_max)?,
             scan,
             stop,
             bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),
             head: format!("SELECT \"#\" FROM {COLUMNS} WHERE TRUE"),
-            known: VecDeque::new(),
+            compiled: VecDeque::new(),
         })
     }
 
-    /// The rows that match, in their order. O(rows), and what their values cost.
+    /// The matching rows, in their order. O(rows), plus the cost of their values.
     ///
     /// # Errors
-    /// If the query is wrong, or is stopped.
+    /// If the query is invalid or is stopped.
     pub fn run(&mut self, work: &QueryTask) -> Result<Vec<Arc<Row>>, QueryError> {
         let mut progress = TaskState::default();
         self.go_on(work, &mut progress)?;
         Ok(progress.found)
     }
 
-    /// Goes on with `work` where `progress` ends, to its end. Whoever has stopped it may go on
-    /// later, with another evaluator if they like: only the row at which it was stopped is looked
-    /// at again. O(rows that are left), and what their values cost.
+    /// Continues `work` from `progress` to its end. A stopped query can be continued later, by any
+    /// evaluator: only the row at which it was stopped is tested again. O(remaining rows), plus the
+    /// cost of their values.
     ///
     /// # Errors
-    /// If the query is wrong, or is stopped.
+    /// If the query is invalid or is stopped.
     pub fn go_on(&mut self, work: &QueryTask, progress: &mut TaskState) -> Result<(), QueryError> {
         let limit = limit_of(work);
         if work.query.terms.is_empty() {
             progress.found = work.rows.values().take(limit).cloned().collect();
             return Ok(());
         }
-        let result = self.compile(&work.query).and_then(|Compiled { sql, sought }| {
+        let result = self.compile(&work.query).and_then(|Compiled { sql, predicates }| {
             let mut statement = self.connection.prepare_cached(&sql).map_err(|e| bad(&e))?;
             while progress.found.len() < limit
-                && !self.scan(&mut statement, &sought, work, limit, progress)?
+                && !self.scan(&mut statement, &predicates, work, limit, progress)?
             {}
             Ok(())
         });
@@ -139,37 +138,37 @@ impl Evaluator {
     }
 
     fn compile(&mut self, query: &Arc<Query>) -> Result<Compiled, QueryError> {
-        if let Some((_, compiled)) = self.known.iter().find(|(known, _)| known == query) {
+        if let Some((_, compiled)) = self.compiled.iter().find(|(known, _)| known == query) {
             return Ok(compiled.clone());
         }
-        let sql = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
-        let compiled = Compiled { sql: sql.into(), sought: parse(query) };
-        if self.known.len() == QUERY_STATEMENTS_MAX {
-            self.known.pop_front();
+        let sql = self.validator.compile(query, &self.connection, &self.bare, &self.head)?;
+        let compiled = Compiled { sql: sql.into(), predicates: parse(query) };
+        if self.compiled.len() == QUERY_STATEMENTS_MAX {
+            self.compiled.pop_front();
         }
-        self.known.push_back((Arc::clone(query), compiled.clone()));
+        self.compiled.push_back((Arc::clone(query), compiled.clone()));
         Ok(compiled)
     }
 
-    /// Goes on to the end, or behind a row that SQLite stumbles over; says whether this is the end.
+    /// Scans to the end, or to a row with malformed JSON, which is skipped. True at the end.
     fn scan(
         &self,
         statement: &mut CachedStatement<'_>,
-        sought: &Arc<[PathPredicate]>,
+        predicates: &Arc<[PathPredicate]>,
         work: &QueryTask,
         limit: usize,
         progress: &mut TaskState,
     ) -> Result<bool, QueryError> {
-        self.scan.begin(work.rows.clone(), progress.from, Arc::clone(sought));
+        self.scan.begin(work.rows.clone(), progress.from, Arc::clone(predicates));
         let result = step(statement, limit - progress.found.len());
         let scan = self.scan.end();
         progress.found.extend(scan.found);
         let Err(error) = result else { return Ok(true) };
         match scan.place {
             CursorPos::Nowhere => {}
-            // It was stopped with nothing left to do.
+            // Stopped behind the last row: complete.
             CursorPos::End => return Ok(true),
-            // A row that was not asked for has nothing to do with it: the query has.
+            // If no column of the row was read, the error is one of the query.
             CursorPos::At(row, true) if is_malformed(&error) => {
                 progress.from = Bound::Excluded(row);
                 return Ok(false);
@@ -183,8 +182,8 @@ impl Evaluator {
     }
 }
 
-/// Runs to the end or until so many rows are found. They are not handed out here, but by the
-/// cursor, which is closed when this ends.
+/// Runs to the end or until `limit` rows are found. The cursor collects them; it is closed on
+/// return.
 fn step(statement: &mut CachedStatement<'_>, limit: usize) -> Result<(), Error> {
     let mut rows = statement.query([])?;
     let mut found = 0;
@@ -198,7 +197,7 @@ fn limit_of(work: &QueryTask) -> usize {
     work.limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-/// SQLite's word for what it cannot read as JSON, too deep nesting included.
+/// Whether it is SQLite's error for text that is not JSON or nested too deep.
 fn is_malformed(error: &Error) -> bool {
     matches!(error, Error::SqliteFailure(_, Some(said)) if said == "malformed JSON")
 }
@@ -210,7 +209,7 @@ fn bad(error: &Error) -> QueryError {
     })
 }
 
-/// What statements of queries do by themselves, and what an expression may.
+/// Authorizes what the statement of a query needs, and the allowed functions.
 fn may_evaluate(context: AuthContext<'_>) -> Authorization {
     allow(match context.action {
         AuthAction::Select => true,

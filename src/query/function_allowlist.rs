@@ -1,8 +1,8 @@
-//! The functions of SQLite that a query may call. Those that are superlinear in the length of one
-//! argument, and so could not be stopped in time, are either made anew (`like`, `texts`) or not
-//! here: `json_patch`, `json_pretty`, `unhex`. Nor are those of chance.
+//! The SQLite functions that a query may call. Functions that are superlinear in the length of an
+//! argument, and so could not be stopped in time, are reimplemented (`like`, `text_functions`) or
+//! not allowed: `json_patch`, `json_pretty`, `unhex`. Random functions are not allowed.
 
-/// In the order of their bytes.
+/// Sorted by bytes.
 const ALLOWED: [&str; 72] = [
     "->",
     "->>",
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_in_order() {
+    fn allow_list_is_sorted_and_lookup_ignores_case() {
         assert!(ALLOWED.is_sorted());
         assert!(is_allowed("JSON_EXTRACT") && is_allowed("->>"));
         assert!(!is_allowed("load_extension") && !is_allowed("json_patch"));

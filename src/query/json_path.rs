@@ -1,8 +1,8 @@
-//! Where a path leads in a JSON text, read as far as needed and without recursion.
+//! The value at a path in a JSON text, read only as far as needed and without recursion.
 //!
-//! If the text is JSON as SQLite understands it, JSON5 included, then the value is the one that
-//! SQLite finds, or [`Value::Unsure`]: so is whatever is not plain JSON on the way. Of what is no
-//! JSON nothing is said.
+//! If the text is JSON to SQLite, which includes JSON5, the result is the value that SQLite finds,
+//! or [`Value::Unsure`] wherever something else than plain JSON is met. If it is not JSON, the
+//! result is unspecified.
 
 use super::StopCheck;
 use super::path_predicate::integer;
@@ -14,57 +14,56 @@ use rusqlite::Result;
 /// A step of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the value with this label, in an object; letters, digits, `_` and `-`.
+    /// The value of an object with this label, of letters, digits, `_` and `-`.
     Label(Box<[u8]>),
-    /// To the item with this number, in an array.
+    /// The item of an array with this index, from 0.
     Index(u32),
 }
 
-/// A value as SQLite would give it.
+/// A value as SQLite would return it, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
-    /// There is none, or it is `null`.
+    /// Absent, or `null`.
     Null,
-    /// A number, or a truth value.
+    /// An integer or a boolean.
     Integer(i64),
-    /// Some number.
+    /// A number that was not parsed.
     Number,
     Text(&'a [u8]),
-    /// Some text, with escapes.
+    /// A text with escapes, which was not parsed.
     Escaped,
-    /// An array or an object, which begins with this.
+    /// An array or an object, with its first byte.
     Container(u8),
-    /// It may be anything.
+    /// Unknown.
     Unsure,
 }
 
-/// What is to be known of a value.
+/// What to extract of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extract {
     /// The value itself.
     Value,
-    /// How many items it has, which is 0 if it is no array.
+    /// The number of its items, 0 if it is not an array.
     Length,
 }
 
-/// Why there is no value to be read.
+/// Why no value was found.
 enum NotFound {
-    /// There is none.
     Absent,
-    /// Nobody can say from here.
+    /// The text is not plain JSON here.
     Unsure,
-    /// It was told to stop.
+    /// A stop check has stopped it.
     Stopped,
 }
 
-/// What bytes mean between the brackets of a value that is passed over.
+/// Classes of bytes inside a container that is skipped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
     Quote,
     Open,
     Close,
-    /// It begins or may begin what only JSON5 has: another quote, a comment.
+    /// It may begin something that only JSON5 has: a single quote, a comment, an escape.
     Odd,
 }
 
@@ -87,17 +86,17 @@ const KINDS: [Kind; 256] = {
     kinds
 };
 
-/// The value that a path leads to: the first, if labels occur twice. O(text).
+/// The value at a path; the first one if labels occur twice. O(text).
 ///
 /// # Errors
-/// If it is told to stop.
+/// If it is stopped.
 pub(super) fn extract<'a>(
     text: &'a [u8],
     path: &[Step],
     what: Extract,
     stop: &StopCheck,
 ) -> Result<Value<'a>> {
-    let mut reader = Reader { text, at: 0, question: LARGE, stop };
+    let mut reader = Reader { text, at: 0, next_check: LARGE, stop };
     reader.space();
     let there = path.iter().try_for_each(|step| match step {
         Step::Label(label) => reader.find_label(label),
@@ -118,19 +117,19 @@ pub(super) fn extract<'a>(
 struct Reader<'a, 'b> {
     text: &'a [u8],
     at: usize,
-    /// From here on it is time to ask whether to stop.
-    question: usize,
+    /// Offset of the next stop check.
+    next_check: usize,
     stop: &'b StopCheck,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Goes from an object to one of its values.
+    /// Moves from an object to one of its values.
     #[inline]
     fn find_label(&mut self, label: &[u8]) -> Result<(), NotFound> {
         self.enter(b'{', b'}')?;
         loop {
             let key = self.string().ok_or(NotFound::Unsure)?;
-            // With an escape it may be any.
+            // With an escape it may be any label.
             if key.contains(&b'\\') {
                 return Err(NotFound::Unsure);
             }
@@ -147,7 +146,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Goes from an array to one of its items.
+    /// Moves from an array to one of its items.
     #[inline]
     fn find_item(&mut self, index: u32) -> Result<(), NotFound> {
         self.enter(b'[', b']')?;
@@ -157,7 +156,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// Goes behind the bracket of a container of the right kind that is not empty.
+    /// Moves into a container of the expected kind that is not empty.
     #[inline]
     fn enter(&mut self, open: u8, close: u8) -> Result<(), NotFound> {
         match self.peek() {
@@ -172,8 +171,7 @@ impl<'a> Reader<'a, '_> {
         if self.peek() == Some(close) { Err(NotFound::Absent) } else { Ok(()) }
     }
 
-    /// Goes from a value to what stands behind the next comma: there is nothing if the container
-    /// is closed instead.
+    /// Moves from a value to the next one of its container; absent at the end of the container.
     #[inline]
     fn skip_value(&mut self, close: u8) -> Result<(), NotFound> {
         match self.peek() {
@@ -182,8 +180,8 @@ impl<'a> Reader<'a, '_> {
             Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => drop(self.word()),
             _ => return Err(NotFound::Unsure),
         }
-        if self.at >= self.question {
-            self.ask()?;
+        if self.at >= self.next_check {
+            self.check_stop()?;
         }
         self.space();
         match self.peek() {
@@ -195,7 +193,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// Goes behind an array or an object.
+    /// Skips an array or an object.
     fn container(&mut self) -> Result<(), NotFound> {
         let mut depth = 0_usize;
         while let Some(byte) = self.peek() {
@@ -218,14 +216,14 @@ impl<'a> Reader<'a, '_> {
                 }
                 Kind::Odd => break,
             }
-            if self.at >= self.question {
-                self.ask()?;
+            if self.at >= self.next_check {
+                self.check_stop()?;
             }
         }
         Err(NotFound::Unsure)
     }
 
-    /// Goes behind a string, and gives what stands in it; `None` if it has no end.
+    /// Skips a string and returns its content, unescaped; `None` if it is unterminated.
     #[inline]
     fn string(&mut self) -> Option<&'a [u8]> {
         if self.peek() != Some(b'"') {
@@ -243,7 +241,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Goes behind a number or a name.
+    /// Skips a number or a literal name, and returns it.
     #[inline]
     fn word(&mut self) -> &'a [u8] {
         let rest = &self.text[self.at..];
@@ -274,10 +272,10 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// How many items the value here has.
+    /// Number of items of the value here.
     fn length(&mut self) -> Result<i64, NotFound> {
         match self.enter(b'[', b']') {
-            // It is empty, or no array.
+            // Empty, or not an array.
             Err(NotFound::Absent) => return Ok(0),
             entered => entered?,
         }
@@ -303,10 +301,9 @@ impl<'a> Reader<'a, '_> {
         self.text.get(self.at).copied()
     }
 
-    /// Whether to go on.
     #[cold]
-    fn ask(&mut self) -> Result<(), NotFound> {
-        self.question = self.at + LARGE;
+    fn check_stop(&mut self) -> Result<(), NotFound> {
+        self.next_check = self.at + LARGE;
         if (self.stop)() { Err(NotFound::Stopped) } else { Ok(()) }
     }
 }
@@ -333,11 +330,11 @@ mod tests {
 
     fn at<'a>(text: &'a str, path: &[Step]) -> Value<'a> {
         let stop: StopCheck = Arc::new(|| false);
-        extract(text.as_bytes(), path, Extract::Value, &stop).expect("nobody stops it")
+        extract(text.as_bytes(), path, Extract::Value, &stop).expect("it is not stopped")
     }
 
     #[test]
-    fn plain_json_is_read() {
+    fn values_of_plain_json_are_extracted() {
         let label = |name: &str| Step::Label(name.as_bytes().into());
         let text = r#" {"b": [{"a":3}, "x}\"]", -70 , true], "c":{"d":"\\","e":[]},
             "a":false, "n":null, "f":1.5e3, "g":12345678901234567890, "s":"t", "s":"u"} "#;
@@ -366,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_not_read() {
+    fn json5_and_malformed_text_are_unsure() {
         let path = [Step::Label(Box::from(*b"a"))];
         for text in [
             "",
@@ -402,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_counted() {
+    fn length_counts_the_items_of_arrays() {
         let at = |text: &str, path: &[Step]| {
             let stop: StopCheck = Arc::new(|| false);
             let Value::Integer(length) = extract(text.as_bytes(), path, Extract::Length, &stop)?

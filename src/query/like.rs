@@ -1,10 +1,10 @@
-//! `LIKE` and `GLOB`, made anew: SQLite's own take time exponential in the number of `%` or `*`
-//! before they give up.
+//! `LIKE` and `GLOB`, reimplemented against denial of service: SQLite's own take time exponential
+//! in the number of `%` or `*`.
 //!
-//! A pattern is cut at its `%` or `*`, and each piece is looked for behind the one before it: the
-//! first place will do, because nothing is lost by an early one. A piece of nothing but letters is
-//! found in O(text); one with `_`, `?` or `[..]` in O(text * piece), and that asks now and then
-//! whether to stop.
+//! A pattern is split at its `%` or `*`, and each piece is searched behind the previous one; the
+//! first occurrence suffices, because an earlier one leaves more text for the rest. A piece of
+//! plain characters is found in O(text); one with `_`, `?` or `[..]` in O(text * piece), with stop
+//! checks.
 
 use super::StopCheck;
 use super::rows::stopped;
@@ -16,55 +16,54 @@ use rusqlite::{Connection, Error, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Comparisons between two questions whether to stop.
-const STEPS: usize = 1 << 16;
+/// Comparisons between two stop checks.
+const STEPS_PER_CHECK: usize = 1 << 16;
 
-/// What one place of a piece stands for.
+/// One element of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
-    /// This byte, a letter of `LIKE` in either case.
+    /// This byte; for `LIKE` in lower case, as is the text.
     Byte(u8),
     /// Any character.
     Any,
-    /// One of these.
     Set(Box<Set>),
 }
 
-/// What stands between two `%` or `*`.
+/// The part of a pattern between two `%` or `*`.
 #[derive(Debug, Default)]
 struct Piece {
     items: Vec<Item>,
-    /// What looks for the bytes, if there is nothing else.
+    /// The search for the bytes, if all items are bytes.
     plain: Option<Finder<'static>>,
 }
 
-/// A pattern, read.
+/// A parsed pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,
-    /// Nothing is like it: it ends with its escape character, or in the middle of a set.
+    /// It matches nothing: it ends with its escape character, or in the middle of a set.
     never: bool,
-    /// Letters are the same in either case.
+    /// ASCII letters match in either case.
     folds: bool,
 }
 
-/// What one call of the function leaves for the next.
+/// State that one call of the function keeps for the next.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The pattern that was read last.
+    /// The last pattern, its escape character, and its parsed form.
     last: Option<(Vec<u8>, Option<Vec<u8>>, Pattern)>,
-    /// Memory for a text in lower case.
+    /// Buffer for a text in lower case.
     folded: Vec<u8>,
 }
 
-/// Puts the functions in the places of SQLite's own.
+/// Replaces SQLite's functions of these names.
 pub(super) fn register(connection: &Connection, stop: &StopCheck) -> Result<()> {
     let writer = HelperConnection::new()?;
     for (name, arguments) in [("like", 2), ("like", 3), ("glob", 2)] {
         let (writer, stop) = (writer.clone(), Arc::clone(stop));
-        // A function is not called while it runs.
+        // A function is not re-entered, so the borrow succeeds.
         let kept = RefCell::new(Kept::default());
-        let read = if name == "glob" { Pattern::glob_of } else { Pattern::read };
+        let read = if name == "glob" { Pattern::read_glob } else { Pattern::read };
         connection.create_scalar_function(name, arguments, PURE, move |context| {
             like(context, read, &writer, &stop, &mut kept.borrow_mut())
         })?;
@@ -106,24 +105,24 @@ fn like(
     result
 }
 
-/// SQLite ends texts there when it compares them.
+/// SQLite compares texts up to the first NUL.
 fn up_to_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
 impl Pattern {
     /// A pattern of `LIKE` without an escape character.
-    pub(super) fn of(pattern: &[u8]) -> Self {
+    pub(super) fn like(pattern: &[u8]) -> Self {
         Self::read(up_to_nul(pattern), None)
     }
 
     /// A pattern of `GLOB`.
     pub(super) fn glob(pattern: &[u8]) -> Self {
-        Self::glob_of(up_to_nul(pattern), None)
+        Self::read_glob(up_to_nul(pattern), None)
     }
 
-    /// Whether `text` is like this; `folded` is room for it in lower case. O(text), or with `_`,
-    /// `?` or sets O(text * longest piece).
+    /// Whether `text` matches; `folded` is a buffer for its lower case. O(text), or with `_`, `?`
+    /// or sets O(text * longest piece).
     pub(super) fn is_like(
         &self,
         text: &[u8],
@@ -163,8 +162,8 @@ impl Pattern {
         Self { pieces, never: false, folds: true }
     }
 
-    /// The same of `GLOB`, which has no escape character.
-    fn glob_of(pattern: &[u8], _: Option<&[u8]>) -> Self {
+    /// Parses a pattern of `GLOB`, which has no escape character.
+    fn read_glob(pattern: &[u8], _: Option<&[u8]>) -> Self {
         let (mut pieces, mut piece) = (Vec::new(), Piece::default());
         let mut rest = pattern;
         while let Some((&byte, behind)) = rest.split_first() {
@@ -186,7 +185,7 @@ impl Pattern {
         Self { pieces, never: false, folds: false }
     }
 
-    /// Whether `text`, in lower case if letters are the same in either, is like this.
+    /// Whether `text` matches. It must be in lower case if the pattern folds.
     fn matches(&self, text: &[u8], stop: &StopCheck) -> Result<bool> {
         let Some((first, rest)) = self.pieces.split_first().filter(|_| !self.never) else {
             return Ok(false);
@@ -214,7 +213,7 @@ impl Piece {
         self
     }
 
-    /// Where the piece ends if it begins at this place.
+    /// The end of the piece if the text has it at `at`.
     fn end_at(&self, text: &[u8], mut at: usize) -> Option<usize> {
         for item in &self.items {
             let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
@@ -228,7 +227,7 @@ impl Piece {
         Some(at)
     }
 
-    /// Where its first occurrence from this place on ends.
+    /// The end of its first occurrence from `at` on.
     fn find(&self, text: &[u8], mut at: usize, stop: &StopCheck) -> Result<Option<usize>> {
         if let Some(plain) = &self.plain {
             let found = plain.find(&text[at..]);
@@ -241,7 +240,7 @@ impl Piece {
             }
             at += char_len(&text[at..]);
             steps += self.items.len();
-            if steps > STEPS {
+            if steps > STEPS_PER_CHECK {
                 steps = 0;
                 if stop() {
                     return Err(stopped());

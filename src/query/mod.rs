@@ -1,29 +1,28 @@
-//! F4: what a query says is decided by SQLite itself, in memory, over a snapshot of rows.
+//! F4: queries, evaluated by SQLite in memory over a snapshot of rows.
 //!
-//! [`Evaluator`] checks and evaluates, and blocks for as long as that takes; [`QueryExecutor`] is
-//! how an engine has it done elsewhere while it goes on. There is no file, thread or clock here:
-//! whoever runs an evaluator hands in when it is to stop. (SQLite has a clock, which an expression
-//! reads by `datetime('now')` and its like: the time is that of the evaluation, not of the
-//! snapshot.)
+//! [`Evaluator`] validates and evaluates, and blocks meanwhile; an engine runs it elsewhere through
+//! [`QueryExecutor`]. There is no file, thread or clock here: the caller of an evaluator passes the
+//! check that stops it. (SQLite has a clock, which an expression reads by `datetime('now')` and
+//! similar: the time is that of the evaluation, not of the snapshot.)
 //!
-//! What always holds:
-//! - Only an expression over the columns of a job is evaluated. Two prepares of SQLite's own decide
-//!   (`check`), never a search for words.
-//! - A query cannot change, open or keep anything: the connection that evaluates has no table
-//!   but the snapshot, and an authorizer lets it read that and call functions from a list.
-//! - Every function on the list takes time linear in the length of its arguments, or asks now and
-//!   then whether to stop. SQLite itself asks only between rows; so whatever makes a long text asks
-//!   too (a long column, `texts`), and what may be called between two questions is bounded
-//!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is to, if not at once.
-//! - A query can be left between two rows and gone on with later ([`TaskState`]), at no cost.
+//! Invariants:
+//! - Only an expression over the columns of a job is evaluated. Two prepares by SQLite itself
+//!   decide (`validate`), never a search for words.
+//! - A query cannot change, open or keep anything: the connection that evaluates has no table but
+//!   the snapshot, and its authorizer permits only reads of that and the allowed functions.
+//! - Every allowed function takes time linear in the length of its arguments, or makes stop checks
+//!   now and then. SQLite itself checks only between rows; so whatever makes a long text checks too
+//!   (long columns, `text_functions`), and the calls between two checks are bounded
+//!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is stopped.
+//! - A query can stop between two rows and continue later ([`TaskState`]) at no cost.
 //! - A column that a query does not use is not made.
-//! - The result is that of SQLite's looking at every row. It is shown fewer: not those that a
-//!   comparison rules out, of a column (`narrow`) or of what a path leads to in one (`sought`),
-//!   nor those like one that it has refused (`refused`).
+//! - The result is the same as if SQLite tested every row. Rows are skipped before if a comparison
+//!   of a column (`prefilter`) or of a JSON path (`path_predicate`) excludes them, or if they equal
+//!   a row that SQLite has rejected (`rejected_rows`).
 //!
-//! What SQLite cannot say of a single row: where JSON is malformed to it (nested deeper than 1,000,
-//! or no JSON at all in a part that was taken out as JSON) the row does not match, and the query
-//! goes on. A text longer than [`value_max`] counts as NULL.
+//! Where SQLite fails on a single row because JSON is malformed (nested deeper than 1,000, or not
+//! JSON in a part that was extracted as JSON), the row does not match, and the query continues. A
+//! text longer than [`value_max`] counts as NULL.
 //!
 //! [`QUERY_CALLS_MAX`]: crate::base::limits::QUERY_CALLS_MAX
 
@@ -51,41 +50,41 @@ use std::time::Duration;
 
 pub use evaluate::Evaluator;
 
-/// Says whether the query that runs is to stop. Asked every few microseconds: it must be cheap.
+/// True if the running query is to stop. Called every few microseconds, so it must be cheap.
 pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Bytes of the longest text that queries see or make where a request has `max_request` bytes at
-/// most: whatever can be put can be searched.
+/// Longest text that queries read or make, in bytes, where requests have `max_request` bytes at
+/// most: every payload that can be put can be searched.
 #[must_use]
 pub fn value_max(max_request: usize) -> usize {
     max_request.saturating_mul(2).clamp(QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES)
 }
 
-/// A query to be answered.
+/// A query over a snapshot.
 #[derive(Clone, Debug)]
 pub struct QueryTask {
-    /// Over these rows, in their order.
+    /// The snapshot.
     pub rows: Rows,
-    /// Which of them.
+    /// The condition.
     pub query: Arc<Query>,
-    /// How many at most.
+    /// Largest number of rows; `None` is all.
     pub limit: Option<u64>,
 }
 
-/// The rows that match, in their order, or a sentence that says what is wrong with the query.
+/// The matching rows in the order of the snapshot, or a sentence on what is wrong with the query.
 pub type QueryRows = Result<Arc<[Arc<Row>]>, String>;
 
 /// How far a query has got.
 #[derive(Clone, Debug)]
 pub struct TaskState {
-    /// The rows that match, in their order, of those in front of `from`.
+    /// The matching rows before `from`, in their order.
     pub found: Vec<Arc<Row>>,
-    /// Where to go on.
+    /// Where the scan continues.
     from: Bound<RowKey>,
 }
 
 impl TaskState {
-    /// Where it goes on.
+    /// Where the scan continues.
     #[must_use]
     pub fn place(&self) -> Bound<RowKey> {
         self.from
@@ -101,86 +100,84 @@ impl Default for TaskState {
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryError {
-    /// The query is none that can be evaluated: a sentence.
+    /// The query is invalid: a sentence.
     Bad(String),
-    /// It was stopped.
+    /// A stop check has stopped it.
     Stopped,
 }
 
-/// A query with how far it has got. Whoever evaluates it frees it, so that the loop never frees a
-/// snapshot that has grown old.
+/// A query and its state. The evaluating thread frees it, since freeing an old snapshot takes long.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// What is to be answered.
+    /// The query.
     pub work: Arc<QueryTask>,
-    /// What was found so far.
+    /// Its state.
     pub progress: TaskState,
 }
 
 impl Task {
-    /// A query from its beginning.
+    /// A task at the beginning of its snapshot.
     #[must_use]
     pub fn new(work: QueryTask) -> Self {
         Self { work: Arc::new(work), progress: TaskState::default() }
     }
 }
 
-/// What a lane is told about the turn of its query.
+/// When a turn ends; each value is more urgent than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pace {
-    /// Nobody else waits: go on to the end of the query.
+    /// With the query: no other one waits.
     #[default]
     GoOn,
-    /// Others wait: the turn ends with the next row after so many steps.
+    /// Before the next row once its steps are used up: others wait.
     Share,
-    /// The turn ends with the next row.
+    /// Before the next row.
     Leave,
-    /// The turn ends at once: the row that it is at will be looked at again.
+    /// At once: the current row will be tested again.
     GiveBack,
-    /// Nobody waits for the query any more.
+    /// At once, and the query is cancelled.
     Drop,
 }
 
-/// What came of a turn.
+/// How a turn has ended.
 #[derive(Debug)]
 pub enum TaskEnd {
-    /// The query has ended.
+    /// The query is complete.
     Found(QueryRows),
-    /// It goes on in its next turn.
+    /// It continues in its next turn.
     Left(Task),
-    /// It was let go of.
+    /// It was cancelled.
     Dropped,
 }
 
 /// The end of a turn.
 #[derive(Debug)]
 pub struct Ended {
-    /// Where it was.
+    /// Lane of the turn.
     pub lane: usize,
-    /// How long the processor has worked for it.
+    /// Processor time of the turn.
     pub spent: Duration,
-    /// What came of it.
+    /// How it has ended.
     pub done: TaskEnd,
 }
 
-/// A lane in which a turn can begin.
+/// A free lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// Its number.
+    /// Its number, from 0.
     pub lane: usize,
-    /// Whether it has a share of the processor of its own, and not what others leave.
+    /// Whether it has a processor share of its own, instead of running on idle processors only.
     pub has_share: bool,
 }
 
-/// Somebody who evaluates queries by turns while the engine goes on, in a few lanes. A lane has one
-/// query at a time, and is free again when [`QueryExecutor::poll`] has told the end of its turn.
-/// There is no clock here: the engine says when a turn is to end, and a lane that does not heed it
-/// for a while stays in use.
+/// Evaluates queries in turns beside the engine, in a few lanes. A lane has one query at a time,
+/// and is free again once [`QueryExecutor::poll`] has returned the end of its turn. There is no
+/// clock here: the engine ends turns, and a lane that does not react stays in use.
 pub trait QueryExecutor: Debug + Send {
-    /// A free lane; one with a share of its own if there is one and `share` says so.
+    /// A free lane. If `share`, preferably one with a processor share of its own.
     fn find(&mut self, share: bool) -> Option<Spot>;
 
-    /// Begins a turn of so many steps in a free lane, at the pace [`Pace::GoOn`].
+    /// Begins a turn of `steps` stop checks in a free lane, at the pace [`Pace::GoOn`].
     ///
     /// # Errors
     /// If the lane cannot be used, in a sentence.
@@ -189,9 +186,9 @@ pub trait QueryExecutor: Debug + Send {
     /// Changes the pace of the turn in a lane.
     fn say(&mut self, lane: usize, pace: Pace);
 
-    /// The end of a turn, once. What ends while nobody polls wakes the loop.
+    /// The end of a turn, once each. The end of a turn wakes the loop.
     fn poll(&mut self) -> Option<Ended>;
 
-    /// Frees what a lane has given back and nobody waits for.
+    /// Frees a cancelled task that a lane has returned.
     fn discard(&mut self, task: Task);
 }

@@ -1,10 +1,9 @@
-//! Terms that compare what a path leads to in a column of JSON with a literal.
+//! Path predicates: terms that compare the value at a JSON path of a column with a literal.
 //!
 //! A term that compares `json_extract(column, 'path')`, `column ->> 'path'` or `json_array_length`
-//! of either kind must hold of every row that matches. Where the value is found without SQLite
-//! ([`seek`](super::json_path)) and the term surely does not hold, the row is left out. Nobody has
-//! to know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
-//! either.
+//! (with or without a path) must hold of every matching row. If the value is found without SQLite
+//! ([`json_path`](super::json_path)) and the term certainly does not hold, the row is skipped. The
+//! rest of the text need not be valid JSON: a row whose JSON is malformed does not match either.
 
 use super::StopCheck;
 use super::json_path::{Extract, Step, Value, extract};
@@ -16,21 +15,21 @@ use std::cmp::Ordering;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Terms that one scan looks at.
+/// Predicates of one scan at most.
 const TERMS: usize = 8;
 
-/// Steps of a path.
+/// Steps of a path at most.
 const STEPS: usize = 16;
 
-/// Digits of a number that is surely an integer to SQLite.
+/// A number of up to this many digits fits into 64 bits.
 pub(super) const DIGITS: usize = 18;
 
-/// What a value is compared with.
+/// The literal of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 enum Literal {
     Null,
     Integer(i64),
-    /// Some other number.
+    /// A number that was not parsed.
     Number,
     Text(Box<[u8]>),
 }
@@ -45,7 +44,7 @@ pub(super) struct PathPredicate {
     literal: Literal,
 }
 
-/// The terms of a query that are plain enough. O(query).
+/// The terms of a query that are path predicates. O(query).
 pub(super) fn parse(query: &Query) -> Arc<[PathPredicate]> {
     query.terms.iter().filter_map(PathPredicate::of).take(TERMS).collect()
 }
@@ -53,11 +52,11 @@ pub(super) fn parse(query: &Query) -> Arc<[PathPredicate]> {
 impl PathPredicate {
     fn of(term: &Term) -> Option<Self> {
         let of = |value: &Expr, op: Op, literal: &Expr| {
-            let ((column, what, path), literal) = (place(value)?, literal_of(literal)?);
+            let ((column, what, path), literal) = (extraction(value)?, literal_of(literal)?);
             Some(Self { column, path, what, op, literal })
         };
-        // These have functions for themselves.
-        let turned = match term.op {
+        // LIKE and GLOB cannot be swapped, and are not handled here.
+        let swapped = match term.op {
             Op::Like | Op::Glob => return None,
             Op::Less => Op::Greater,
             Op::LessOrEqual => Op::GreaterOrEqual,
@@ -65,8 +64,8 @@ impl PathPredicate {
             Op::GreaterOrEqual => Op::LessOrEqual,
             op => op,
         };
-        let straight = of(&term.left, term.op, &term.right);
-        straight.or_else(|| of(&term.right, turned, &term.left))
+        let direct = of(&term.left, term.op, &term.right);
+        direct.or_else(|| of(&term.right, swapped, &term.left))
     }
 
     /// Whether the term may hold where the column has this value. O(text).
@@ -105,8 +104,8 @@ impl PathPredicate {
     }
 }
 
-/// How a value and a literal stand to each other, neither of which is NULL, if that is sure: texts
-/// are behind numbers.
+/// The order of a value and a literal, neither of which is NULL, if it is certain. Texts are
+/// greater than numbers.
 fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
     Some(match (value, literal) {
         (Value::Integer(one), Literal::Integer(two)) => one.cmp(two),
@@ -117,7 +116,7 @@ fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
         (Value::Integer(_) | Value::Number, Literal::Text(_)) => Ordering::Less,
         (_, Literal::Integer(_) | Literal::Number) => Ordering::Greater,
         (Value::Text(one), Literal::Text(two)) => one.cmp(&**two),
-        // It is shown as JSON text, with what space SQLite likes.
+        // Compared as JSON text, whose whitespace is unknown: only the first byte is certain.
         (Value::Container(begin), Literal::Text(text)) => match text.first() {
             Some(first) => Some(begin.cmp(first)).filter(|order| order.is_ne())?,
             None => Ordering::Greater,
@@ -125,8 +124,8 @@ fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
     })
 }
 
-/// The column, and where and what an expression takes from it, if it does nothing else.
-fn place(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
+/// The column, the extraction and the path, if an expression is nothing but an extraction.
+fn extraction(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
     let Expr::Text(text) = expr else { return None };
     let text = text.trim_matches(SPACE);
     let (column, what, path) = if let Some((column, path)) = text.split_once("->>") {
@@ -160,12 +159,12 @@ fn place(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
     Some((column, what, path))
 }
 
-/// What stands in an SQL string. Whoever goes on with it takes no quotes.
+/// The content of an SQL string. Doubled quotes are kept; the callers reject quotes.
 fn string(text: &str) -> Option<&str> {
     text.strip_prefix('\'')?.strip_suffix('\'')
 }
 
-/// The steps of a path that has nothing but labels and numbers.
+/// The steps of a path of plain labels and indexes.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -223,7 +222,7 @@ fn number(text: &str) -> Option<Literal> {
     (text.bytes().all(is_digit) && text.parse::<f64>().is_ok()).then_some(Literal::Number)
 }
 
-/// What so many digits say, and perhaps a sign before them.
+/// Parses an integer of up to [`DIGITS`] digits with an optional minus sign.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let (digits, is_negative) = match text {
         [b'-', digits @ ..] => (digits, true),
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plain_is_seen() {
+    fn plain_extractions_are_recognized() {
         let a = || Step::Label(Box::from(*b"a"));
         for (expr, column, what, path) in [
             ("json_extract(payload, '$.a')", 1, Extract::Value, vec![a()]),
@@ -263,12 +262,12 @@ mod tests {
             ("json_array_length(events)", 3, Extract::Length, vec![]),
             ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, Extract::Length, vec![a()]),
         ] {
-            assert_eq!(place(&text(expr)), Some((column, what, path)), "{expr}");
+            assert_eq!(extraction(&text(expr)), Some((column, what, path)), "{expr}");
         }
     }
 
     #[test]
-    fn what_is_not_plain_is_left_to_sqlite() {
+    fn other_expressions_are_left_to_sqlite() {
         for expr in [
             "json_extract(id, '$.a')",
             "json_extract(pri, '$.a')",
@@ -303,14 +302,14 @@ mod tests {
             "payload ->> id",
             "'{}' ->> 'a'",
         ] {
-            assert_eq!(place(&text(expr)), None, "{expr}");
+            assert_eq!(extraction(&text(expr)), None, "{expr}");
         }
         let long = format!("json_extract(payload, '${}')", ".a".repeat(STEPS + 1));
-        assert_eq!(place(&text(&long)), None);
+        assert_eq!(extraction(&text(&long)), None);
     }
 
     #[test]
-    fn literals_are_what_sqlite_takes_them_for() {
+    fn literals_have_the_types_of_sqlite() {
         let whole = |text: &str| Some(Literal::Text(text.as_bytes().into()));
         for (expr, literal) in [
             (Expr::Null, Some(Literal::Null)),

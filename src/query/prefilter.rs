@@ -1,10 +1,9 @@
-//! What a cursor leaves out by itself: rows that a plain comparison of a text column rules out.
+//! The prefilter: the cursor skips rows that a plain comparison of a text column excludes.
 //!
-//! SQLite says which comparisons with a value that is known beforehand must hold; those of
-//! `IS NULL`, `IS`, `=`, `LIKE` and `GLOB` are tried here before it gets to see a row, at a
-//! fraction of the cost. It tries them again on what is left: a condition here may let through too
-//! much, never too little. So may the terms of [`sought`](super::path_predicate), of which SQLite
-//! does not tell.
+//! SQLite's planner lists the comparisons with known values that must hold; `IS NULL`, `IS`, `=`,
+//! `LIKE` and `GLOB` are tested here before SQLite sees a row, at a fraction of the cost. SQLite
+//! tests them again on the remaining rows: a condition here may admit too many rows, never too few.
+//! The same holds for [path predicates](super::path_predicate), which the planner does not list.
 
 use super::StopCheck;
 use super::like::Pattern;
@@ -16,7 +15,7 @@ use rusqlite::vtab::{Filters, IndexConstraintOp, IndexInfo};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Conditions that one scan looks at.
+/// Conditions of one scan at most.
 const CONDITIONS: usize = 8;
 
 /// How a column is compared.
@@ -24,7 +23,7 @@ const CONDITIONS: usize = 8;
 enum Test {
     Null,
     Equal(Box<[u8]>),
-    /// Or `GLOB`.
+    /// `LIKE` or `GLOB`.
     Like(Pattern),
 }
 
@@ -35,17 +34,16 @@ struct Condition {
     test: Test,
 }
 
-/// All that must hold, as far as it is looked at here.
+/// The conditions and predicates of a scan.
 #[derive(Debug, Default)]
 pub(super) struct Prefilter {
     conditions: Vec<Condition>,
-    /// Terms on what a path leads to.
-    sought: Arc<[PathPredicate]>,
-    /// A text in lower case.
+    predicates: Arc<[PathPredicate]>,
+    /// Buffer for a text in lower case.
     folded: Vec<u8>,
 }
 
-/// Picks the comparisons, and asks for the values that they compare with.
+/// Selects the comparisons, and requests their values from SQLite.
 pub(super) fn plan(info: &mut IndexInfo) -> Result<()> {
     let mut picked = Vec::new();
     for (number, constraint) in info.constraints().enumerate() {
@@ -77,12 +75,12 @@ pub(super) fn plan(info: &mut IndexInfo) -> Result<()> {
 }
 
 impl Prefilter {
-    /// What was picked, now that the values are known. A value that is no text compares in ways
-    /// that are SQLite's affair.
+    /// The selected comparisons with their values. Comparisons with values that are not texts are
+    /// left to SQLite.
     pub(super) fn new(
         plan: Option<&str>,
         values: &Filters<'_>,
-        sought: Arc<[PathPredicate]>,
+        predicates: Arc<[PathPredicate]>,
     ) -> Self {
         let mut conditions = Vec::new();
         for (word, value) in plan.unwrap_or_default().split(' ').zip(values.iter()) {
@@ -93,21 +91,22 @@ impl Prefilter {
             let test = match (kind, value) {
                 ("n", _) | ("e", ValueRef::Null) => Test::Null,
                 ("e", ValueRef::Text(text)) => Test::Equal(text.into()),
-                ("l", ValueRef::Text(pattern)) => Test::Like(Pattern::of(pattern)),
+                ("l", ValueRef::Text(pattern)) => Test::Like(Pattern::like(pattern)),
                 ("g", ValueRef::Text(pattern)) => Test::Like(Pattern::glob(pattern)),
                 _ => continue,
             };
             conditions.push(Condition { column, test });
         }
-        Self { conditions, sought, folded: Vec::new() }
+        Self { conditions, predicates, folded: Vec::new() }
     }
 
-    /// Whether every row is to be shown.
+    /// Whether it excludes no row.
     pub(super) fn is_empty(&self) -> bool {
-        self.conditions.is_empty() && self.sought.is_empty()
+        self.conditions.is_empty() && self.predicates.is_empty()
     }
 
-    /// The column that rules a row out, if one does: `value` gives them. O(texts).
+    /// The column that excludes a row, if one does; `value` passes the value of a column to its
+    /// callback. O(texts).
     pub(super) fn excludes(
         &mut self,
         mut value: impl FnMut(c_int, &mut dyn FnMut(ValueRef<'_>) -> Result<bool>) -> Result<bool>,
@@ -125,9 +124,9 @@ impl Prefilter {
                 return Ok(Some(*column));
             }
         }
-        for sought in &*self.sought {
-            if !value(sought.column, &mut |value| sought.admits(value, stop))? {
-                return Ok(Some(sought.column));
+        for predicate in &*self.predicates {
+            if !value(predicate.column, &mut |value| predicate.admits(value, stop))? {
+                return Ok(Some(predicate.column));
             }
         }
         Ok(None)

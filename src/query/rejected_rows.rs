@@ -1,80 +1,80 @@
-//! What a cursor leaves out by itself: rows that are to SQLite just what one was that it refused,
-//! or that was left out for what its log says.
+//! A cache of rejected rows: the cursor skips rows that equal one that SQLite has rejected, or that
+//! the prefilter has excluded by its history.
 //!
-//! Whether a row matches follows from the columns that it is asked for, because what a query may
-//! call gives the same for the same arguments (or was called at another moment of the same scan).
-//! So a row that has the same in all columns that a refused one was asked for would be asked for
-//! no other, and be refused too. Rows of a queue have few states, and jobs that were put or moved
-//! together have the same log.
+//! Whether a row matches depends only on the columns that are read of it, because allowed functions
+//! are deterministic (or depend on the time within one scan only). So of a row that equals a
+//! rejected one in all columns that were read of that, SQLite would read the same columns and
+//! reject it too. Rows of a queue have few states, and jobs that were put or moved together have
+//! equal histories.
 
 use super::rows::{EVENTS, MODIFIED, QUEUE, STATE, URGENCY};
 use crate::model::row::Row;
 use std::ffi::c_int;
 
-/// Rows that are remembered.
-const REMEMBERED: usize = 4;
+/// Rows in the cache.
+const ROWS: usize = 4;
 
-/// Bytes of a column of a row that is remembered: it is compared between two questions whether to
-/// stop.
-const BRIEF: usize = 4096;
+/// Longest column of a cached row, in bytes: comparisons happen between two stop checks.
+const COLUMN_BYTES_MAX: usize = 4096;
 
-/// Rows in a row that are remembered in vain: then for [`REST`] of them nothing is tried.
-const PATIENCE: u32 = 64;
-const REST: u32 = 1024;
+/// After this many insertions without a hit, the cache is off for [`PAUSE`] rows.
+const MISSES_MAX: u32 = 64;
+const PAUSE: u32 = 1024;
 
-/// The columns that rows have in common at times, as bits.
+/// Bits of the columns in which rows may be equal.
 const COMMON: u32 = 1 << STATE | 1 << EVENTS | 1 << MODIFIED | 1 << QUEUE | 1 << URGENCY;
 
-/// Rows of a scan that were refused.
+/// Rejected rows of a scan.
 #[derive(Debug, Default)]
 pub(super) struct RejectedRowCache<'a> {
-    /// With the bits of the columns that they were asked for; what was of use last comes first.
-    rows: [Option<(u32, &'a Row)>; REMEMBERED],
-    /// Rows that were remembered since one was last covered.
-    vain: u32,
-    /// Rows that are not to be remembered.
-    rest: u32,
+    /// With the bits of the columns that were read; the most recently used first.
+    rows: [Option<(u32, &'a Row)>; ROWS],
+    /// Insertions since the last hit.
+    misses: u32,
+    /// Insertions still to be ignored.
+    pause: u32,
 }
 
 impl<'a> RejectedRowCache<'a> {
-    /// It follows from these columns of a row that it does not match. O(1).
+    /// Adds a row that does not match because of these columns. O(1).
     #[inline]
-    pub(super) fn insert(&mut self, row: &'a Row, asked: u32) {
-        if self.rest > 0 {
-            self.rest -= 1;
-        } else if self.vain == PATIENCE {
-            *self = Self { rest: REST, ..Self::default() };
-        } else if asked != 0 && asked & !COMMON == 0 && is_small(row) {
+    pub(super) fn insert(&mut self, row: &'a Row, columns: u32) {
+        if self.pause > 0 {
+            self.pause -= 1;
+        } else if self.misses == MISSES_MAX {
+            *self = Self { pause: PAUSE, ..Self::default() };
+        } else if columns != 0 && columns & !COMMON == 0 && is_small(row) {
             self.rows.rotate_right(1);
-            self.rows[0] = Some((asked, row));
-            self.vain += 1;
+            self.rows[0] = Some((columns, row));
+            self.misses += 1;
         }
     }
 
-    /// Whether there is nothing to compare with.
+    /// Whether the cache holds no row.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.rows[0].is_none()
     }
 
-    /// Whether SQLite would refuse this row for sure. O(1).
+    /// Whether the row equals a cached one in the relevant columns, so that SQLite would reject it.
+    /// O(1).
     #[inline]
     pub(super) fn contains(&mut self, row: &Row) -> bool {
         let mut known = self.rows.iter().map_while(|known| *known);
-        let Some(at) = known.position(|(asked, known)| is_alike(known, row, asked)) else {
+        let Some(at) = known.position(|(columns, known)| is_alike(known, row, columns)) else {
             return false;
         };
         if at > 0 {
             self.rows[..=at].rotate_right(1);
         }
-        self.vain = 0;
+        self.misses = 0;
         true
     }
 }
 
 fn is_small(row: &Row) -> bool {
-    row.state.len().max(row.queue.len()).max(row.events.bytes()) <= BRIEF
-        && row.priority.as_ref().is_none_or(|digits| digits.len() <= BRIEF)
+    row.state.len().max(row.queue.len()).max(row.events.bytes()) <= COLUMN_BYTES_MAX
+        && row.priority.as_ref().is_none_or(|digits| digits.len() <= COLUMN_BYTES_MAX)
 }
 
 #[inline]
@@ -110,54 +110,54 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_compared_and_nothing_else() {
+    fn only_the_columns_that_were_read_are_compared() {
         let (one, two, three) = (row(1, "[1]"), row(2, "[1]"), row(3, "[2]"));
-        let mut refused = RejectedRowCache::default();
-        refused.insert(&one, 1 << STATE);
-        assert!(refused.contains(&two) && !refused.contains(&three));
-        let mut refused = RejectedRowCache::default();
-        refused.insert(&one, 1 << STATE | 1 << EVENTS);
-        assert!(refused.contains(&one) && !refused.contains(&two));
+        let mut cache = RejectedRowCache::default();
+        cache.insert(&one, 1 << STATE);
+        assert!(cache.contains(&two) && !cache.contains(&three));
+        let mut cache = RejectedRowCache::default();
+        cache.insert(&one, 1 << STATE | 1 << EVENTS);
+        assert!(cache.contains(&one) && !cache.contains(&two));
     }
 
     #[test]
-    fn what_is_in_vain_is_left_for_a_while() {
-        let rows: Vec<_> = (0..).map(|id| row(id, "")).take(PATIENCE as usize + 1).collect();
-        let mut refused = RejectedRowCache::default();
+    fn cache_pauses_after_too_many_insertions_without_a_hit() {
+        let rows: Vec<_> = (0..).map(|id| row(id, "")).take(MISSES_MAX as usize + 1).collect();
+        let mut cache = RejectedRowCache::default();
         for row in &rows[1..] {
-            refused.insert(row, 1 << MODIFIED);
+            cache.insert(row, 1 << MODIFIED);
         }
-        assert!(refused.contains(rows.last().unwrap()));
+        assert!(cache.contains(rows.last().unwrap()));
         for row in &rows {
-            assert!(!refused.is_empty());
-            refused.insert(row, 1 << MODIFIED);
+            assert!(!cache.is_empty());
+            cache.insert(row, 1 << MODIFIED);
         }
-        for _ in 0..REST {
-            assert!(refused.is_empty());
-            refused.insert(&rows[0], 1 << MODIFIED);
+        for _ in 0..PAUSE {
+            assert!(cache.is_empty());
+            cache.insert(&rows[0], 1 << MODIFIED);
         }
-        refused.insert(&rows[0], 1 << MODIFIED);
-        assert!(refused.contains(&rows[0]) && !refused.contains(&rows[1]));
+        cache.insert(&rows[0], 1 << MODIFIED);
+        assert!(cache.contains(&rows[0]) && !cache.contains(&rows[1]));
     }
 
     #[test]
-    fn few_and_brief_rows_of_common_columns_are_remembered() {
-        let rows: Vec<_> = (0..).map(|id| row(id, "")).take(REMEMBERED + 1).collect();
-        let mut refused = RejectedRowCache::default();
-        for asked in [0, 1 << STATE | 1, 1 << STATE | 1 << 1, 1 << STATE | 1 << 7] {
-            refused.insert(&rows[0], asked);
-            assert!(refused.is_empty(), "{asked:b}");
+    fn cache_holds_few_small_rows_of_comparable_columns() {
+        let rows: Vec<_> = (0..).map(|id| row(id, "")).take(ROWS + 1).collect();
+        let mut cache = RejectedRowCache::default();
+        for columns in [0, 1 << STATE | 1, 1 << STATE | 1 << 1, 1 << STATE | 1 << 7] {
+            cache.insert(&rows[0], columns);
+            assert!(cache.is_empty(), "{columns:b}");
         }
-        let long = row(0, &"x".repeat(BRIEF + 1));
-        refused.insert(&long, 1 << STATE);
-        assert!(refused.is_empty());
-        for row in &rows[..REMEMBERED] {
-            refused.insert(row, 1 << MODIFIED);
+        let long = row(0, &"x".repeat(COLUMN_BYTES_MAX + 1));
+        cache.insert(&long, 1 << STATE);
+        assert!(cache.is_empty());
+        for row in &rows[..ROWS] {
+            cache.insert(row, 1 << MODIFIED);
         }
-        // It is of use, so it stays; another one goes.
-        assert!(refused.contains(&rows[0]));
-        refused.insert(&rows[REMEMBERED], 1 << MODIFIED);
-        assert!(refused.contains(&rows[0]) && refused.contains(&rows[REMEMBERED]));
-        assert!(!refused.contains(&rows[1]) && refused.contains(&rows[2]));
+        // A hit keeps it; the least recently used one is evicted.
+        assert!(cache.contains(&rows[0]));
+        cache.insert(&rows[ROWS], 1 << MODIFIED);
+        assert!(cache.contains(&rows[0]) && cache.contains(&rows[ROWS]));
+        assert!(!cache.contains(&rows[1]) && cache.contains(&rows[2]));
     }
 }

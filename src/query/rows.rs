@@ -11,17 +11,16 @@ use std::ffi::{CStr, c_int};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// The table as SQLite is told of it. The types are those of a real table, so that values compare
-/// as they do there.
+/// The declaration of the virtual table. The types are those of a real table, so that values
+/// compare as they do there.
 pub(super) const DECLARATION: &CStr = c"CREATE TABLE snapshot(id INTEGER, payload TEXT, \
     state TEXT, events TEXT, modified INTEGER, queue TEXT, pri NUMERIC, \"#\" INTEGER)";
 
-/// What expressions see of it: no row numbers, no schema.
+/// The subquery that expressions can read: without row numbers and schema.
 pub(super) const COLUMNS: &str = "(SELECT id, payload, state, events, modified, queue, pri, \"#\" \
     FROM snapshot) AS j";
 
-/// The column that is read of rows that match, and of no others: `#`, which no expression that
-/// passes its check can name.
+/// `#`, the column that is read of matching rows and of no others. No valid expression can name it.
 pub(super) const MATCH_COLUMN: c_int = 7;
 
 const PAYLOAD: c_int = 1;
@@ -31,18 +30,18 @@ pub(super) const MODIFIED: c_int = 4;
 pub(super) const QUEUE: c_int = 5;
 pub(super) const URGENCY: c_int = 6;
 
-/// Whether a column holds nothing but texts.
+/// Whether the values of a column are texts or NULL.
 pub(super) fn is_text(column: c_int) -> bool {
     matches!(column, PAYLOAD | STATE | EVENTS | QUEUE)
 }
 
-/// What a function says that was told to stop.
+/// The error of a stopped function.
 pub(super) fn stopped() -> Error {
     Error::UserFunctionError("stopped".into())
 }
 
-/// The value of a column, by its place in [`DECLARATION`]. `made` is room for a text that is not
-/// there as it stands. O(text) for those, else O(1).
+/// The value of a column, by its index in [`DECLARATION`]. A text that the row does not hold in
+/// this form is written to `made`. O(text) for those, else O(1).
 #[inline]
 pub(super) fn value<'a>(row: &'a Row, column: c_int, made: &'a mut Vec<u8>) -> ValueRef<'a> {
     match column {
@@ -58,14 +57,14 @@ pub(super) fn value<'a>(row: &'a Row, column: c_int, made: &'a mut Vec<u8>) -> V
     }
 }
 
-/// Bytes that the processor reads at once.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// How much of what a row keeps is read ahead: lines of a text, and events of a log.
+/// How much is prefetched of a row: cache lines of a text, and events of a history.
 const AHEAD: usize = 4;
 
-/// Reads what rows keep outside of themselves for the columns whose bits are set: reads that miss
-/// the cache overlap here, and would not in between of SQLite's work. O(rows).
+/// Reads the heap data of rows for the columns whose bits are set: the cache misses overlap here,
+/// but would not between SQLite's work. O(rows).
 pub(super) fn prefetch(rows: &[&Arc<Row>], columns: u32) {
     let uses = |column: c_int| columns & 1 << column != 0;
     let mut all = 0;
@@ -123,7 +122,7 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
     }
 }
 
-/// Whether a JSON text is `null`, which few begin like.
+/// Whether a JSON text is `null`; most texts are decided by their first byte.
 #[inline]
 fn is_null(text: &[u8]) -> bool {
     !matches!(text.first(), Some(b'{' | b'[' | b'"')) && text.trim_ascii() == b"null"
@@ -135,7 +134,7 @@ fn events<'a>(row: &Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
     ValueRef::Text(made)
 }
 
-/// The name as it is shown: what is no UTF-8 in it is U+FFFD.
+/// The queue's name; invalid UTF-8 becomes U+FFFD.
 fn queue<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
     if str::from_utf8(&row.queue).is_ok() {
         return ValueRef::Text(&row.queue);
@@ -145,7 +144,7 @@ fn queue<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
     ValueRef::Text(made)
 }
 
-/// Digits beyond 64 bits count as SQLite counts such a literal.
+/// Digits beyond 64 bits become a real, as in SQLite's literals.
 fn priority(row: &Row) -> ValueRef<'static> {
     let Some(digits) = &row.priority else { return ValueRef::Null };
     match digits.parse::<i64>() {

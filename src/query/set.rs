@@ -1,18 +1,18 @@
-//! Sets of characters in patterns of `GLOB`: `[abc]`, `[a-z]`, `[^a]`, just as SQLite reads them.
+//! Character sets in `GLOB` patterns: `[abc]`, `[a-z]`, `[^a]`, with the syntax of SQLite.
 
 use super::text_functions::char_len;
 
-/// One of these characters, or none of them.
+/// A set of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Set {
-    /// Those that are not meant.
+    /// It is the complement of `ranges`.
     inverted: bool,
-    /// From the first to the last, both included; in their order.
+    /// First and last character, both included; sorted, and not overlapping.
     ranges: Vec<(u32, u32)>,
 }
 
 impl Set {
-    /// Reads a set behind its `[`; `None` if it has no end. Gives what stands behind it too.
+    /// Parses a set behind its `[`. Returns the rest of the pattern too; `None` without a `]`.
     pub(super) fn read(pattern: &[u8]) -> Option<(Self, &[u8])> {
         let mut rest = pattern;
         let mut next = || {
@@ -31,7 +31,7 @@ impl Set {
             ranges.push((close, close));
             at = next()?;
         }
-        // What a range may begin with.
+        // The character with which a range may begin.
         let mut before = None;
         loop {
             let (char, behind) = at;
@@ -50,14 +50,14 @@ impl Set {
         }
     }
 
-    /// Whether it is one of them. O(log ranges).
+    /// Whether the set contains a character. O(log ranges).
     pub(super) fn has(&self, char: u32) -> bool {
         let at = self.ranges.partition_point(|&(_, last)| last < char);
         self.ranges.get(at).is_some_and(|&(first, _)| first <= char) != self.inverted
     }
 }
 
-/// The same in their order, none of which touches another.
+/// Sorts ranges and merges those that overlap.
 fn merged(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     ranges.retain(|(first, last)| first <= last);
     ranges.sort_unstable();
@@ -73,7 +73,7 @@ fn char_len_or_none(text: &[u8]) -> Option<usize> {
     (!text.is_empty()).then(|| char_len(text))
 }
 
-/// The first character, as SQLite reads it, whether it is well formed or not. Not of nothing.
+/// The first character as SQLite decodes it, even if it is malformed. The text must not be empty.
 pub(super) fn read_char(text: &[u8]) -> u32 {
     let first = u32::from(text[0]);
     let bits = match first {

@@ -1,12 +1,12 @@
-//! Functions of SQLite on texts, made anew; results are the same.
+//! SQLite's text functions, reimplemented with the same results.
 //!
-//! `instr`, `replace`, and `trim`, `ltrim`, `rtrim` with a set of characters take time quadratic in
-//! their arguments there. Here: O(text) each.
+//! SQLite's `instr`, `replace`, and `trim`, `ltrim`, `rtrim` with a set of characters take time
+//! quadratic in their arguments. Here: O(text) each.
 //!
-//! Those of [`EXPANDING_FUNCTIONS`] make long texts out of little or nothing, and many of them may
-//! stand in one expression: SQLite would not ask in between whether to go on. Here each call does,
-//! and none is taken for a constant, so that each use of a long text is a call. The work is
-//! SQLite's own, by a connection of its own: what they give is what they are asked for rarely.
+//! [`EXPANDING_FUNCTIONS`] build large strings from small arguments, and one expression may have
+//! many of them without a stop check between. Here each call checks and is not constant folded,
+//! then delegates to SQLite through a private connection; they are rare, so that round trip does
+//! not matter.
 
 use super::StopCheck;
 use super::rows::stopped;
@@ -22,12 +22,12 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The flags of functions that are what they seem.
+/// The flags of deterministic functions without side effects.
 pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8
     .union(FunctionFlags::SQLITE_DETERMINISTIC)
     .union(FunctionFlags::SQLITE_INNOCUOUS);
 
-/// Functions that make long texts out of little, and how many arguments they have.
+/// Functions that make large strings from small arguments, and their argument counts; -1 is any.
 const EXPANDING_FUNCTIONS: [(&str, i32); 6] = [
     ("format", -1),
     ("hex", 1),
@@ -37,10 +37,10 @@ const EXPANDING_FUNCTIONS: [(&str, i32); 6] = [
     ("zeroblob", 1),
 ];
 
-/// The flags of functions that are not taken for constants.
-const MAKING: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_INNOCUOUS);
+/// The flags of functions that are not constant folded.
+const NOT_FOLDED: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_INNOCUOUS);
 
-/// Values as texts, just as SQLite writes them.
+/// A private connection, for results that only SQLite itself can produce.
 #[derive(Clone, Debug)]
 pub(super) struct HelperConnection(Arc<Mutex<Connection>>);
 
@@ -53,7 +53,7 @@ impl HelperConnection {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An argument as text; `None` is NULL.
+    /// An argument as text, in SQLite's form; `None` is NULL.
     pub(super) fn text<'a>(&self, value: ValueRef<'a>) -> Result<Option<Cow<'a, [u8]>>> {
         Ok(Some(match value {
             ValueRef::Null => return Ok(None),
@@ -69,7 +69,7 @@ impl HelperConnection {
     }
 }
 
-/// A result: one of the arguments, or something new.
+/// The result of a function.
 enum Output {
     New(Value),
     Text(Vec<u8>),
@@ -84,21 +84,21 @@ impl ToSql for Output {
     }
 }
 
-/// Puts the functions in the places of SQLite's own. No text is longer than `value_max`.
+/// Replaces SQLite's functions of these names. No text is longer than `value_max` bytes.
 pub(super) fn register(connection: &Connection, stop: &StopCheck, value_max: usize) -> Result<()> {
     let writer = HelperConnection::new()?;
     let limit = i32::try_from(value_max).unwrap_or(i32::MAX);
     writer.lock().set_limit(Limit::SQLITE_LIMIT_LENGTH, limit)?;
     let own = writer.clone();
     connection.create_scalar_function("instr", 2, PURE, move |context| instr(context, &own))?;
-    let (own, ask) = (writer.clone(), Arc::clone(stop));
+    let (own, check) = (writer.clone(), Arc::clone(stop));
     connection.create_scalar_function("replace", 3, PURE, move |context| {
-        replace(context, &own, &ask, value_max)
+        replace(context, &own, &check, value_max)
     })?;
     for (name, arguments) in EXPANDING_FUNCTIONS {
-        let (own, ask) = (writer.clone(), Arc::clone(stop));
-        connection.create_scalar_function(name, arguments, MAKING, move |context| {
-            make(context, name, &own, &ask)
+        let (own, check) = (writer.clone(), Arc::clone(stop));
+        connection.create_scalar_function(name, arguments, NOT_FOLDED, move |context| {
+            expand(context, name, &own, &check)
         })?;
     }
     for (name, front, back) in
@@ -111,8 +111,8 @@ pub(super) fn register(connection: &Connection, stop: &StopCheck, value_max: usi
     Ok(())
 }
 
-/// Where the second argument begins in the first, counted in characters from 1, or in bytes if both
-/// are blobs; 0 if nowhere.
+/// Position of the second argument in the first, in characters from 1, or in bytes if both are
+/// blobs; 0 if it does not occur.
 fn instr(context: &Context<'_>, writer: &HelperConnection) -> Result<Option<i64>> {
     let (first, second) = (context.get_raw(0), context.get_raw(1));
     let blobs = matches!((first, second), (ValueRef::Blob(_), ValueRef::Blob(_)));
@@ -124,8 +124,8 @@ fn instr(context: &Context<'_>, writer: &HelperConnection) -> Result<Option<i64>
     Ok(i64::try_from(text[..at].iter().filter(begins).count() + 1).ok())
 }
 
-/// What SQLite's function of this name gives.
-fn make(
+/// The result of SQLite's function of this name.
+fn expand(
     context: &Context<'_>,
     name: &str,
     writer: &HelperConnection,
@@ -137,7 +137,7 @@ fn make(
     let mut sql = format!("SELECT {name}(");
     for number in 1..=context.len() {
         let comma = if number > 1 { "," } else { "" };
-        // Nothing is wrong with a text that grows.
+        // Writing to a string does not fail.
         let _ = write!(sql, "{comma}?{number}");
     }
     sql.push(')');
@@ -146,7 +146,7 @@ fn make(
     let mut statement = connection.prepare_cached(&sql)?;
     let result = statement.query_row(params_from_iter(arguments), |row| {
         Ok(match row.get_ref(0)? {
-            // It may be no UTF-8.
+            // It may be invalid UTF-8.
             ValueRef::Text(text) => Output::Text(text.to_vec()),
             other => Output::New(other.try_into()?),
         })
@@ -221,12 +221,12 @@ fn trim(
     Ok(Output::Text(left.to_vec()))
 }
 
-/// Whether the byte is one of a character's later ones.
+/// Whether it is a UTF-8 continuation byte.
 pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Bytes of the first character, as SQLite steps over them. Not of nothing.
+/// Bytes of the first character, as SQLite counts them. The text must not be empty.
 pub(super) fn char_len(text: &[u8]) -> usize {
     if text[0] < 0xc0 {
         return 1;

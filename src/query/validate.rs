@@ -1,9 +1,9 @@
-//! From a query to the text of one statement, if SQLite finds that its expressions are expressions.
+//! Validation: compiles a query to the text of one statement if its expressions are valid.
 //!
-//! An expression is accepted if two statements can be prepared that are never run: one in which it
-//! stands bare behind `WHERE`, one in which it stands in the parentheses of a `CHECK`. What the
-//! first takes is balanced, so it cannot break out of the parentheses of the second; and the second
-//! takes nothing but an expression: no sub-query, no parameter, no aggregate, no second statement.
+//! An expression is valid if two statements can be prepared, which are never run: one with the bare
+//! expression after `WHERE`, one with it in the parentheses of a `CHECK`. The first ensures that
+//! its parentheses are balanced, so it cannot break out of those of the second; the second permits
+//! only an expression: no sub-query, parameter, aggregate or second statement.
 
 use super::function_allowlist::is_allowed;
 use super::{QueryError, canonical};
@@ -16,24 +16,24 @@ use rusqlite::{Connection, Error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The table that checks are prepared for. It never exists.
+/// Beginning of the second statement. The table is never created.
 const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, events TEXT, \
     modified INTEGER, queue TEXT, pri NUMERIC, CHECK(\n";
 
-/// Room that a statement needs beside the expressions.
+/// Bytes of a statement beside its expressions, at most.
 const FRAME: i32 = 64 * 1024;
 
-/// Bytes of a text that an error repeats.
+/// Longest expression that an error repeats, in bytes.
 const HINT_MAX: usize = 100;
 
-/// Arguments of one function at most.
+/// Largest number of arguments of a function.
 const ARGUMENTS: i32 = 50;
 
-/// The connection that checks are prepared on, and never run.
+/// The connection on which the second statements are prepared.
 #[derive(Debug)]
 pub(super) struct Validator {
     connection: Connection,
-    /// Calls of functions in what was prepared.
+    /// Function calls in the statements prepared since the last reset.
     calls: Arc<AtomicUsize>,
 }
 
@@ -52,9 +52,9 @@ impl Validator {
         Ok(Self { connection, calls })
     }
 
-    /// The statement that selects what matches: `bare` is its beginning up to `WHERE` for checks,
-    /// `head` with the conditions that are always there. `evaluator` is the connection that will
-    /// run it.
+    /// Compiles a query to the statement that selects its rows. `head`: the beginning of that
+    /// statement; `bare`: the beginning of the first validation statement, up to `WHERE`;
+    /// `evaluator`: the connection that will run the result.
     pub(super) fn compile(
         &self,
         query: &Query,
@@ -107,7 +107,7 @@ impl Validator {
         }
         match expr {
             Expr::Null => Ok("NULL".to_owned()),
-            // As SQLite itself gives the truth values in JSON.
+            // Like the booleans of JSON in SQLite.
             Expr::Bool(bool) => Ok(i32::from(*bool).to_string()),
             Expr::Literal(text) if text.contains('\0') => {
                 Err("a text in a query has no NUL character".to_owned())
@@ -125,7 +125,7 @@ impl Validator {
         }
     }
 
-    /// The same of an expression.
+    /// Validates an expression, and returns it as SQL.
     fn expression(&self, text: &str, evaluator: &Connection, bare: &str) -> Result<String, String> {
         if text.contains('\0') {
             return Err("an expression has no NUL character".to_owned());
@@ -149,7 +149,7 @@ impl Validator {
     }
 }
 
-/// What to write instead, if `text` looks as if it was meant to be a text.
+/// A hint for the error message, if the expression looks like an unquoted text.
 fn as_text(text: &str, error: &Error) -> String {
     let said = explain(error);
     let is_odd = ["syntax error", "no such column", "unrecognized token", "incomplete input"]
@@ -164,7 +164,7 @@ fn as_text(text: &str, error: &Error) -> String {
     }
 }
 
-/// Whether it is a date, and as an expression a number that nobody wants.
+/// Whether it looks like a date, which as an expression would be a subtraction or division.
 fn is_date(text: &str) -> bool {
     ['-', '/'].iter().any(|&separator| {
         let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -181,7 +181,7 @@ fn length(expr: &Expr) -> usize {
     }
 }
 
-/// A connection to nothing, with everything off that can be. No text is longer than `value_max`.
+/// An in-memory connection with all optional features off. `value_max`: longest text, in bytes.
 pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
     let connection = Connection::open_in_memory()?;
     for (config, on) in [
@@ -213,7 +213,7 @@ pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// What the statement of a check does by itself, and what an expression may.
+/// Authorizes what the second statement needs, and the allowed functions.
 fn may_check(context: AuthContext<'_>) -> Authorization {
     let of_schema = |table: &str| table == "sqlite_master" || table == "sqlite_schema";
     allow(match context.action {
@@ -231,7 +231,7 @@ pub(super) fn allow(allowed: bool) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// What SQLite says is wrong, in the terms of a query.
+/// SQLite's error message in the terms of a query.
 pub(super) fn explain(error: &Error) -> String {
     let said = match error {
         Error::SqlInputError { msg, .. } | Error::SqliteFailure(_, Some(msg)) => msg.clone(),

@@ -1,10 +1,10 @@
-//! A snapshot as a table of SQLite: the only module with `unsafe`, and as little of it as will do.
+//! A snapshot as a virtual table of SQLite: the only module with `unsafe`.
 //!
-//! The table `snapshot` has one cursor at a time, which walks over the rows in their order and
-//! hands their columns out ([`rows`](super::rows)); nothing is copied into a table, and a column
-//! that is not asked for is not made. What a cursor is to walk over is laid out for it in
-//! [`SharedScan`], and there it leaves what it has found and where it stood: once for each scan, so
-//! that a row costs no lock. Reading the last column, [`MATCH_COLUMN`], is how a row is found.
+//! The table `snapshot` has one cursor at a time, which iterates over the rows in their order and
+//! returns their columns ([`rows`](super::rows)); nothing is copied into a table, and a column that
+//! is not read is not made. The cursor takes its input from [`SharedScan`] and leaves its results
+//! and its position there, once per scan, so that a row takes no lock. A row matches when the
+//! statement reads its last column, [`MATCH_COLUMN`].
 
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
@@ -29,47 +29,47 @@ use std::mem::{replace, take};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Rows that are looked at together: as many reads that miss the cache overlap.
+/// Rows that are prefetched together, so that their cache misses overlap.
 const WINDOW: usize = 64;
 
-/// A text of this size is worth a question whether to go on.
+/// A longer text is preceded by a stop check, in bytes.
 pub(super) const LARGE: usize = 64 * 1024;
 
-/// What a cursor is to do, and what it has done.
+/// Input and results of a cursor.
 #[derive(Debug)]
 pub(super) struct ScanState {
     rows: Rows,
     from: Bound<RowKey>,
-    sought: Arc<[PathPredicate]>,
-    /// The rows that were found, in their order.
+    predicates: Arc<[PathPredicate]>,
+    /// The matching rows, in their order.
     pub(super) found: Vec<Arc<Row>>,
-    /// Where the cursor stood when it was closed.
+    /// Position of the cursor when it was closed.
     pub(super) place: CursorPos,
-    /// It was told to leave before this row.
+    /// [`Stops::leave`] has stopped it before this row.
     pub(super) left: bool,
 }
 
-/// What a cursor asks.
+/// The stop checks of a cursor.
 #[derive(Clone)]
 pub(super) struct Stops {
-    /// Whether to stop, at once.
+    /// Whether to stop at once.
     pub(super) stop: StopCheck,
-    /// Whether to stop before the next row. At least one row is looked at in any case.
+    /// Whether to stop before the next row. At least one row is tested in any case.
     pub(super) leave: StopCheck,
 }
 
-/// Where a cursor stood.
+/// Position of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CursorPos {
     /// It has not begun.
     Nowhere,
-    /// At a row, whose columns were or were not asked for.
+    /// At a row, and whether a column of it was read.
     At(RowKey, bool),
-    /// Behind the last.
+    /// Behind the last row.
     End,
 }
 
-/// A scan, for whoever runs the statement and for the cursor.
+/// A scan, shared by the evaluator and the cursor.
 #[derive(Clone, Debug)]
 pub(super) struct SharedScan(Arc<Mutex<ScanState>>);
 
@@ -78,32 +78,31 @@ impl SharedScan {
         Self(Arc::new(Mutex::new(ScanState::none())))
     }
 
-    /// The next cursor walks over these rows, of which those count for which all of `sought` may
-    /// hold. O(1).
-    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>, sought: Arc<[PathPredicate]>) {
-        *self.lock() = ScanState { rows, from, sought, ..ScanState::none() };
+    /// Sets the rows of the next cursor, which skips rows that `predicates` exclude. O(1).
+    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>, predicates: Arc<[PathPredicate]>) {
+        *self.lock() = ScanState { rows, from, predicates, ..ScanState::none() };
     }
 
-    /// What has come of it. The snapshot is let go.
+    /// Takes the results and releases the snapshot.
     pub(super) fn end(&self) -> ScanState {
         replace(&mut self.lock(), ScanState::none())
     }
 
     fn lock(&self) -> MutexGuard<'_, ScanState> {
-        // A panic leaves no half-changed scan behind.
+        // A panic cannot leave an inconsistent scan.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ScanState {
     fn none() -> Self {
-        let (rows, from, sought) = (Rows::new(), Bound::Unbounded, Arc::from([]));
-        Self { rows, from, sought, found: Vec::new(), place: CursorPos::Nowhere, left: false }
+        let (rows, from, predicates) = (Rows::new(), Bound::Unbounded, Arc::from([]));
+        Self { rows, from, predicates, found: Vec::new(), place: CursorPos::Nowhere, left: false }
     }
 }
 
-/// Gives `connection` the table `snapshot`, which shows what `shared` says; texts up to `value_max`
-/// bytes.
+/// Registers the table `snapshot`, whose rows are those of `shared`; texts longer than `value_max`
+/// bytes are NULL.
 pub(super) fn register(
     connection: &Connection,
     shared: &SharedScan,
@@ -113,7 +112,7 @@ pub(super) fn register(
     const MODULE: &Module<'static, Table> = &Module::eponymous_only_module();
     let aux = (shared.clone(), stops, value_max);
     connection.create_module(c"snapshot", MODULE, Some(aux))?;
-    // The table is made now, before anything is forbidden.
+    // Creates the table now, before the authorizer is set.
     connection.prepare(&format!("SELECT 1 FROM {COLUMNS}")).map(drop)
 }
 
@@ -142,7 +141,7 @@ unsafe impl VTab<'_> for Table {
         Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stops, value_max }))
     }
 
-    /// There is one way to go: over all rows, of which some are left out on the way.
+    /// The only plan is a full scan that skips excluded rows.
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
         prefilter::plan(info)?;
         info.set_estimated_cost(1e6);
@@ -157,11 +156,11 @@ unsafe impl VTab<'_> for Table {
             stops: self.stops.clone(),
             value_max: self.value_max,
             walk: None,
-            narrowing: Prefilter::default(),
+            prefilter: Prefilter::default(),
             ordinal: 0,
-            asked: Cell::new(0),
+            columns_read: Cell::new(0),
             left: false,
-            made: RefCell::default(),
+            buffer: RefCell::default(),
             found: RefCell::default(),
         })
     }
@@ -174,35 +173,35 @@ struct Cursor {
     stops: Stops,
     value_max: usize,
     walk: Option<Walk>,
-    narrowing: Prefilter,
+    prefilter: Prefilter,
     ordinal: i64,
-    /// Bits of the columns that this row was asked for.
-    asked: Cell<u32>,
-    /// It was told to leave before this row.
+    /// Bits of the columns that were read of this row.
+    columns_read: Cell<u32>,
+    /// [`Stops::leave`] has stopped it before this row.
     left: bool,
-    /// The text that was made last, in memory that is used again.
-    made: RefCell<Vec<u8>>,
+    /// The text that was made last; its memory is reused.
+    buffer: RefCell<Vec<u8>>,
     found: RefCell<Vec<Arc<Row>>>,
 }
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, _: c_int, plan: Option<&str>, values: &Filters<'_>) -> Result<()> {
-        let (rows, from, sought) = {
+        let (rows, from, predicates) = {
             let scan = self.shared.lock();
-            (scan.rows.clone(), scan.from, Arc::clone(&scan.sought))
+            (scan.rows.clone(), scan.from, Arc::clone(&scan.predicates))
         };
         self.walk = Some(Walk::new(rows, from));
-        (self.ordinal, self.asked) = (0, Cell::new(0));
-        self.narrowing = Prefilter::new(plan, values, sought);
+        (self.ordinal, self.columns_read) = (0, Cell::new(0));
+        self.prefilter = Prefilter::new(plan, values, predicates);
         self.skip_to_candidate()
     }
 
     fn next(&mut self) -> Result<()> {
-        let asked = self.asked.take();
+        let columns = self.columns_read.take();
         self.ordinal += 1;
         if let Some(walk) = &mut self.walk {
-            walk.advance_after_miss(asked);
+            walk.advance_after_miss(columns);
         }
         if (self.stops.leave)() {
             self.left = true;
@@ -217,13 +216,13 @@ unsafe impl VTabCursor for Cursor {
 
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
         let Some(row) = self.here() else { return Ok(()) };
-        self.asked.set(self.asked.get() | 1 << column);
+        self.columns_read.set(self.columns_read.get() | 1 << column);
         if column == MATCH_COLUMN {
             self.found.borrow_mut().push(Arc::clone(row));
             return Ok(());
         }
-        let mut made = self.made.borrow_mut();
-        let value = shown(row, column, &mut made, self.value_max, &self.stops.stop)?;
+        let mut buffer = self.buffer.borrow_mut();
+        let value = checked_value(row, column, &mut buffer, self.value_max, &self.stops.stop)?;
         context.set_result(ToSqlOutput::Borrowed(value))
     }
 
@@ -232,16 +231,17 @@ unsafe impl VTabCursor for Cursor {
     }
 }
 
-/// The value of a column as SQLite is shown it.
+/// The value of a column for SQLite: a text longer than `value_max` is NULL, and a long one is
+/// preceded by a stop check.
 #[inline]
-fn shown<'a>(
+fn checked_value<'a>(
     row: &'a Row,
     column: c_int,
-    made: &'a mut Vec<u8>,
+    buffer: &'a mut Vec<u8>,
     value_max: usize,
     stop: &StopCheck,
 ) -> Result<ValueRef<'a>> {
-    let value = value(row, column, made);
+    let value = value(row, column, buffer);
     let ValueRef::Text(text) = value else { return Ok(value) };
     if text.len() > LARGE && stop() {
         return Err(stopped());
@@ -250,28 +250,28 @@ fn shown<'a>(
 }
 
 impl Cursor {
-    /// Goes on to the next row that may match, from here.
+    /// Advances to the first row from here that may match.
     #[inline]
     fn skip_to_candidate(&mut self) -> Result<()> {
-        let all = self.narrowing.is_empty();
+        let all = self.prefilter.is_empty();
         match &self.walk {
-            Some(walk) if !all || !walk.refused.is_empty() => self.skip_row(),
+            Some(walk) if !all || !walk.rejected.is_empty() => self.skip_excluded(),
             _ => Ok(()),
         }
     }
 
-    /// The same where some rows may be left out.
-    fn skip_row(&mut self) -> Result<()> {
-        let made = self.made.get_mut();
+    /// The same where rows may be excluded.
+    fn skip_excluded(&mut self) -> Result<()> {
+        let buffer = self.buffer.get_mut();
         let Some(walk) = &mut self.walk else { return Ok(()) };
         loop {
-            if !walk.is_refused() {
+            if !walk.is_known_rejected() {
                 let Some(row) = walk.here() else { return Ok(()) };
                 let value = |column, see: &mut dyn FnMut(ValueRef<'_>) -> Result<bool>| {
                     walk.note_use(1_u32 << column);
-                    see(shown(row, column, made, self.value_max, &self.stops.stop)?)
+                    see(checked_value(row, column, buffer, self.value_max, &self.stops.stop)?)
                 };
-                let Some(column) = self.narrowing.excludes(value, &self.stops.stop)? else {
+                let Some(column) = self.prefilter.excludes(value, &self.stops.stop)? else {
                     return Ok(());
                 };
                 walk.count_excluded(column);
@@ -298,7 +298,7 @@ impl Drop for Cursor {
             (None, _) => CursorPos::Nowhere,
             (Some(_), None) => CursorPos::End,
             (Some(_), Some(row)) => {
-                CursorPos::At(row.key(), self.asked.get() & !(1 << MATCH_COLUMN) != 0)
+                CursorPos::At(row.key(), self.columns_read.get() & !(1 << MATCH_COLUMN) != 0)
             }
         };
         let mut scan = self.shared.lock();
@@ -307,35 +307,34 @@ impl Drop for Cursor {
     }
 }
 
-/// A walk over a snapshot, which it owns.
+/// An iterator over a snapshot, which it owns.
 struct Walk {
-    /// Up to [`WINDOW`] rows in their order, of which the `at`th is here. Never empty before the
-    /// end.
+    /// Up to [`WINDOW`] rows in their order; `at` is the current one. Empty only at the end.
     window: Vec<&'static Arc<Row>>,
     at: usize,
-    /// Bits of the columns that rows were asked for.
+    /// Bits of the columns that were read of rows, for the prefetch.
     used: Cell<u32>,
-    /// What rows are compared with before SQLite sees them.
-    refused: RejectedRowCache<'static>,
-    /// Those behind the window.
+    /// Rejected rows with which rows are compared before SQLite tests them.
+    rejected: RejectedRowCache<'static>,
+    /// The rows behind the window.
     rest: RangedIter<'static, RowKey, Arc<Row>, DefaultSharedPtr>,
-    /// What all of the above borrows from. Never changed, and the last to be dropped.
+    /// Owner of all the above. Never changed, and dropped last.
     _rows: Arc<Rows>,
 }
 
 impl Walk {
     fn new(rows: Rows, from: Bound<RowKey>) -> Self {
         let rows = Arc::new(rows);
-        // SAFETY: the map stays where it is, on the heap, for as long as `_rows` does, which is
-        // dropped behind everything that borrows from it (fields are dropped in their order).
-        // Nobody can change it or a row: there are only shared references, and neither has inner
-        // mutability that moves anything. No reference gets out of the walk that outlives it:
-        // `here` shortens its lifetime.
+        // SAFETY: the map does not move, on the heap, while `_rows` lives, which is dropped after
+        // everything that borrows from it (fields are dropped in declaration order). The map and
+        // its rows do not change: there are only shared references, and neither has interior
+        // mutability that moves anything. No reference that leaves the walk outlives it: `here`
+        // shortens its lifetime.
         let lasting: &'static Rows = unsafe { &*Arc::as_ptr(&rows) };
         let rest = lasting.range((from, Bound::Unbounded));
         let window = Vec::with_capacity(WINDOW);
-        let (used, refused) = (Cell::new(0), RejectedRowCache::default());
-        let mut walk = Self { window, at: 0, used, refused, rest, _rows: rows };
+        let (used, rejected) = (Cell::new(0), RejectedRowCache::default());
+        let mut walk = Self { window, at: 0, used, rejected, rest, _rows: rows };
         walk.refill();
         walk
     }
@@ -350,28 +349,28 @@ impl Walk {
         self.used.set(self.used.get() | columns);
     }
 
-    /// Whether this row is like one that SQLite refused.
+    /// Whether the current row equals, in the relevant columns, one that SQLite has rejected.
     #[inline]
-    fn is_refused(&mut self) -> bool {
-        self.window.get(self.at).is_some_and(|row| self.refused.contains(row))
+    fn is_known_rejected(&mut self) -> bool {
+        self.window.get(self.at).is_some_and(|row| self.rejected.contains(row))
     }
 
-    /// This row is left out for what this column says. Where that had to be made, the next one like
-    /// it is known sooner.
+    /// The prefilter has excluded the current row by this column. For the history, which is dear to
+    /// make, the row is remembered, so that equal ones are recognized without making it.
     #[inline]
     fn count_excluded(&mut self, column: c_int) {
         if let (EVENTS, Some(row)) = (column, self.window.get(self.at)) {
-            self.refused.insert(row, 1 << EVENTS);
+            self.rejected.insert(row, 1 << EVENTS);
         }
     }
 
-    /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would
-    /// have asked for [`MATCH_COLUMN`].
+    /// Advances from a row of which SQLite has read these columns. If it matched, they include
+    /// [`MATCH_COLUMN`], and it is not remembered as rejected.
     #[inline]
-    fn advance_after_miss(&mut self, asked: u32) {
-        self.note_use(asked);
+    fn advance_after_miss(&mut self, columns: u32) {
+        self.note_use(columns);
         if let Some(row) = self.window.get(self.at) {
-            self.refused.insert(row, asked);
+            self.rejected.insert(row, columns);
         }
         self.advance();
     }

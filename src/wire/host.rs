@@ -7,8 +7,9 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 pub enum Host<'a> {
     /// An address in numbers, as every program writes it: no name server decides where it leads.
     Address,
-    /// An address of no machine (`0.0.0.0`, `[::]`), or one of IPv4 written as IPv6. Systems connect
-    /// them to the machine itself, and browsers do not protect them as they protect loopback.
+    /// An address of no machine (`0.0.0.0`, `[::]`), or one of IPv4 written as IPv6. Systems
+    /// connect them to the machine itself, and browsers do not protect them as they protect
+    /// loopback.
     Unspecified(&'a str),
     /// Anything else: for all that is known a name.
     Name(&'a str),
