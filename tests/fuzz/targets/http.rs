@@ -4,7 +4,7 @@
 #![no_main]
 
 use jobcentre::base::buf::{InBuf, Input, progress};
-use jobcentre::base::limits::HTTP_HEAD_MAX;
+use jobcentre::base::limits::HTTP_HEAD_MAX_BYTES;
 use jobcentre::wire::http::{Body, Fault, Framing, Piece, next_request, next_response};
 use libfuzzer_sys::fuzz_target;
 
@@ -76,7 +76,7 @@ fuzz_target!(|data: &[u8]| {
         if pieces.fault.is_some() {
             break;
         }
-        assert!(buffer.len() <= HTTP_HEAD_MAX + 1);
+        assert!(buffer.len() <= HTTP_HEAD_MAX_BYTES + 1);
     }
     assert_eq!(pieces.messages, whole.messages);
     assert_eq!(pieces.fault.is_some(), whole.fault.is_some());

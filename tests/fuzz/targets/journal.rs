@@ -114,7 +114,7 @@ fn options() -> JournalOptions {
 fn write(memory: &Memory, script: &[u8]) -> Log {
     let mut log = Log::new();
     let start =
-        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::Nothing), &mut |_| {});
+        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::None), &mut |_| {});
     let (recovered, _) = start.expect("an empty directory");
     let mut journal = recovered.start(Box::new(memory.clone()), Now::default());
     let mut base_records: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
@@ -220,7 +220,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(read_all(&copy).is_some(), "what was salvaged cannot be read");
     }
     let recovered =
-        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::Nothing), &mut |_| {});
+        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::None), &mut |_| {});
     assert_eq!(recovered.is_ok(), found.is_some(), "reading and recovering differ");
     if let Ok((recovered, _)) = recovered {
         recovered.start(Box::new(memory.clone()), Now::default()).check_invariants();

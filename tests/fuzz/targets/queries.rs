@@ -75,7 +75,7 @@ fuzz_target!(|data: &str| {
         if let Some((literal, _)) = state.state_literal() {
             let same = stage.rows.values().filter(|row| *row.state == *literal);
             let same: Vec<u64> = same.map(|row| row.id.0).collect();
-            assert_eq!(stage.run(state.options), Ok(same), "a literal means something else");
+            assert_eq!(stage.run(state.terms), Ok(same), "a literal means something else");
         }
         let globs = vec![term(Op::Glob, text("state"), Expr::Literal(data.into()))];
         assert!(stage.run(globs).is_ok() || data.contains('\0'), "a text is a text");
