@@ -172,8 +172,7 @@ impl Model {
 
     /// Whether the engine may have to choose.
     pub(super) fn may_choose(&self) -> bool {
-        self.waiters.iter().any(|waiter| waiter.pops)
-            && self.jobs.iter().any(|job| self.is_over(job))
+        !self.waiters.is_empty() && self.jobs.iter().any(|job| self.is_over(job))
     }
 
     /// To be called before a step that may look at jobs that are over, and forget them.

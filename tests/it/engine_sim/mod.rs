@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use types::Request;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 16] = [
+const FAILED_ONCE: [u64; 17] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -49,6 +49,7 @@ const FAILED_ONCE: [u64; 16] = [
     858_373_123_730,
     1_063_473_703_702,
     527_862_138_841,
+    11_004_450_550_500,
     12_042_871_744_589,
     30_310_001_134_285,
 ];
