@@ -224,6 +224,8 @@ impl JournalGate {
         let id = match outcome {
             Outcome::Job(slot) | Outcome::Progress(slot) => store.view(slot).id,
             Outcome::TooLarge(id) => id,
+            // Answered when the change is in force, which may be passes after its record.
+            Outcome::Constrained { .. } | Outcome::ConstraintRemoved => return self.last,
             _ => return 0,
         };
         let batch = self.unsynced_puts.iter().rev().find(|&&(_, lowest)| lowest <= id);

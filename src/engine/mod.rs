@@ -87,6 +87,7 @@ fn reply_for_cold<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) 
     match outcome {
         Outcome::Constrained { new } => Reply::Constrained { new },
         Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
+        Outcome::ConstraintRemoved => Reply::Done,
         Outcome::Fetched(number) => {
             Reply::JobStatus(Box::new(effects.fetched[number as usize].view()))
         }

@@ -26,6 +26,8 @@ pub enum Outcome {
     },
     /// A constraint: see [`Store::constraint`](super::Store::constraint).
     Constraint(u32),
+    /// The constraint was removed.
+    ConstraintRemoved,
     /// Success without a result.
     Done,
     /// The client has reserved this job: see [`Store::view`](super::Store::view).

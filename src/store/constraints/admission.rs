@@ -357,18 +357,18 @@ impl Store {
             || constraints.is_scanning();
     }
 
-    /// Nothing is left to unblock or to match: a changed constraint whose scan is complete is in
-    /// force, and its command is answered.
+    /// Nothing is left to unblock or to match: a changed constraint that the scan has applied to
+    /// all jobs is in force, and its command is answered.
     fn answer_change(&mut self, fx: &mut Effects) -> bool {
-        if self.constraints.is_scanning() {
-            return false;
+        let constraints = &mut self.constraints;
+        match constraints.change_replies.front() {
+            Some(reply) if reply.in_force_at <= constraints.scan_pos => {
+                fx.answer(reply.ticket, reply.outcome);
+            }
+            _ => return false,
         }
-        let Some((ticket, set)) = self.constraints.change_replies.pop_front() else {
-            return false;
-        };
-        self.constraints.steps += 1;
-        let set = set.map(|new| Outcome::Constrained { new });
-        fx.answer(ticket, set.unwrap_or(Outcome::Done));
+        constraints.change_replies.pop_front();
+        constraints.steps += 1;
         true
     }
 

@@ -64,9 +64,14 @@ impl Store {
             "a deferred reply is left and nothing is pending"
         );
         assert!(
-            all.pending || all.scan_pos >= all.scan_until,
-            "a scan is unfinished and nothing is pending"
+            all.pending || all.change_replies.is_empty(),
+            "a change of a constraint is not answered and nothing is pending"
         );
+        assert!(
+            all.change_replies.iter().is_sorted_by_key(|reply| reply.in_force_at),
+            "answers to changes of constraints are not in the order of the scan"
+        );
+        assert!(all.pending || !all.is_scanning(), "a scan is unfinished and nothing is pending");
     }
 
     fn check_classes(&self) {
@@ -157,8 +162,8 @@ impl Store {
         let of_queues =
             self.queues.iter().map(|(queue, record)| (queue, record.excluded.as_deref()));
         let all = of_queues.chain([(ANY_QUEUE, Some(&self.global_ready.excluded))]);
-        all.flat_map(|(queue, shelves)| {
-            let reserved = shelves.into_iter().flat_map(ExcludedHeaps::reserved);
+        all.flat_map(|(queue, excluded)| {
+            let reserved = excluded.into_iter().flat_map(ExcludedHeaps::reserved);
             reserved.map(move |(excluded, count)| ((queue, excluded), count))
         })
         .collect()

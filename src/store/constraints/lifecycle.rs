@@ -75,7 +75,8 @@ impl Store {
                 self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
             }
-            return self.constraints.reply_when_in_force(ticket, Some(false));
+            let outcome = Outcome::Constrained { new: false };
+            return self.constraints.reply_when_in_force(ticket, outcome);
         }
         let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
         if full || self.constraints.len() >= CONSTRAINTS_MAX {
@@ -87,7 +88,7 @@ impl Store {
         self.insert_constraint(id, slot, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
-        self.constraints.reply_when_in_force(ticket, Some(true));
+        self.constraints.reply_when_in_force(ticket, Outcome::Constrained { new: true });
     }
 
     /// Removes a constraint. As [`Store::set_constraint`].
@@ -105,7 +106,7 @@ impl Store {
         let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
-        self.constraints.reply_when_in_force(ticket, None);
+        self.constraints.reply_when_in_force(ticket, Outcome::ConstraintRemoved);
     }
 
     /// Whether this slot of the job table holds a constraint. O(1) for a job, O(log c) otherwise.
@@ -312,7 +313,7 @@ impl Store {
     /// Evaluates all constraints for a job again. O(conditions of all constraints + payload + log
     /// n).
     pub(in crate::store) fn reevaluate_jobs(&mut self, now: Now) {
-        if self.constraints.scan_pos >= self.constraints.scan_until {
+        if !self.constraints.is_scanning() {
             return;
         }
         let before = self.constraints.scan_pos;

@@ -283,17 +283,18 @@ impl Store {
     /// The heads of a queue's ready heap and of its exclusion sets, the most urgent first; none if
     /// no waiter could have one. O(s log s) for s exclusion sets.
     fn awaited_heads(&self, queue: u32) -> Vec<u32> {
-        let (heap, shelves, lines) = if queue == ANY_QUEUE {
+        let (heap, excluded, wait_queues) = if queue == ANY_QUEUE {
             (&self.global_ready.ready, Some(&self.global_ready.excluded), WaitQueues::default())
         } else {
             let Some(record) = self.queues.get(queue) else { return Vec::new() };
             (&record.ready, record.excluded.as_deref(), record.waiters)
         };
-        if lines.is_empty() && self.global_ready.wait_queues.is_empty() {
+        if wait_queues.is_empty() && self.global_ready.wait_queues.is_empty() {
             return Vec::new();
         }
-        let shelves = shelves.into_iter().flat_map(ExcludedHeaps::iter);
-        let heads = heap.peek().into_iter().chain(shelves.filter_map(|shelf| shelf.ready.peek()));
+        let excluded = excluded.into_iter().flat_map(ExcludedHeaps::iter);
+        let heads = excluded.filter_map(|excluded| excluded.ready.peek());
+        let heads = heap.peek().into_iter().chain(heads);
         let mut heads: Vec<u32> = heads.map(|entry| entry.slot).collect();
         heads.sort_unstable_by(|&one, &other| self.jobs.order(one, other));
         heads
@@ -325,7 +326,7 @@ impl Store {
         let record = &self.queues[job.queue];
         let first = match job.excluded_workers() {
             [] => record.ready.peek(),
-            excluded => record.excluded.as_ref().and_then(|shelves| shelves.first(excluded)),
+            workers => record.excluded.as_ref().and_then(|excluded| excluded.first(workers)),
         };
         first.is_some_and(|first| first.slot == slot)
     }

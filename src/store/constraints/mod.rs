@@ -61,6 +61,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::worker::Constraint;
+use crate::store::Outcome;
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
@@ -135,9 +136,9 @@ pub(super) struct Constraints {
     /// Reserves without wait whose scan is incomplete, as waiters; "no job" is answered when the
     /// scan has ended.
     deferred_replies: VecDeque<(u32, Ticket)>,
-    /// Commands that have changed a constraint: they are answered when the change is in force for
-    /// all jobs. `Some` if one was set, with whether it is new; `None` if it was removed.
-    change_replies: VecDeque<(Ticket, Option<bool>)>,
+    /// Commands that have changed a constraint, in order: they are answered when the change is in
+    /// force for all jobs.
+    change_replies: VecDeque<ChangeReply>,
     /// Whether this command has skipped a job for which its reserve may be eligible.
     scan_incomplete: bool,
     /// Whether [`Store::run_pending`](super::Store) has work.
@@ -154,6 +155,16 @@ pub(super) struct Constraints {
     /// Steps of this pass that count against [`BudgetLimits::per_pass`].
     steps_used: u64,
     limits: BudgetLimits,
+}
+
+/// The answer to a command that has changed a constraint.
+#[derive(Clone, Copy, Debug)]
+struct ChangeReply {
+    ticket: Ticket,
+    outcome: Outcome,
+    /// Where the scan has applied the change to all jobs. A later change extends the scan, and not
+    /// this.
+    in_force_at: ScanPos,
 }
 
 /// Bounds in steps.
@@ -257,14 +268,15 @@ impl Constraints {
     }
 
     /// Answers a command that has changed a constraint once the change is in force for all jobs.
-    fn reply_when_in_force(&mut self, ticket: Ticket, set: Option<bool>) {
-        self.change_replies.push_back((ticket, set));
+    fn reply_when_in_force(&mut self, ticket: Ticket, outcome: Outcome) {
+        let reply = ChangeReply { ticket, outcome, in_force_at: self.scan_until };
+        self.change_replies.push_back(reply);
         self.pending = true;
     }
 
     /// Drops the replies to a client that has ended. O(replies).
     pub(super) fn disconnect_client(&mut self, client: ClientId) {
-        self.change_replies.retain(|(ticket, _)| ticket.client != client);
+        self.change_replies.retain(|reply| reply.ticket.client != client);
     }
 
     /// Registers a waiter that stands for a reserve without wait.

@@ -2,6 +2,7 @@
 
 use super::constraint_model::constraint;
 use super::restart::Harness;
+use jobcentre::base::limits::CONSTRAINT_SCAN_JOBS_PER_PASS;
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::indexed_queue::IndexedCommand;
@@ -56,6 +57,33 @@ fn job_put_after_a_declared_queue_is_reserved_once_its_put_is_durable() {
 fn job_put_after_a_new_worker_is_reserved_once_its_put_is_durable() {
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
     assert_taken_once_durable(&Command::Work(WorkerCommand::Register(worker)));
+}
+
+/// With more jobs than one pass evaluates a changed constraint is in force some passes after its
+/// record was appended, and may be so before the disk has done anything.
+#[test]
+fn constraint_changed_over_many_jobs_is_answered_once_its_record_is_durable() {
+    let mut harness = Harness::new();
+    let put = put(b"a", Encoding::Json, b"[1]");
+    for _ in 0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS {
+        harness.begin(&put);
+    }
+    while !harness.pass(0).is_empty() {}
+    let one = constraint("one", 50);
+    let set = WorkerCommand::SetConstraint(&one);
+    let remove = WorkerCommand::RemoveConstraint { name: "one" };
+    for (change, reply) in [(set, "Constrained { new: true }"), (remove, "Done")] {
+        assert_eq!(harness.begin(&Command::Work(change)), NOTHING);
+        let (now, mut told) = (harness.simulation.now, Vec::new());
+        for _ in 0..20 {
+            harness.engine().expire(now);
+            harness.drain(&mut told);
+            harness.engine().commit(now);
+            harness.drain(&mut told);
+        }
+        assert_eq!(told, NOTHING, "told before it is durable");
+        assert_eq!(harness.pass(0), [reply]);
+    }
 }
 
 /// What is popped as it is put has no record of its own. The batch that tells that it is gone may

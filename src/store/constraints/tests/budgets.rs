@@ -248,6 +248,27 @@ fn changed_constraint_is_answered_when_it_is_in_force_for_all_jobs() {
     harness.store.check_invariants();
 }
 
+/// Each change extends the scan: the answers to earlier ones do not wait for that.
+#[test]
+fn constraint_changes_in_each_pass_do_not_delay_the_answer_to_the_first() {
+    const PASSES: usize = 5;
+    let mut harness = Harness::new();
+    for _ in 0..PASSES * CONSTRAINT_SCAN_JOBS_PER_PASS {
+        harness.put("q", "{}");
+    }
+    assert_eq!(harness.set_constraint(&on("0", "q").running(1)), None);
+    let answered = (1..3 * PASSES).find(|number| {
+        harness.set_constraint(&on(&number.to_string(), "q").running(1));
+        harness.fx.clear();
+        harness.store.expire(64, harness.now, &mut harness.fx);
+        !harness.fx.outcomes.is_empty()
+    });
+    assert!(answered.is_some_and(|passes| passes <= PASSES + 1), "{answered:?}");
+    let answers = harness.fx.outcomes.len() + harness.run_scan().len();
+    assert_eq!(Some(answers - 1), answered, "one answer for each change");
+    harness.store.check_invariants();
+}
+
 /// Constraints that are set one after the other evaluate a bounded number of jobs in a pass.
 #[test]
 fn constraint_changes_of_one_pass_share_its_scan_budget() {

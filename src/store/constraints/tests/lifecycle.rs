@@ -173,7 +173,7 @@ fn constraint_is_set_changed_shown_and_removed() {
     harness.store.check_invariants();
     harness.delete(jobs[0]);
     assert_eq!(harness.reserve(2, &["q"]), None);
-    assert_eq!(harness.remove_constraint("c"), Some(Outcome::Done));
+    assert_eq!(harness.remove_constraint("c"), Some(Outcome::ConstraintRemoved));
     assert_eq!(said(&mut harness), None);
     assert_eq!(harness.reserve(2, &["q"]), Some(jobs[2]));
     assert_eq!(harness.store.counts().constraints, 0);
