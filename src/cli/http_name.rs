@@ -17,12 +17,17 @@ impl FromStr for HttpName {
         if text.contains("://") || text.contains('/') {
             return Err(format!("'{text}' is a URL: give the host's name alone"));
         }
+        if let Some(Host::Unspecified(_)) = host(text) {
+            return Err(format!(
+                "'{text}' is never answered to (web pages could use it): give the host's name"
+            ));
+        }
         if !is_name(text) {
             return Err(match host(text) {
                 Some(Host::Name(name)) => {
                     format!("'{text}' has a port: give the name alone, {name}; it is good for all")
                 }
-                Some(Host::Address | Host::Unspecified(_)) => {
+                Some(_) => {
                     format!("'{text}' is an address in numbers: those are answered to anyway")
                 }
                 None if text.contains('*') => {
@@ -90,6 +95,9 @@ mod tests {
             ("jobs.example/", "is a URL"),
             ("jobs.example:11480", "give the name alone, jobs.example"),
             ("[::1]", "address in numbers"),
+            ("0.0.0.0", "is never answered to"),
+            ("[::]", "is never answered to"),
+            ("0.0.0.0:11480", "is never answered to"),
             ("*.example", "has a '*'"),
             ("", "no name of a host"),
             ("a b", "no name of a host"),
