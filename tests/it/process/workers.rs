@@ -33,9 +33,10 @@ fn many_kills_of_server_and_workers_lose_no_job() {
     crash(MANY_ROUNDS);
 }
 
-/// A free address, for a listener that is started repeatedly.
+/// A free address, for a listener that is started repeatedly. No other test connects from its
+/// host, so that none of their connections is given its port between two starts.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
 }
 
 fn start_server(dir: &TempDir, at: SocketAddr) -> Server {
