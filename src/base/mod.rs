@@ -12,6 +12,7 @@ pub mod paged;
 pub mod rarely;
 pub mod rng;
 pub mod slab;
+pub mod slab_index;
 pub mod strings;
 pub mod time;
 pub mod timer_queue;

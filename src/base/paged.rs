@@ -4,6 +4,9 @@
 //! Invariants: an index stays valid until its value is removed; at most one page more than needed
 //! is kept, so that a value added and removed at the edge of a page costs no allocation each time.
 
+use super::slab_index::SlabIndex;
+use std::marker::PhantomData;
+
 const SHIFT: u32 = 12;
 /// Values in a page of a [`PagedVec`].
 pub const PAGE: usize = 1 << SHIFT;
@@ -116,9 +119,14 @@ struct Page<T> {
     listed: bool,
 }
 
-/// Values in slots, found by index. All operations are O(1).
+/// Largest number of values in a [`PagedSlab`]. The last page stays unused, so that no value has
+/// the slot `u32::MAX`, which means "none" in a [`PackedOption`](super::slab_index::PackedOption).
+pub const PAGED_SLAB_MAX: usize = u32::MAX as usize & !SLAB_MASK;
+
+/// Values in slots, found by an index type `I` of their own. All operations are O(1).
 #[derive(Debug)]
-pub struct PagedSlab<T> {
+pub struct PagedSlab<T, I = u32> {
+    index: PhantomData<I>,
     pages: Vec<Page<T>>,
     /// Pages with room; the last one is filled first.
     roomy: Vec<u32>,
@@ -127,13 +135,13 @@ pub struct PagedSlab<T> {
     len: usize,
 }
 
-impl<T> Default for PagedSlab<T> {
+impl<T, I> Default for PagedSlab<T, I> {
     fn default() -> Self {
-        Self { pages: Vec::new(), roomy: Vec::new(), spare: NONE, len: 0 }
+        Self { index: PhantomData, pages: Vec::new(), roomy: Vec::new(), spare: NONE, len: 0 }
     }
 }
 
-impl<T> PagedSlab<T> {
+impl<T, I: SlabIndex> PagedSlab<T, I> {
     /// How many values there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -146,12 +154,12 @@ impl<T> PagedSlab<T> {
         self.len == 0
     }
 
-    /// Stores `value` and returns its place. O(1).
+    /// Stores `value` and returns its index. O(1).
     ///
     /// # Panics
-    /// With 2^32 values at once: callers bound that.
+    /// With more than [`PAGED_SLAB_MAX`] values at once: callers bound that.
     #[inline(always)]
-    pub fn insert(&mut self, value: T) -> u32 {
+    pub fn insert(&mut self, value: T) -> I {
         let number = match self.roomy.last() {
             Some(&number) => number,
             None => self.add_page(),
@@ -177,12 +185,13 @@ impl<T> PagedSlab<T> {
             self.roomy.pop();
         }
         self.len += 1;
-        (number << SLAB_SHIFT) | u32::try_from(offset).expect("an offset within a page")
+        let offset = u32::try_from(offset).expect("an offset within a page");
+        I::from_slot((number << SLAB_SHIFT) | offset)
     }
 
     fn add_page(&mut self) -> u32 {
         let number = u32::try_from(self.pages.len()).expect("fewer than 2^32 pages");
-        assert!(number <= u32::MAX >> SLAB_SHIFT, "a slab holds fewer than 2^32 values");
+        assert!(number < u32::MAX >> SLAB_SHIFT, "a slab holds at most PAGED_SLAB_MAX values");
         self.pages.push(Page { slots: Vec::new(), vacant: NONE, live: 0, listed: true });
         self.roomy.push(number);
         number
@@ -191,9 +200,10 @@ impl<T> PagedSlab<T> {
     /// The value at `index`, if there is one.
     #[must_use]
     #[inline]
-    pub fn get(&self, index: u32) -> Option<&T> {
-        let page = self.pages.get(index as usize >> SLAB_SHIFT)?;
-        match page.slots.get(index as usize & SLAB_MASK) {
+    pub fn get(&self, index: I) -> Option<&T> {
+        let slot = index.slot() as usize;
+        let page = self.pages.get(slot >> SLAB_SHIFT)?;
+        match page.slots.get(slot & SLAB_MASK) {
             Some(Slot::Occupied(value)) => Some(value),
             _ => None,
         }
@@ -201,9 +211,10 @@ impl<T> PagedSlab<T> {
 
     /// The value at `index`, if there is one.
     #[inline]
-    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        let page = self.pages.get_mut(index as usize >> SLAB_SHIFT)?;
-        match page.slots.get_mut(index as usize & SLAB_MASK) {
+    pub fn get_mut(&mut self, index: I) -> Option<&mut T> {
+        let slot = index.slot() as usize;
+        let page = self.pages.get_mut(slot >> SLAB_SHIFT)?;
+        match page.slots.get_mut(slot & SLAB_MASK) {
             Some(Slot::Occupied(value)) => Some(value),
             _ => None,
         }
@@ -211,11 +222,11 @@ impl<T> PagedSlab<T> {
 
     /// Takes the value at `index` out, if there is one. O(1).
     #[inline(always)]
-    pub fn remove(&mut self, index: u32) -> Option<T> {
+    pub fn remove(&mut self, index: I) -> Option<T> {
         self.get(index)?;
-        let number = index >> SLAB_SHIFT;
+        let number = index.slot() >> SLAB_SHIFT;
         let page = &mut self.pages[number as usize];
-        let offset = index as usize & SLAB_MASK;
+        let offset = index.slot() as usize & SLAB_MASK;
         let Slot::Occupied(value) =
             std::mem::replace(&mut page.slots[offset], Slot::Vacant(page.vacant))
         else {
@@ -250,34 +261,36 @@ impl<T> PagedSlab<T> {
         }
     }
 
-    /// A place behind all values. O(1).
+    /// A slot behind all values. O(1).
     #[must_use]
     pub fn end(&self) -> u32 {
         u32::try_from(self.pages.len() << SLAB_SHIFT).unwrap_or(u32::MAX)
     }
 
-    /// All values with their places, in order. O(places).
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// All values with their indexes, in order. O(slots).
+    pub fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         self.pages.iter().zip(0_u32..).flat_map(|(page, number)| {
             page.slots.iter().zip(0_u32..).filter_map(move |(slot, offset)| match slot {
-                Slot::Occupied(value) => Some(((number << SLAB_SHIFT) | offset, value)),
+                Slot::Occupied(value) => {
+                    Some((I::from_slot((number << SLAB_SHIFT) | offset), value))
+                }
                 Slot::Vacant(_) => None,
             })
         })
     }
 }
 
-impl<T> std::ops::Index<u32> for PagedSlab<T> {
+impl<T, I: SlabIndex> std::ops::Index<I> for PagedSlab<T, I> {
     type Output = T;
     #[inline]
-    fn index(&self, index: u32) -> &T {
+    fn index(&self, index: I) -> &T {
         self.get(index).expect("an index names a value that is there")
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for PagedSlab<T> {
+impl<T, I: SlabIndex> std::ops::IndexMut<I> for PagedSlab<T, I> {
     #[inline]
-    fn index_mut(&mut self, index: u32) -> &mut T {
+    fn index_mut(&mut self, index: I) -> &mut T {
         self.get_mut(index).expect("an index names a value that is there")
     }
 }
@@ -316,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_paged_slab_is_a_map_and_gives_memory_back() {
-        let mut slab = PagedSlab::default();
+        let mut slab = PagedSlab::<_, u32>::default();
         let mut model = BTreeMap::new();
         let mut rng = Rng::new(2);
         for round in 0..40_000_u64 {
@@ -341,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_value_that_comes_and_goes_stays_in_its_page() {
-        let mut slab = PagedSlab::default();
+        let mut slab = PagedSlab::<_, u32>::default();
         let all: Vec<u32> = (0..3_000).map(|value| slab.insert(value)).collect();
         for index in all {
             slab.remove(index);

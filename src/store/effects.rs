@@ -1,6 +1,7 @@
 //! Effects of commands: answers, and records to journal.
 
 use super::JobLocation;
+use super::idx::ConstraintIdx;
 use super::indexed_commands::SearchRequest;
 use super::persist::DirtyRecord;
 use super::queue_index::IndexedReply;
@@ -25,7 +26,7 @@ pub enum Outcome {
         new: bool,
     },
     /// A constraint: see [`Store::constraint`](super::Store::constraint).
-    Constraint(u32),
+    Constraint(ConstraintIdx),
     /// The constraint was removed.
     ConstraintRemoved,
     /// Success without a result.

@@ -1,6 +1,7 @@
 //! Rarely used job fields, boxed so that a table slot stays at 64 bytes.
 
-use super::jobs::NONE;
+use super::idx::JobClassIdx;
+use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::external_id::Fraction;
@@ -20,8 +21,8 @@ pub(super) struct JobExt {
     pub(super) expires: Mono,
     /// The deadline of its status.
     pub(super) timer: TimerId,
-    /// Its job class, or [`NONE`] if no constraint selects it.
-    pub(super) class: u32,
+    /// Its job class, if a constraint selects it.
+    pub(super) class: PackedOption<JobClassIdx>,
     /// How often it was reserved, if `counts_leases`.
     pub(super) lease: LeaseEpoch,
     pub(super) counts_leases: bool,
@@ -70,7 +71,7 @@ impl JobExt {
             digits: None,
             expires: NEVER,
             timer: TimerId::NONE,
-            class: NONE,
+            class: PackedOption::NONE,
             lease: LeaseEpoch(0),
             counts_leases: false,
             work: None,

@@ -3,6 +3,7 @@
 //! `place`, `next` and `holder` mean what the job's [`Status`] says. Rarely used fields are in a
 //! boxed [`JobExt`].
 
+use super::idx::JobClassIdx;
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
 use crate::base::heap::{Entry, PositionMap, orders_before};
@@ -164,10 +165,18 @@ impl Job {
         matches!(self.status, Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed)
     }
 
-    /// Its job class, or [`NONE`] if no constraint selects it.
+    /// Its job class, if a constraint selects it.
     #[inline]
-    pub(super) fn class(&self) -> u32 {
-        self.ext().map_or(NONE, |ext| ext.class)
+    pub(super) fn class(&self) -> Option<JobClassIdx> {
+        self.ext()?.class.expand()
+    }
+
+    /// Its job class.
+    ///
+    /// # Panics
+    /// If no constraint selects it.
+    pub(super) fn expect_class(&self) -> JobClassIdx {
+        self.class().expect("a job with limiters has a class")
     }
 
     pub(super) fn has_ttl(&self) -> bool {

@@ -4,7 +4,6 @@
 //! queue may have changed.
 
 use super::constraints::StepBudget;
-use super::jobs::NONE;
 use super::waiters::{ANY_QUEUE, WaiterKind};
 use super::{Due, Effects, JobLocation, Outcome, Store};
 use crate::base::heap::{Entry, orders_before, outranks};
@@ -337,7 +336,7 @@ impl Store {
         }
         if !self.jobs[slot].is_simple() {
             self.jobs[slot].count_lease();
-            if self.jobs[slot].class() != NONE {
+            if self.jobs[slot].class().is_some() {
                 self.start_run(slot, now);
             }
             self.start_lease(slot, now);
@@ -365,7 +364,7 @@ impl Store {
         self.unlink_cold(slot);
         let group =
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
-        if self.jobs[slot].class() != NONE {
+        if self.jobs[slot].class().is_some() {
             self.spend(slot, now);
         }
         let selected = self.remove(slot, fx);

@@ -31,6 +31,7 @@ mod external_ids;
 mod global_ready;
 mod history;
 mod ids;
+mod idx;
 mod indexed_commands;
 mod job_ext;
 mod job_watchers;
@@ -52,6 +53,7 @@ mod worker_commands;
 mod worker_registry;
 
 use crate::base::limits::JOB_ID_END;
+use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::{TimerId, TimerQueue};
@@ -67,6 +69,8 @@ use external_ids::ExternalIds;
 use global_ready::GlobalReady;
 use history::NO_STATE;
 use ids::Ids;
+pub use idx::ConstraintIdx;
+use idx::LimiterIdx;
 pub use indexed_commands::SearchRequest;
 use job_watchers::JobWatchers;
 use jobs::{Job, Jobs};
@@ -94,13 +98,13 @@ enum Due {
     /// The timeout of this waiter.
     Waiter(u32),
     /// A limiter gets its next token, or is full of tokens and can be dropped.
-    Limiter(u32),
+    Limiter(LimiterIdx),
     /// The timeout of this watcher.
     Watcher(u32),
 }
 
-/// Largest number of slots in the job table: slot numbers have 32 bits.
-const JOBS_MAX: usize = u32::MAX as usize - 1;
+/// Largest number of slots in the job table.
+const JOBS_MAX: usize = PAGED_SLAB_MAX;
 
 /// Capacity, in jobs, that `requeue_buf` keeps between two uses.
 const REQUEUE_BUF_CAPACITY: usize = 4096;

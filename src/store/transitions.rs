@@ -1,6 +1,6 @@
 //! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
 
-use super::jobs::{Job, NONE};
+use super::jobs::Job;
 use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
@@ -327,7 +327,7 @@ impl Store {
         let packet = job.is_packet();
         if job.is_group_only() {
             job.status = Status::GroupOnly;
-        } else if job.class() != NONE {
+        } else if job.class().is_some() {
             self.on_ready(slot, now);
         } else {
             job.status = Status::Ready;
@@ -370,7 +370,7 @@ impl Store {
     #[inline(never)]
     fn unlink_ext(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        let bound = job.class() != NONE;
+        let bound = job.class().is_some();
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             self.key_groups.leave(slot, &mut self.jobs);
         }
@@ -412,7 +412,7 @@ impl Store {
             self.release_id(slot);
         }
         let job = &self.jobs[slot];
-        if !job.is_simple() && job.class() != NONE {
+        if !job.is_simple() && job.class().is_some() {
             self.drop_class(slot);
         }
         let job = &self.jobs[slot];

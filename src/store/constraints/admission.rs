@@ -1,9 +1,11 @@
 //! Transitions of jobs with limiters: blocked, in the ready heap, running, gone.
 
 use super::job_class::OrderKey;
+use crate::base::slab_index::PackedOption;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
 use crate::model::job::Status;
+use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
 use crate::store::{Due, Effects, Outcome, Store};
 
@@ -11,31 +13,29 @@ impl Store {
     /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
     /// heap. O(log n), and O(k) for its k limiters if it is the first of its class.
     pub(in crate::store) fn on_ready(&mut self, slot: u32, now: Now) {
-        debug_assert!(self.jobs[slot].class() != NONE, "a job without limiters is never blocked");
         self.update_class(slot);
-        let class_slot = self.jobs[slot].class();
+        let class_slot = self.jobs[slot].expect_class();
         let entry = self.jobs[slot].entry(slot);
         self.jobs[slot].status = Status::Blocked;
         let class = &mut self.constraints.classes[class_slot];
         class.blocked_jobs.push(entry, &mut self.jobs);
         self.constraints.steps += 1;
-        let waitlist = self.constraints.classes[class_slot].waitlist;
-        if waitlist == NONE {
+        if let Some(waitlist) = self.constraints.classes[class_slot].waitlist.expand() {
+            self.update_class_head(class_slot);
+            self.update_waitlist(waitlist);
+        } else {
             let blocking = self.constraints.first_full_limiter(class_slot, now);
             let blocking = blocking.or_else(|| self.more_urgent_is_blocked(class_slot));
             let limiter =
                 blocking.unwrap_or_else(|| self.constraints.most_shared_limiter(class_slot));
             self.join_waitlist(class_slot, limiter, blocking.is_some(), now);
-        } else {
-            self.update_class_head(class_slot);
-            self.update_waitlist(waitlist);
         }
     }
 
     /// For a class in no waitlist whose limiters all have capacity, perhaps since just now: the
     /// limiter where a more urgent waitlist is blocked. That one goes first; the limiter is marked
     /// dirty. O(k).
-    fn more_urgent_is_blocked(&mut self, class_slot: u32) -> Option<u32> {
+    fn more_urgent_is_blocked(&mut self, class_slot: JobClassIdx) -> Option<LimiterIdx> {
         let constraints = &mut self.constraints;
         let class = &constraints.classes[class_slot];
         let own = OrderKey::of(class.head(&self.jobs)?, &self.jobs);
@@ -49,7 +49,7 @@ impl Store {
 
     /// A job with limiters was taken out of what its status had it in. O(log n).
     pub(in crate::store) fn on_removed(&mut self, slot: u32) {
-        let (class_slot, status) = (self.jobs[slot].class(), self.jobs[slot].status);
+        let (class_slot, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
         if matches!(status, Status::Blocked | Status::Ready) {
             self.unpin_exclusion_set(slot);
         }
@@ -62,19 +62,19 @@ impl Store {
             }
             Status::Ready => {
                 class.ready_job = NONE;
-                let waitlist = class.waitlist;
+                let waitlist = class.expect_waitlist();
                 self.constraints.waitlists[waitlist].ready_job = NONE;
                 self.constraints.resume(waitlist);
             }
             Status::GroupOnly | Status::Delayed | Status::Completed | Status::Buried => return,
         }
         self.constraints.steps += 1;
-        let waitlist = self.constraints.classes[class_slot].waitlist;
+        let waitlist = self.constraints.classes[class_slot].expect_waitlist();
         self.update_class_head(class_slot);
         self.update_waitlist(waitlist);
     }
 
-    fn end_run(&mut self, class: u32) {
+    fn end_run(&mut self, class: JobClassIdx) {
         for position in 0..self.constraints.classes[class].limiters.len() {
             let limiter = self.constraints.classes[class].limiters[position];
             self.constraints.limiters[limiter].running -= 1;
@@ -87,7 +87,7 @@ impl Store {
         self.spend(slot, now);
         let constraints = &mut self.constraints;
         let job = &mut self.jobs[slot];
-        for &limiter in &constraints.classes[job.class()].limiters {
+        for &limiter in &constraints.classes[job.expect_class()].limiters {
             constraints.limiters[limiter].running += 1;
         }
         if job.worker().is_some() {
@@ -100,10 +100,11 @@ impl Store {
     pub(in crate::store) fn refund(&mut self, slot: u32, now: Now) {
         let (job, constraints) = (&self.jobs[slot], &mut self.constraints);
         let charged_revision = job.work().map_or(0, |work| work.charged_revision);
-        if job.class() == NONE || charged_revision != constraints.revision {
+        let Some(class) = job.class() else { return };
+        if charged_revision != constraints.revision {
             return;
         }
-        for &limiter in &constraints.classes[job.class()].limiters {
+        for &limiter in &constraints.classes[class].limiters {
             constraints.limiters[limiter].tokens.refund(now);
         }
     }
@@ -111,7 +112,7 @@ impl Store {
     /// A job with limiters starts: takes a token from each. O(k).
     pub(in crate::store) fn spend(&mut self, slot: u32, now: Now) {
         let constraints = &mut self.constraints;
-        for &limiter in &constraints.classes[self.jobs[slot].class()].limiters {
+        for &limiter in &constraints.classes[self.jobs[slot].expect_class()].limiters {
             constraints.limiters[limiter].tokens.spend(now);
         }
         constraints.recheck_blocked_pops();
@@ -122,14 +123,13 @@ impl Store {
     #[inline(always)]
     pub(in crate::store) fn is_blocked(&mut self, slot: u32, now: Now) -> bool {
         let job = &self.jobs[slot];
-        !job.is_simple() && job.class() != NONE && self.block_job(slot, now)
+        !job.is_simple() && job.class().is_some_and(|class| self.block_class(class, now))
     }
 
     #[inline(never)]
-    fn block_job(&mut self, slot: u32, now: Now) -> bool {
-        let class = self.jobs[slot].class();
+    fn block_class(&mut self, class: JobClassIdx, now: Now) -> bool {
         let Some(limiter) = self.constraints.first_full_limiter(class, now) else { return false };
-        let waitlist = self.constraints.classes[class].waitlist;
+        let waitlist = self.constraints.classes[class].expect_waitlist();
         if self.constraints.waitlists[waitlist].limiter == limiter {
             self.block_waitlist(waitlist, now);
         } else {
@@ -140,14 +140,20 @@ impl Store {
     }
 
     /// Adds a class to the waitlist of `limiter`; `full`: blocks it there. O(log n).
-    fn join_waitlist(&mut self, class_slot: u32, limiter: u32, full: bool, now: Now) {
+    fn join_waitlist(
+        &mut self,
+        class_slot: JobClassIdx,
+        limiter: LimiterIdx,
+        full: bool,
+        now: Now,
+    ) {
         let constraints = &mut self.constraints;
         let class = &mut constraints.classes[class_slot];
         let head = class.head(&self.jobs).expect("only a class with waiting jobs joins a waitlist");
         let key = OrderKey::of(head, &self.jobs);
         class.key = Some(key.clone());
         let waitlist = constraints.waitlist(limiter, class_slot);
-        constraints.classes[class_slot].waitlist = waitlist;
+        constraints.classes[class_slot].waitlist = waitlist.into();
         constraints.waitlists[waitlist].classes.insert((key, class_slot));
         constraints.steps += 1;
         if full && constraints.waitlists[waitlist].blocked_key.is_none() {
@@ -158,25 +164,24 @@ impl Store {
     }
 
     /// Takes a class out of its waitlist and its ready job out of the ready heap. O(log n).
-    fn leave_waitlist(&mut self, class_slot: u32) {
+    fn leave_waitlist(&mut self, class_slot: JobClassIdx) {
         self.leave_ready_heap(self.constraints.classes[class_slot].ready_job);
         let class = &mut self.constraints.classes[class_slot];
-        let waitlist = std::mem::replace(&mut class.waitlist, NONE);
+        let waitlist = class.waitlist.take().expect("only a class in a waitlist leaves one");
         let key = class.key.take().expect("a class in a waitlist has a key");
         self.constraints.waitlists[waitlist].classes.remove(&(key, class_slot));
         self.update_waitlist(waitlist);
     }
 
     /// Recomputes the head of a class, and its position in its waitlist. O(log s) for s classes.
-    fn update_class_head(&mut self, class_slot: u32) {
+    fn update_class_head(&mut self, class_slot: JobClassIdx) {
         let constraints = &mut self.constraints;
         let class = &mut constraints.classes[class_slot];
         let key = class.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
         if key == class.key {
             return;
         }
-        let waitlist = class.waitlist;
-        let classes = &mut constraints.waitlists[waitlist].classes;
+        let classes = &mut constraints.waitlists[class.expect_waitlist()].classes;
         if let Some(old) = std::mem::replace(&mut class.key, key.clone()) {
             classes.remove(&(old, class_slot));
         }
@@ -184,13 +189,13 @@ impl Store {
             Some(key) => {
                 classes.insert((key, class_slot));
             }
-            None => class.waitlist = NONE,
+            None => class.waitlist = PackedOption::NONE,
         }
     }
 
     /// Brings an open waitlist's head into the ready heap, or a blocked one to the position of its
     /// head at the limiter. Removes a waitlist without classes. O(log n).
-    fn update_waitlist(&mut self, waitlist_slot: u32) {
+    fn update_waitlist(&mut self, waitlist_slot: WaitlistIdx) {
         let constraints = &mut self.constraints;
         let waitlist = &mut constraints.waitlists[waitlist_slot];
         let Some((key, class)) = waitlist.classes.first() else {
@@ -235,11 +240,11 @@ impl Store {
         self.remove_ready(slot);
         let job = &mut self.jobs[slot];
         job.status = Status::Blocked;
-        let (class_slot, entry) = (job.class(), job.entry(slot));
+        let (class_slot, entry) = (job.expect_class(), job.entry(slot));
         let class = &mut self.constraints.classes[class_slot];
         class.blocked_jobs.push(entry, &mut self.jobs);
         class.ready_job = NONE;
-        let waitlist = class.waitlist;
+        let waitlist = class.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = NONE;
         self.constraints.resume(waitlist);
         self.constraints.steps += 1;
@@ -254,11 +259,12 @@ impl Store {
     /// Moves a blocked job into the ready heaps that it belongs to. O(log n).
     fn enter_ready_heap(&mut self, slot: u32) {
         debug_assert_eq!(self.jobs[slot].status, Status::Blocked, "already in the ready heap");
-        let class_slot = self.jobs[slot].class();
+        let class_slot = self.jobs[slot].expect_class();
         let class = &mut self.constraints.classes[class_slot];
         class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
         class.ready_job = slot;
-        self.constraints.waitlists[class.waitlist].ready_job = slot;
+        let waitlist = class.expect_waitlist();
+        self.constraints.waitlists[waitlist].ready_job = slot;
         self.jobs[slot].status = Status::Ready;
         self.push_ready(slot);
         self.constraints.steps += 1;
@@ -266,7 +272,7 @@ impl Store {
     }
 
     /// Blocks an open waitlist until its limiter has capacity. O(log n).
-    fn block_waitlist(&mut self, waitlist_slot: u32, now: Now) {
+    fn block_waitlist(&mut self, waitlist_slot: WaitlistIdx, now: Now) {
         debug_assert!(
             self.constraints.waitlists[waitlist_slot].blocked_key.is_none(),
             "a waitlist is blocked twice"
@@ -285,7 +291,7 @@ impl Store {
 
     /// For a limiter with blocked waitlists: arms its timer for the next token, or registers it for
     /// the end of the scan that its constraint waits for. O(log d).
-    fn arm_refill(&mut self, limiter_slot: u32, now: Now) {
+    fn arm_refill(&mut self, limiter_slot: LimiterIdx, now: Now) {
         let constraints = &mut self.constraints;
         let limiter = &constraints.limiters[limiter_slot];
         let state = &constraints.states[limiter.constraint_slot];
@@ -318,7 +324,7 @@ impl Store {
     }
 
     /// The timer of a limiter has fired.
-    pub(in crate::store) fn refill_due(&mut self, limiter: u32) {
+    pub(in crate::store) fn refill_due(&mut self, limiter: LimiterIdx) {
         self.constraints.limiters[limiter].timer = TimerId::NONE;
         self.constraints.mark_dirty(limiter);
     }
@@ -425,7 +431,7 @@ impl Store {
 
     /// Unblocks the most urgent blocked waitlist of a limiter, if that has capacity. Returns the
     /// job that enters the ready heap.
-    fn unblock_next(&mut self, limiter: u32, now: Now) -> Option<u32> {
+    fn unblock_next(&mut self, limiter: LimiterIdx, now: Now) -> Option<u32> {
         let constraints = &mut self.constraints;
         if constraints.limiters[limiter].blocked_waitlists.is_empty()
             || !constraints.has_capacity(limiter, now)
@@ -440,7 +446,7 @@ impl Store {
 
     /// A limiter has no capacity, or no blocked waitlist: arms its timer, or removes it if it has
     /// no class and its token bucket is full.
-    fn rearm_or_drop(&mut self, limiter_slot: u32, now: Now) {
+    fn rearm_or_drop(&mut self, limiter_slot: LimiterIdx, now: Now) {
         let limiter = &mut self.constraints.limiters[limiter_slot];
         if !limiter.timer.is_none() {
             self.deadlines.cancel(std::mem::take(&mut limiter.timer));
@@ -463,7 +469,7 @@ impl Store {
     }
 
     /// Removes an inactive constraint that has no limiters.
-    pub(super) fn remove_constraint_if_unused(&mut self, constraint_slot: u32) {
+    pub(super) fn remove_constraint_if_unused(&mut self, constraint_slot: ConstraintIdx) {
         let record = &self.constraints.states[constraint_slot];
         if !record.is_active() && record.limiter_by_value.is_empty() {
             self.constraints.states.remove(constraint_slot);

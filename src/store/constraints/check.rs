@@ -6,6 +6,7 @@ use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use crate::store::Store;
 use crate::store::excluded::ExcludedHeaps;
+use crate::store::idx::{JobClassIdx, LimiterIdx};
 use crate::store::jobs::NONE;
 use crate::store::waiters::ANY_QUEUE;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,14 +77,13 @@ impl Store {
 
     fn check_classes(&self) {
         let all = &self.constraints;
-        let (mut jobs, mut blocked) = (BTreeMap::<u32, u32>::new(), BTreeSet::new());
+        let (mut jobs, mut blocked) = (BTreeMap::<JobClassIdx, u32>::new(), BTreeSet::new());
         let mut pinned: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
         for (slot, job) in self.jobs.iter().filter(|(slot, _)| self.is_job(*slot)) {
-            let class = job.class();
-            if class == NONE {
+            let Some(class) = job.class() else {
                 assert!(job.status != Status::Blocked, "a blocked job without class");
                 continue;
-            }
+            };
             assert_eq!(all.classes[class].queue, job.queue, "a job is in a class of another queue");
             *jobs.entry(class).or_default() += 1;
             let waits = matches!(job.status, Status::Ready | Status::Blocked);
@@ -124,7 +124,7 @@ impl Store {
                 let job = &self.jobs[entry.slot];
                 assert_eq!(
                     (job.class(), job.place),
-                    (number, position),
+                    (Some(number), position),
                     "class or heap position of a blocked job"
                 );
                 assert!(blocked.remove(&{ entry.slot }), "a job is blocked in two classes");
@@ -140,7 +140,7 @@ impl Store {
             assert_eq!(class.key, key, "order key of a class");
             assert_eq!(
                 key.is_none(),
-                class.waitlist == NONE,
+                class.waitlist.is_none(),
                 "a class is in a waitlist if and only if it has a waiting job"
             );
         }
@@ -187,8 +187,8 @@ impl Store {
                     "a class is in its waitlist under another key"
                 );
                 assert_eq!(
-                    (class.waitlist, class.queue),
-                    (number, waitlist.queue),
+                    (class.waitlist.expand(), class.queue),
+                    (Some(number), waitlist.queue),
                     "a class of another waitlist or queue"
                 );
                 assert_eq!(
@@ -222,7 +222,7 @@ impl Store {
                 );
             }
         }
-        let in_waitlists = all.classes.iter().filter(|(_, class)| class.waitlist != NONE).count();
+        let in_waitlists = all.classes.iter().filter(|(_, class)| class.waitlist.is_some()).count();
         assert_eq!(classes, in_waitlists, "number of classes in waitlists");
         let class_heads = all.classes.iter().filter(|(_, class)| class.ready_job != NONE).count();
         let waitlist_heads =
@@ -237,15 +237,15 @@ impl Store {
 
     fn check_limiters(&self) {
         let all = &self.constraints;
-        let (mut running, mut classes) = (BTreeMap::<u32, u32>::new(), BTreeMap::new());
+        let (mut running, mut classes) = (BTreeMap::<_, u32>::new(), BTreeMap::new());
         for (_, class) in all.classes.iter() {
             for &limiter in &class.limiters {
                 *classes.entry(limiter).or_insert(0) += 1;
             }
         }
         let held = self.jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
-        for (_, job) in held.filter(|(_, job)| job.class() != NONE) {
-            for &limiter in &all.classes[job.class()].limiters {
+        for class in held.filter_map(|(_, job)| job.class()) {
+            for &limiter in &all.classes[class].limiters {
                 *running.entry(limiter).or_default() += 1;
             }
         }
@@ -317,7 +317,7 @@ impl Store {
     }
 
     /// The timer of a limiter.
-    pub(in crate::store) fn limiter_timer(&self, limiter: u32) -> Option<TimerId> {
+    pub(in crate::store) fn limiter_timer(&self, limiter: LimiterIdx) -> Option<TimerId> {
         self.constraints.limiters.get(limiter).map(|limiter| limiter.timer)
     }
 }

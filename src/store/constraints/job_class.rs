@@ -10,8 +10,10 @@
 //! the limiter has capacity.
 
 use crate::base::heap::{Heap, orders_before};
+use crate::base::slab_index::PackedOption;
 use crate::model::job::Priority;
 use crate::model::worker::WorkerId;
+use crate::store::idx::{JobClassIdx, LimiterIdx, WaitlistIdx};
 use crate::store::jobs::{Job, Jobs, NONE};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -63,21 +65,21 @@ impl Eligibility {
 pub(super) struct JobClass {
     pub(super) queue: u32,
     pub(super) eligibility: Eligibility,
-    pub(super) limiters: Box<[u32]>,
+    pub(super) limiters: Box<[LimiterIdx]>,
     /// Number of its jobs, whatever their status.
     pub(super) jobs: u32,
     /// Those that are blocked.
     pub(super) blocked_jobs: Heap,
     /// The one in the ready heap, or [`NONE`].
     pub(super) ready_job: u32,
-    /// Slot of its waitlist if it has a waiting job, else [`NONE`].
-    pub(super) waitlist: u32,
+    /// Its waitlist, if it has a waiting job.
+    pub(super) waitlist: PackedOption<WaitlistIdx>,
     /// Order key of its head, by which it is in the waitlist.
     pub(super) key: Option<OrderKey>,
 }
 
 impl JobClass {
-    pub(super) fn new(queue: u32, eligibility: Eligibility, limiters: &[u32]) -> Self {
+    pub(super) fn new(queue: u32, eligibility: Eligibility, limiters: &[LimiterIdx]) -> Self {
         Self {
             queue,
             eligibility,
@@ -85,9 +87,17 @@ impl JobClass {
             jobs: 0,
             blocked_jobs: Heap::default(),
             ready_job: NONE,
-            waitlist: NONE,
+            waitlist: PackedOption::NONE,
             key: None,
         }
+    }
+
+    /// Its waitlist.
+    ///
+    /// # Panics
+    /// If it has no waiting job.
+    pub(super) fn expect_waitlist(&self) -> WaitlistIdx {
+        self.waitlist.expand().expect("a class with a waiting job is in a waitlist")
     }
 
     /// Its most urgent job, ready or blocked. O(1).
@@ -105,10 +115,10 @@ impl JobClass {
 /// Classes of one queue and eligibility that are assigned to one limiter.
 #[derive(Debug)]
 pub(super) struct LimiterWaitlist {
-    pub(super) limiter: u32,
+    pub(super) limiter: LimiterIdx,
     pub(super) queue: u32,
     pub(super) eligibility: Eligibility,
-    pub(super) classes: BTreeSet<(OrderKey, u32)>,
+    pub(super) classes: BTreeSet<(OrderKey, JobClassIdx)>,
     /// Its head, in the ready heap; [`NONE`] if blocked.
     pub(super) ready_job: u32,
     /// If blocked, the order key by which it is in the limiter's set.

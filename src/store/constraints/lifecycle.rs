@@ -25,6 +25,7 @@ use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::reply::Rejection;
 use crate::model::worker::Constraint;
+use crate::store::idx::{ConstraintIdx, LimiterIdx};
 use crate::store::jobs::NONE;
 use crate::store::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
 use crate::wire::Paths;
@@ -44,8 +45,8 @@ impl Store {
     /// # Panics
     /// If the outcome is from before the last command and the constraint is gone.
     #[must_use]
-    pub fn constraint(&self, number: u32) -> &Constraint {
-        self.constraints.get(number)
+    pub fn constraint(&self, index: ConstraintIdx) -> &Constraint {
+        self.constraints.get(index)
     }
 
     /// The constraint of this name. O(log c).
@@ -144,7 +145,7 @@ impl Store {
     /// Gives an active constraint a new definition. If only limits differ, its limiters stay.
     fn replace_constraint_at(
         &mut self,
-        constraint_slot: u32,
+        constraint_slot: ConstraintIdx,
         new: &Constraint,
         starts_full: bool,
         now: Now,
@@ -167,7 +168,7 @@ impl Store {
     }
 
     /// Makes a constraint inactive; its record's slot is the caller's to reuse or remove.
-    fn deactivate(&mut self, constraint_slot: u32) {
+    fn deactivate(&mut self, constraint_slot: ConstraintIdx) {
         let record = &mut self.constraints.states[constraint_slot];
         let slot = std::mem::replace(&mut record.record_slot, NONE);
         self.constraints.paths = None;
@@ -180,7 +181,7 @@ impl Store {
     }
 
     /// Deactivates a constraint and removes its record. Returns the record's id.
-    fn remove_constraint_at(&mut self, constraint_slot: u32) -> JobId {
+    fn remove_constraint_at(&mut self, constraint_slot: ConstraintIdx) -> JobId {
         let slot = self.constraints.states[constraint_slot].record_slot;
         self.deactivate(constraint_slot);
         // Jobs that only this constraint blocks become eligible at once, the most urgent first,
@@ -237,7 +238,7 @@ impl Store {
 
     /// The limiters of a job: first those of constraints without `per`, so that a queue has few
     /// waitlists.
-    fn limiters_of(&mut self, slot: u32, now: Now) -> Vec<u32> {
+    fn limiters_of(&mut self, slot: u32, now: Now) -> Vec<LimiterIdx> {
         let job = &self.jobs[slot];
         if job.is_packet() || job.is_group_only() {
             return Vec::new();
@@ -264,7 +265,7 @@ impl Store {
 
     /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
     /// O(k log n).
-    fn assign_class(&mut self, slot: u32, limiters: &[u32]) {
+    fn assign_class(&mut self, slot: u32, limiters: &[LimiterIdx]) {
         if limiters.is_empty() {
             return;
         }
@@ -272,12 +273,13 @@ impl Store {
         let (class, new) = self.constraints.job_class(queue, eligibility, limiters);
         self.constraints.classes[class].jobs += 1;
         self.queues[queue].class_count += u32::from(new);
-        self.jobs[slot].ext_mut_or_insert().class = class;
+        self.jobs[slot].ext_mut_or_insert().class = class.into();
     }
 
     /// Takes a job in no heap out of its class. O(k log n).
     pub(in crate::store) fn drop_class(&mut self, slot: u32) {
-        let class_slot = std::mem::replace(&mut self.jobs[slot].ext_mut_or_insert().class, NONE);
+        let class_slot = self.jobs[slot].ext_mut().and_then(|ext| ext.class.take());
+        let class_slot = class_slot.expect("a job leaves its class once");
         let class = &mut self.constraints.classes[class_slot];
         class.jobs -= 1;
         if class.jobs == 0 {
@@ -293,7 +295,7 @@ impl Store {
         if !self.has_exclusion_set(slot) {
             self.jobs[slot].clear_exclusions();
         }
-        let class = &self.constraints.classes[self.jobs[slot].class()];
+        let class = &self.constraints.classes[self.jobs[slot].expect_class()];
         if !class.eligibility.fits(&self.jobs[slot]) {
             let limiters = class.limiters.clone();
             self.drop_class(slot);
@@ -352,10 +354,10 @@ impl Store {
         let limiters = self.limiters_of(slot, now);
         self.constraints.steps += 1;
         let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status);
-        let before = self.constraints.classes.get(class).map_or(&[][..], |class| &class.limiters);
+        let before = class.map_or(&[][..], |class| &self.constraints.classes[class].limiters);
         if *before == *limiters {
-            if matches!(status, Status::Blocked) {
-                let waitlist = self.constraints.classes[class].waitlist;
+            if let (Some(class), Status::Blocked) = (class, status) {
+                let waitlist = self.constraints.classes[class].expect_waitlist();
                 let limiter = self.constraints.waitlists[waitlist].limiter;
                 self.constraints.mark_dirty(limiter);
             }
@@ -372,10 +374,10 @@ impl Store {
                 // The job may have been the one too large for them.
                 self.schedule_match(queue);
             }
-        } else if class != NONE && status == Status::Reserved {
+        } else if class.is_some() && status == Status::Reserved {
             self.on_removed(slot);
         }
-        if class != NONE {
+        if class.is_some() {
             self.drop_class(slot);
         }
         self.assign_class(slot, &limiters);
@@ -399,7 +401,7 @@ impl Store {
 }
 
 /// The payload paths that active constraints name. O(their keys).
-fn paths_of(states: &PagedSlab<ConstraintState>) -> Paths {
+fn paths_of(states: &PagedSlab<ConstraintState, ConstraintIdx>) -> Paths {
     let mut paths = Paths::default();
     for (_, state) in states.iter().filter(|(_, state)| state.is_active()) {
         matcher::add_paths(&state.definition, &mut paths);

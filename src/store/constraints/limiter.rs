@@ -8,14 +8,15 @@ use super::job_class::OrderKey;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::worker::Rate;
+use crate::store::idx::{ConstraintIdx, WaitlistIdx};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The counters of one constraint, or of one key value of a constraint with `per`.
 #[derive(Debug)]
 pub(super) struct Limiter {
-    /// Slot of its constraint.
-    pub(super) constraint_slot: u32,
+    /// Its constraint.
+    pub(super) constraint_slot: ConstraintIdx,
     /// The key value at the constraint's `per` path; empty without `per`.
     pub(super) value: Box<[u8]>,
     /// Job classes that have this limiter.
@@ -24,7 +25,7 @@ pub(super) struct Limiter {
     pub(super) running: u32,
     pub(super) tokens: TokenBucket,
     /// Waitlists blocked here, by the order keys of their heads.
-    pub(super) blocked_waitlists: BTreeSet<(OrderKey, u32)>,
+    pub(super) blocked_waitlists: BTreeSet<(OrderKey, WaitlistIdx)>,
     /// Armed for the next token if a waitlist is blocked, or for the moment at which an unused
     /// limiter has a full bucket and is removed.
     pub(super) timer: TimerId,

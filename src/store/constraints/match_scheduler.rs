@@ -17,9 +17,10 @@
 use super::Constraints;
 use super::job_class::OrderKey;
 use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::jobs::NONE;
+use crate::store::idx::{LimiterIdx, WaitlistIdx};
 use crate::store::waiters::{ANY_QUEUE, WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +80,7 @@ enum NextMatch {
 
 impl Constraints {
     /// A limiter may have gained capacity: ends its pause and lists it, once.
-    pub(super) fn mark_dirty(&mut self, limiter: u32) {
+    pub(super) fn mark_dirty(&mut self, limiter: LimiterIdx) {
         let record = &mut self.limiters[limiter];
         if let Some(queue) = record.paused_for.take() {
             self.paused.remove(&(queue, limiter));
@@ -96,7 +97,7 @@ impl Constraints {
 
     /// The ready job of a waitlist has left the ready heap: if its limiter is paused, it is
     /// rechecked.
-    pub(super) fn resume(&mut self, waitlist: u32) {
+    pub(super) fn resume(&mut self, waitlist: WaitlistIdx) {
         let limiter = self.waitlists[waitlist].limiter;
         if self.limiters[limiter].paused_for.is_some() {
             self.mark_dirty(limiter);
@@ -104,7 +105,7 @@ impl Constraints {
     }
 
     /// Pauses a limiter that has unblocked a job of this queue for which there may be a waiter.
-    pub(super) fn pause(&mut self, limiter: u32, queue: u32) {
+    pub(super) fn pause(&mut self, limiter: LimiterIdx, queue: u32) {
         let record = &mut self.limiters[limiter];
         debug_assert!(record.paused_for.is_none() && !record.dirty, "paused twice, or while dirty");
         record.paused_for = Some(queue);
@@ -117,7 +118,7 @@ impl Constraints {
 
     /// A waitlist is blocked at a limiter, with this key. If the limiter is paused and all others
     /// there come later, it is rechecked.
-    pub(super) fn on_waitlist_blocked(&mut self, limiter: u32, key: &OrderKey) {
+    pub(super) fn on_waitlist_blocked(&mut self, limiter: LimiterIdx, key: &OrderKey) {
         let record = &self.limiters[limiter];
         let is_first = record.paused_first_key.as_ref().is_none_or(|first| key < first);
         if record.paused_for.is_some() && is_first {
@@ -162,7 +163,8 @@ impl Constraints {
     /// paused for it. Returns whether these were all.
     fn resume_for_queue(&mut self, queue: u32) -> bool {
         for _ in 0..CONSTRAINT_STEPS_PER_COMMAND {
-            let next = self.paused.range((queue, 0)..).next().filter(|next| next.0 == queue);
+            let from = (queue, LimiterIdx::from_slot(0));
+            let next = self.paused.range(from..).next().filter(|next| next.0 == queue);
             let Some(&(_, limiter)) = next else { return true };
             self.steps += 1;
             self.mark_dirty(limiter);
@@ -214,7 +216,7 @@ impl Store {
         }
         let blocks_pops = |&slot: &u32| {
             let job = &self.jobs[slot];
-            job.is_too_large_to_pop() && !job.is_simple() && job.class() != NONE
+            job.is_too_large_to_pop() && !job.is_simple() && job.class().is_some()
         };
         if self.awaited_heads(queue).iter().any(blocks_pops) {
             self.constraints.queues_with_blocked_pops.insert(queue);

@@ -62,6 +62,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::Outcome;
+use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
@@ -79,8 +80,8 @@ struct ConstraintState {
     definition: Constraint,
     /// Its slot in the job table, by which the journal knows it; [`NONE`] if inactive.
     record_slot: u32,
-    /// Limiter slots by key value.
-    limiter_by_value: BTreeMap<Box<[u8]>, u32>,
+    /// Its limiters by key value.
+    limiter_by_value: BTreeMap<Box<[u8]>, LimiterIdx>,
     /// The scan has evaluated this constraint for all earlier jobs when it is here.
     scanned_at: ScanPos,
     /// When the rate was set.
@@ -102,37 +103,37 @@ impl ConstraintState {
 /// All constraints and the jobs that they block.
 #[derive(Debug, Default)]
 pub(super) struct Constraints {
-    states: PagedSlab<ConstraintState>,
-    by_name: BTreeMap<Box<str>, u32>,
+    states: PagedSlab<ConstraintState, ConstraintIdx>,
+    by_name: BTreeMap<Box<str>, ConstraintIdx>,
     /// The payload paths of all conditions; `None` after a change, until next asked for.
     paths: Option<Paths>,
     /// Active constraints by the ids of their records.
-    by_id: BTreeMap<u64, u32>,
-    limiters: PagedSlab<Limiter>,
-    classes: PagedSlab<JobClass>,
+    by_id: BTreeMap<u64, ConstraintIdx>,
+    limiters: PagedSlab<Limiter, LimiterIdx>,
+    classes: PagedSlab<JobClass, JobClassIdx>,
     /// Classes by queue, eligibility and limiters.
-    class_index: BTreeMap<(u32, Eligibility, Box<[u32]>), u32>,
-    waitlists: PagedSlab<LimiterWaitlist>,
+    class_index: BTreeMap<(u32, Eligibility, Box<[LimiterIdx]>), JobClassIdx>,
+    waitlists: PagedSlab<LimiterWaitlist, WaitlistIdx>,
     /// Waitlists by limiter, queue and eligibility.
-    waitlist_index: BTreeMap<(u32, u32, Eligibility), u32>,
+    waitlist_index: BTreeMap<(LimiterIdx, u32, Eligibility), WaitlistIdx>,
     /// Limiters that may have gained capacity; each once (`Limiter::dirty`).
-    dirty: VecDeque<u32>,
+    dirty: VecDeque<LimiterIdx>,
     /// Queues (or the global ready heap) with a new head for which there may be a waiter.
     queues_to_match: ScheduledMatches,
     /// Paused limiters, by the queue of the job that they have unblocked last.
-    paused: BTreeSet<(u32, u32)>,
+    paused: BTreeSet<(u32, LimiterIdx)>,
     /// Paused limiters with blocked waitlists, by the first key there.
-    paused_by_key: BTreeSet<(OrderKey, u32)>,
+    paused_by_key: BTreeSet<(OrderKey, LimiterIdx)>,
     /// Queues where pops wait behind a job that is too large for them and may run.
     queues_with_blocked_pops: BTreeSet<u32>,
     /// Of these, the ones whose job may have lost its capacity.
     queues_to_recheck: BTreeSet<u32>,
     /// Limiters whose constraint waits for the scan.
-    limiters_awaiting_scan: VecDeque<u32>,
+    limiters_awaiting_scan: VecDeque<LimiterIdx>,
     /// Of these, the ones that the scan may have settled.
-    limiters_scanned: VecDeque<u32>,
+    limiters_scanned: VecDeque<LimiterIdx>,
     /// Constraints whose limits have changed, and the key value of the limiter rechecked last.
-    changed_limits: VecDeque<(u32, Option<Box<[u8]>>)>,
+    changed_limits: VecDeque<(ConstraintIdx, Option<Box<[u8]>>)>,
     /// Reserves without wait whose scan is incomplete, as waiters; "no job" is answered when the
     /// scan has ended.
     deferred_replies: VecDeque<(u32, Ticket)>,
@@ -295,12 +296,12 @@ impl Constraints {
         &self.states[self.by_id[&id]].definition
     }
 
-    pub(super) fn get(&self, constraint_slot: u32) -> &Constraint {
+    pub(super) fn get(&self, constraint_slot: ConstraintIdx) -> &Constraint {
         &self.states[constraint_slot].definition
     }
 
     /// Queues the limiters of a constraint with changed limits for [`Self::recheck_changed`].
-    fn mark_limits_changed(&mut self, constraint_slot: u32) {
+    fn mark_limits_changed(&mut self, constraint_slot: ConstraintIdx) {
         match self.changed_limits.iter_mut().find(|(changed, _)| *changed == constraint_slot) {
             Some((_, from)) => *from = None,
             None => self.changed_limits.push_back((constraint_slot, None)),
@@ -331,7 +332,7 @@ impl Constraints {
     }
 
     /// Whether this limiter admits one more job now. O(1).
-    fn has_capacity(&mut self, limiter: u32, now: Now) -> bool {
+    fn has_capacity(&mut self, limiter: LimiterIdx, now: Now) -> bool {
         let record = &mut self.limiters[limiter];
         let state = &self.states[record.constraint_slot];
         if !state.is_active() {
@@ -349,14 +350,14 @@ impl Constraints {
 
     /// The limiter of a class with the most classes; of equals the first. Where all of these wait
     /// in its waitlists, one head for each queue and eligibility is in a ready heap. O(k).
-    fn most_shared_limiter(&self, class: u32) -> u32 {
+    fn most_shared_limiter(&self, class: JobClassIdx) -> LimiterIdx {
         let limiters = self.classes[class].limiters.iter().copied();
         let most_shared = limiters.rev().max_by_key(|&limiter| self.limiters[limiter].class_count);
         most_shared.expect("a class has limiters")
     }
 
     /// The first limiter of a class without capacity. O(k).
-    fn first_full_limiter(&mut self, class: u32, now: Now) -> Option<u32> {
+    fn first_full_limiter(&mut self, class: JobClassIdx, now: Now) -> Option<LimiterIdx> {
         (0..self.classes[class].limiters.len()).find_map(|position| {
             let limiter = self.classes[class].limiters[position];
             (!self.has_capacity(limiter, now)).then_some(limiter)
@@ -365,7 +366,12 @@ impl Constraints {
 
     /// The limiter for this key value, created if absent. O(log b) comparisons of key values, for b
     /// limiters of the constraint.
-    fn limiter(&mut self, constraint_slot: u32, value: Box<[u8]>, now: Now) -> u32 {
+    fn limiter(
+        &mut self,
+        constraint_slot: ConstraintIdx,
+        value: Box<[u8]>,
+        now: Now,
+    ) -> LimiterIdx {
         let record = &mut self.states[constraint_slot];
         if let Some(&limiter) = record.limiter_by_value.get(&value) {
             return limiter;
@@ -394,7 +400,12 @@ impl Constraints {
     }
 
     /// The class of this queue, eligibility and limiters, and whether it was created. O(k log n).
-    fn job_class(&mut self, queue: u32, eligibility: Eligibility, limiters: &[u32]) -> (u32, bool) {
+    fn job_class(
+        &mut self,
+        queue: u32,
+        eligibility: Eligibility,
+        limiters: &[LimiterIdx],
+    ) -> (JobClassIdx, bool) {
         let key = (queue, eligibility, limiters.into());
         if let Some(&class) = self.class_index.get(&key) {
             return (class, false);
@@ -408,10 +419,10 @@ impl Constraints {
     }
 
     /// Removes a class that has no jobs. O(k log n).
-    fn drop_class(&mut self, class_slot: u32) {
+    fn drop_class(&mut self, class_slot: JobClassIdx) {
         let class = self.classes.remove(class_slot).expect("a class is dropped once");
         assert!(
-            class.waitlist == NONE && class.blocked_jobs.is_empty(),
+            class.waitlist.is_none() && class.blocked_jobs.is_empty(),
             "a dropped class has waiting jobs"
         );
         let key = (class.queue, class.eligibility, class.limiters);
@@ -426,7 +437,7 @@ impl Constraints {
 
     /// The waitlist of this limiter for the queue and eligibility of a class, created if absent.
     /// O(log n).
-    fn waitlist(&mut self, limiter: u32, class: u32) -> u32 {
+    fn waitlist(&mut self, limiter: LimiterIdx, class: JobClassIdx) -> WaitlistIdx {
         let JobClass { queue, ref eligibility, .. } = self.classes[class];
         let key = (limiter, queue, eligibility.clone());
         if let Some(&waitlist) = self.waitlist_index.get(&key) {

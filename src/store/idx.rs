@@ -1,0 +1,14 @@
+//! Index types of the store's tables.
+
+use crate::base::slab_index::slab_index;
+
+slab_index! {
+    /// A constraint.
+    pub struct ConstraintIdx;
+    /// A limiter.
+    pub(super) struct LimiterIdx;
+    /// A job class.
+    pub(super) struct JobClassIdx;
+    /// A limiter waitlist.
+    pub(super) struct WaitlistIdx;
+}
