@@ -1,6 +1,7 @@
 //! Invariant checks of the whole store, between two commands: for simulators and tests.
 
 use super::history::DEFAULT;
+use super::idx::WaiterIdx;
 use super::jobs::{Job, NONE};
 use super::waiters::ANY_QUEUE;
 use super::{Due, JobLocation, Store};
@@ -191,7 +192,7 @@ impl Store {
     }
 
     fn check_queues(&self, expected: &Expected) {
-        let mut places: BTreeSet<(u32, u32)> = self.waiters.places().collect();
+        let mut places: BTreeSet<(WaiterIdx, u32)> = self.waiters.places().collect();
         let mut ready = 0;
         for (slot, queue) in self.queues.iter() {
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();

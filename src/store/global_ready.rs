@@ -6,6 +6,7 @@
 //! Invariant: between two commands no waiter is eligible for the head of a heap.
 
 use super::excluded::ExcludedHeaps;
+use super::idx::WaiterIdx;
 use super::jobs::{Job, Jobs};
 use super::waiters::{ANY_QUEUE, WaitQueues, WaiterKind};
 use super::{Effects, Store};
@@ -338,7 +339,7 @@ impl Store {
         }
     }
 
-    fn next_pop_excluded(&self, queue: u32, now: Now) -> Option<(u32, u32)> {
+    fn next_pop_excluded(&self, queue: u32, now: Now) -> Option<(u32, WaiterIdx)> {
         let wait_queues = self.queues[queue].waiters.pops();
         let excluded = self.queues[queue].excluded.as_ref()?;
         excluded.iter().find_map(|heap| {
@@ -359,7 +360,7 @@ impl Store {
     pub(super) fn reserve_for_waiter(
         &mut self,
         slot: u32,
-        waiter: u32,
+        waiter: WaiterIdx,
         now: Now,
         fx: &mut Effects,
     ) {
@@ -374,7 +375,13 @@ impl Store {
     }
 
     /// Matches an open pop that was subscribed to a queue with exclusion sets.
-    pub(super) fn match_new_waiter(&mut self, waiter: u32, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_new_waiter(
+        &mut self,
+        waiter: WaiterIdx,
+        queue: u32,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let (client, poppable_only) =
             (self.waiters[waiter].ticket.client, self.waiters[waiter].kind == WaiterKind::Pop);
         if let Some(entry) = self.head_with_excluded(queue, (client, poppable_only), now, fx) {

@@ -5,6 +5,12 @@ use crate::base::slab_index::slab_index;
 slab_index! {
     /// A constraint.
     pub struct ConstraintIdx;
+    /// A waiter.
+    pub(super) struct WaiterIdx;
+    /// A waiter's node in one wait queue.
+    pub(super) struct WaitNodeIdx;
+    /// A job watcher.
+    pub(super) struct WatcherIdx;
     /// A limiter.
     pub(super) struct LimiterIdx;
     /// A job class.

@@ -3,6 +3,7 @@
 //! Invariants: a watcher is found by its ticket and by its job; its job exists. All operations are
 //! O(log v) for v watchers.
 
+use super::idx::WatcherIdx;
 use crate::base::paged::PagedSlab;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{ClientId, Ticket};
@@ -33,9 +34,9 @@ pub(super) struct JobWatcher {
 /// All watchers.
 #[derive(Debug, Default)]
 pub(super) struct JobWatchers {
-    slots: PagedSlab<JobWatcher>,
-    by_ticket: BTreeMap<Ticket, u32>,
-    by_job: BTreeMap<(u32, WatchFor, u64), u32>,
+    slots: PagedSlab<JobWatcher, WatcherIdx>,
+    by_ticket: BTreeMap<Ticket, WatcherIdx>,
+    by_job: BTreeMap<(u32, WatchFor, u64), WatcherIdx>,
     arrivals: u64,
 }
 
@@ -49,7 +50,7 @@ impl JobWatchers {
         self.slots.len() == 0
     }
 
-    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, watch_for: WatchFor) -> u32 {
+    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, watch_for: WatchFor) -> WatcherIdx {
         debug_assert!(self.find(ticket).is_none(), "a ticket has one watcher");
         self.arrivals += 1;
         let (arrival, timer) = (self.arrivals, TimerId::NONE);
@@ -60,32 +61,32 @@ impl JobWatchers {
     }
 
     /// Removes a watcher. The caller cancels its timeout.
-    pub(super) fn end(&mut self, watcher: u32) -> JobWatcher {
+    pub(super) fn end(&mut self, watcher: WatcherIdx) -> JobWatcher {
         let watcher = self.slots.remove(watcher).expect("a watcher was removed twice");
         self.by_ticket.remove(&watcher.ticket);
         self.by_job.remove(&(watcher.job, watcher.watch_for, watcher.arrival));
         watcher
     }
 
-    pub(super) fn find(&self, ticket: Ticket) -> Option<u32> {
+    pub(super) fn find(&self, ticket: Ticket) -> Option<WatcherIdx> {
         self.by_ticket.get(&ticket).copied()
     }
 
     /// The client's watcher with the smallest serial.
-    pub(super) fn first_of(&self, client: ClientId) -> Option<u32> {
+    pub(super) fn first_of(&self, client: ClientId) -> Option<WatcherIdx> {
         let whole = Ticket { client, serial: 0 }..=Ticket { client, serial: u32::MAX };
         self.by_ticket.range(whole).next().map(|(_, &watcher)| watcher)
     }
 
     /// The earliest watcher of this kind for a job.
-    pub(super) fn first_for(&self, job: u32, watch_for: WatchFor) -> Option<u32> {
+    pub(super) fn first_for(&self, job: u32, watch_for: WatchFor) -> Option<WatcherIdx> {
         self.by_job
             .range((job, watch_for, 0)..=(job, watch_for, u64::MAX))
             .next()
             .map(|(_, &watcher)| watcher)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &JobWatcher)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (WatcherIdx, &JobWatcher)> {
         self.slots.iter()
     }
 
@@ -101,15 +102,15 @@ impl JobWatchers {
     }
 }
 
-impl Index<u32> for JobWatchers {
+impl Index<WatcherIdx> for JobWatchers {
     type Output = JobWatcher;
-    fn index(&self, watcher: u32) -> &JobWatcher {
+    fn index(&self, watcher: WatcherIdx) -> &JobWatcher {
         &self.slots[watcher]
     }
 }
 
-impl IndexMut<u32> for JobWatchers {
-    fn index_mut(&mut self, watcher: u32) -> &mut JobWatcher {
+impl IndexMut<WatcherIdx> for JobWatchers {
+    fn index_mut(&mut self, watcher: WatcherIdx) -> &mut JobWatcher {
         &mut self.slots[watcher]
     }
 }

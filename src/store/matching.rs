@@ -4,6 +4,7 @@
 //! queue may have changed.
 
 use super::constraints::StepBudget;
+use super::idx::WaiterIdx;
 use super::waiters::{ANY_QUEUE, WaiterKind};
 use super::{Due, Effects, JobLocation, Outcome, Store};
 use crate::base::heap::{Entry, orders_before, outranks};
@@ -112,7 +113,12 @@ impl Store {
 
     /// Adds a waiter to the wait queues of all its queues. O(q).
     #[inline(always)]
-    fn enqueue_waiter(&mut self, ticket: Ticket, kind: WaiterKind, names: Strings<'_>) -> u32 {
+    fn enqueue_waiter(
+        &mut self,
+        ticket: Ticket,
+        kind: WaiterKind,
+        names: Strings<'_>,
+    ) -> WaiterIdx {
         let waiter = self.waiters.add(ticket, kind);
         self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
         for name in names {
@@ -394,7 +400,7 @@ impl Store {
     }
 
     /// Removes a waiter from all its wait queues. O(queues of the waiter).
-    pub(super) fn end_wait(&mut self, waiter: u32) -> (WaiterKind, Ticket) {
+    pub(super) fn end_wait(&mut self, waiter: WaiterIdx) -> (WaiterKind, Ticket) {
         let (queues, global) = (&mut self.queues, &mut self.global_ready.wait_queues);
         self.reservations.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {

@@ -70,7 +70,7 @@ use global_ready::GlobalReady;
 use history::NO_STATE;
 use ids::Ids;
 pub use idx::ConstraintIdx;
-use idx::LimiterIdx;
+use idx::{LimiterIdx, WaiterIdx, WatcherIdx};
 pub use indexed_commands::SearchRequest;
 use job_watchers::JobWatchers;
 use jobs::{Job, Jobs};
@@ -96,11 +96,11 @@ enum Due {
     /// The status of the job in this slot ends.
     Job(u32),
     /// The timeout of this waiter.
-    Waiter(u32),
+    Waiter(WaiterIdx),
     /// A limiter gets its next token, or is full of tokens and can be dropped.
     Limiter(LimiterIdx),
     /// The timeout of this watcher.
-    Watcher(u32),
+    Watcher(WatcherIdx),
 }
 
 /// Largest number of slots in the job table.

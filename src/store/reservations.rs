@@ -7,8 +7,10 @@
 //! Invariant: an entry belongs to the client with its generation; of other generations it says
 //! nothing.
 
+use super::idx::WaiterIdx;
 use super::jobs::{Job, Jobs, NONE};
 use super::waiters::Waiters;
+use crate::base::slab_index::PackedOption;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::job::Status;
 
@@ -16,12 +18,13 @@ use crate::model::job::Status;
 struct ClientEntry {
     generation: u32,
     job: u32,
-    waiter: u32,
+    waiter: PackedOption<WaiterIdx>,
     /// The registry slot of the worker to which the client is attached.
     worker: u32,
 }
 
-const VACANT: ClientEntry = ClientEntry { generation: 0, job: NONE, waiter: NONE, worker: NONE };
+const VACANT: ClientEntry =
+    ClientEntry { generation: 0, job: NONE, waiter: PackedOption::NONE, worker: NONE };
 
 /// Marks a worker's slot in `Job::holder`, where otherwise a client's index is. Both are smaller.
 const DETACHED: u32 = 1 << 31;
@@ -44,7 +47,7 @@ impl Reservations {
         let record = &mut self.records[index];
         if record.generation != client.generation {
             assert!(
-                record.job == NONE && record.waiter == NONE && record.worker == NONE,
+                record.job == NONE && record.waiter.is_none() && record.worker == NONE,
                 "an earlier client with this index still has entries"
             );
             record.generation = client.generation;
@@ -131,40 +134,46 @@ impl Reservations {
     }
 
     /// One of the waiters of `client`. O(1).
-    pub(super) fn first_waiter(&self, client: ClientId) -> Option<u32> {
-        self.known(client).map(|record| record.waiter).filter(|&waiter| waiter != NONE)
+    pub(super) fn first_waiter(&self, client: ClientId) -> Option<WaiterIdx> {
+        self.known(client)?.waiter.expand()
     }
 
     /// The waiter with this ticket. O(waiters of the client).
-    pub(super) fn waiter(&self, ticket: Ticket, waiters: &Waiters) -> Option<u32> {
+    pub(super) fn waiter(&self, ticket: Ticket, waiters: &Waiters) -> Option<WaiterIdx> {
         let mut waiter = self.first_waiter(ticket.client)?;
         while waiters[waiter].ticket != ticket {
-            waiter = Some(waiters[waiter].next).filter(|&next| next != NONE)?;
+            waiter = waiters[waiter].next.expand()?;
         }
         Some(waiter)
     }
 
     /// Adds a waiter to the client's list. O(1).
     #[inline(always)]
-    pub(super) fn add_waiter(&mut self, client: ClientId, waiter: u32, waiters: &mut Waiters) {
+    pub(super) fn add_waiter(
+        &mut self,
+        client: ClientId,
+        waiter: WaiterIdx,
+        waiters: &mut Waiters,
+    ) {
         let record = self.record(client);
-        let next = std::mem::replace(&mut record.waiter, waiter);
-        (waiters[waiter].previous, waiters[waiter].next) = (NONE, next);
-        if next != NONE {
-            waiters[next].previous = waiter;
+        let next = std::mem::replace(&mut record.waiter, waiter.into());
+        (waiters[waiter].previous, waiters[waiter].next) = (PackedOption::NONE, next);
+        if let Some(next) = next.expand() {
+            waiters[next].previous = waiter.into();
         }
     }
 
     /// Takes a waiter out of its client's list. O(1).
-    pub(super) fn remove_waiter(&mut self, waiter: u32, waiters: &mut Waiters) {
+    pub(super) fn remove_waiter(&mut self, waiter: WaiterIdx, waiters: &mut Waiters) {
         let (previous, next) = (waiters[waiter].previous, waiters[waiter].next);
-        if previous == NONE {
-            let client = waiters[waiter].ticket.client;
-            self.records[client.index as usize].waiter = next;
-        } else {
-            waiters[previous].next = next;
+        match previous.expand() {
+            None => {
+                let client = waiters[waiter].ticket.client;
+                self.records[client.index as usize].waiter = next;
+            }
+            Some(previous) => waiters[previous].next = next,
         }
-        if next != NONE {
+        if let Some(next) = next.expand() {
             waiters[next].previous = previous;
         }
     }
@@ -173,7 +182,7 @@ impl Reservations {
     pub(super) fn end(&mut self, client: ClientId) {
         if self.known(client).is_some() {
             let record = &mut self.records[client.index as usize];
-            let empty = record.job == NONE && record.waiter == NONE && record.worker == NONE;
+            let empty = record.job == NONE && record.waiter.is_none() && record.worker == NONE;
             assert!(empty, "an ended client still has entries");
             *record = VACANT;
         }

@@ -7,8 +7,10 @@
 //! A waiter has one [`WaitNode`] for each of its queues. Nodes are linked twice: along the queue
 //! and along the waiter.
 
+use super::idx::{WaitNodeIdx, WaiterIdx};
 use super::jobs::NONE;
 use crate::base::paged::PagedSlab;
+use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
@@ -17,9 +19,10 @@ use std::ops::{Index, IndexMut};
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
-    node: u32,
-    pub(super) previous: u32,
-    pub(super) next: u32,
+    /// The node that was added last, if it is in a wait queue.
+    node: PackedOption<WaitNodeIdx>,
+    pub(super) previous: PackedOption<WaiterIdx>,
+    pub(super) next: PackedOption<WaiterIdx>,
     /// Its timeout, if it has one.
     pub(super) timer: TimerId,
     pub(super) kind: WaiterKind,
@@ -40,12 +43,12 @@ pub(super) enum WaiterKind {
 /// A waiter's node in one queue.
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    waiter: u32,
+    waiter: WaiterIdx,
     queue: u32,
-    previous: u32,
-    next: u32,
+    previous: PackedOption<WaitNodeIdx>,
+    next: PackedOption<WaitNodeIdx>,
     /// The next node of the same waiter.
-    sibling: u32,
+    sibling: PackedOption<WaitNodeIdx>,
     /// Its rank in the order of arrival, over all queues.
     arrival: u64,
 }
@@ -76,53 +79,57 @@ impl WaitQueues {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A list of nodes, in the order of arrival.
+#[derive(Clone, Copy, Debug, Default)]
 struct WaitQueue {
-    first: u32,
-    last: u32,
-}
-
-impl Default for WaitQueue {
-    fn default() -> Self {
-        Self { first: NONE, last: NONE }
-    }
+    first: PackedOption<WaitNodeIdx>,
+    last: PackedOption<WaitNodeIdx>,
 }
 
 impl WaitQueue {
     #[inline]
     fn is_empty(self) -> bool {
-        self.first == NONE
+        self.first.is_none()
     }
 }
 
 /// All nodes by slot.
 #[derive(Debug, Default)]
 pub(super) struct WaitNodes {
-    slots: PagedSlab<WaitNode>,
+    slots: PagedSlab<WaitNode, WaitNodeIdx>,
 }
 
 impl WaitNodes {
     /// Unlinks a node from its wait queue. O(1).
-    pub(super) fn unlink(&mut self, node: u32, kind: WaiterKind, wait_queues: &mut WaitQueues) {
+    pub(super) fn unlink(
+        &mut self,
+        node: WaitNodeIdx,
+        kind: WaiterKind,
+        wait_queues: &mut WaitQueues,
+    ) {
         let wait_queue = wait_queues.of(kind);
         let (previous, next) = (self.slots[node].previous, self.slots[node].next);
-        if previous == NONE {
-            wait_queue.first = next;
-        } else {
-            self.slots[previous].next = next;
+        match previous.expand() {
+            None => wait_queue.first = next,
+            Some(previous) => self.slots[previous].next = next,
         }
-        if next == NONE {
-            wait_queue.last = previous;
-        } else {
-            self.slots[next].previous = previous;
+        match next.expand() {
+            None => wait_queue.last = previous,
+            Some(next) => self.slots[next].previous = previous,
         }
+    }
+
+    /// This node and those behind it in its wait queue.
+    fn from(&self, first: PackedOption<WaitNodeIdx>) -> impl Iterator<Item = &WaitNode> {
+        let first = first.expand().map(|node| &self.slots[node]);
+        std::iter::successors(first, |node| node.next.expand().map(|next| &self.slots[next]))
     }
 }
 
 /// All waiters.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    slots: PagedSlab<Waiter>,
+    slots: PagedSlab<Waiter, WaiterIdx>,
     nodes: WaitNodes,
     arrivals: u64,
 }
@@ -134,75 +141,82 @@ impl Waiters {
 
     /// Adds a waiter that is in no wait queue yet. O(1).
     #[inline(always)]
-    pub(super) fn add(&mut self, ticket: Ticket, kind: WaiterKind) -> u32 {
-        let timer = TimerId::NONE;
-        self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE, timer, kind })
+    pub(super) fn add(&mut self, ticket: Ticket, kind: WaiterKind) -> WaiterIdx {
+        let (node, timer) = (PackedOption::NONE, TimerId::NONE);
+        let (previous, next) = (PackedOption::NONE, PackedOption::NONE);
+        self.slots.insert(Waiter { ticket, node, previous, next, timer, kind })
     }
 
     /// Adds a new waiter at the end of a wait queue, unless it is there already. O(1): it arrived
     /// last, so it can only be there as the last.
     #[inline(always)]
-    pub(super) fn join(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
+    pub(super) fn join(&mut self, waiter: WaiterIdx, queue: u32, wait_queues: &mut WaitQueues) {
         let last = wait_queues.of(self.slots[waiter].kind).last;
-        if last == NONE || self.nodes.slots[last].waiter != waiter {
+        if last.expand().is_none_or(|last| self.nodes.slots[last].waiter != waiter) {
             self.push_back(waiter, queue, wait_queues);
         }
     }
 
     /// Adds a waiter, which is not there, at the end of a wait queue. O(1).
     #[inline(always)]
-    pub(super) fn push_back(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
+    pub(super) fn push_back(
+        &mut self,
+        waiter: WaiterIdx,
+        queue: u32,
+        wait_queues: &mut WaitQueues,
+    ) {
         debug_assert!(!self.is_queued_in(waiter, queue), "a waiter is in a wait queue twice");
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
         let wait_queue = wait_queues.of(kind);
         let previous = wait_queue.last;
         self.arrivals += 1;
         let arrival = self.arrivals;
-        let node = WaitNode { waiter, queue, previous, next: NONE, sibling, arrival };
+        let next = PackedOption::NONE;
+        let node = WaitNode { waiter, queue, previous, next, sibling, arrival };
         let node = self.nodes.slots.insert(node);
-        self.slots[waiter].node = node;
-        wait_queue.last = node;
-        if previous == NONE {
-            wait_queue.first = node;
-        } else {
-            self.nodes.slots[previous].next = node;
+        self.slots[waiter].node = node.into();
+        wait_queue.last = node.into();
+        match previous.expand() {
+            None => wait_queue.first = node.into(),
+            Some(previous) => self.nodes.slots[previous].next = node.into(),
         }
     }
 
     /// Whether a waiter is in a queue's wait queues. O(queues of the waiter).
-    pub(super) fn is_queued_in(&self, waiter: u32, queue: u32) -> bool {
+    pub(super) fn is_queued_in(&self, waiter: WaiterIdx, queue: u32) -> bool {
         let mut node = self.slots[waiter].node;
-        while node != NONE && self.nodes.slots[node].queue != queue {
-            node = self.nodes.slots[node].sibling;
+        while let Some(found) = node.expand() {
+            if self.nodes.slots[found].queue == queue {
+                return true;
+            }
+            node = self.nodes.slots[found].sibling;
         }
-        node != NONE
+        false
     }
 
     /// Removes a waiter from one queue, if it is there. O(queues of the waiter).
-    pub(super) fn leave(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
-        let (mut before, mut node) = (NONE, self.slots[waiter].node);
-        while node != NONE && self.nodes.slots[node].queue != queue {
-            (before, node) = (node, self.nodes.slots[node].sibling);
-        }
-        if node == NONE {
-            return;
-        }
-        self.nodes.unlink(node, self.slots[waiter].kind, wait_queues);
-        let gone = self.nodes.slots.remove(node).expect("a waiter's node exists");
-        if before == NONE {
-            self.slots[waiter].node = gone.sibling;
-        } else {
-            self.nodes.slots[before].sibling = gone.sibling;
+    pub(super) fn leave(&mut self, waiter: WaiterIdx, queue: u32, wait_queues: &mut WaitQueues) {
+        let (mut before, mut node) = (None, self.slots[waiter].node);
+        while let Some(found) = node.expand() {
+            if self.nodes.slots[found].queue == queue {
+                self.nodes.unlink(found, self.slots[waiter].kind, wait_queues);
+                let gone = self.nodes.slots.remove(found).expect("a waiter's node exists");
+                match before {
+                    None => self.slots[waiter].node = gone.sibling,
+                    Some(before) => self.nodes.slots[before].sibling = gone.sibling,
+                }
+                return;
+            }
+            (before, node) = (Some(found), self.nodes.slots[found].sibling);
         }
     }
 
     /// The earliest waiter of a queue, with `reserves_only` the earliest reserve. O(1).
     #[inline]
-    pub(super) fn first(&self, wait_queues: WaitQueues, reserves_only: bool) -> Option<u32> {
+    pub(super) fn first(&self, wait_queues: WaitQueues, reserves_only: bool) -> Option<WaiterIdx> {
         let WaitQueues { reserves, pops } = wait_queues;
-        let first = |wait_queue: WaitQueue| {
-            (!wait_queue.is_empty()).then(|| &self.nodes.slots[wait_queue.first])
-        };
+        let first =
+            |wait_queue: WaitQueue| wait_queue.first.expand().map(|node| &self.nodes.slots[node]);
         let node = match (first(reserves), first(pops)) {
             (Some(reserve), Some(pop)) if !reserves_only && pop.arrival < reserve.arrival => pop,
             (Some(reserve), _) => reserve,
@@ -219,12 +233,9 @@ impl Waiters {
         global: WaitQueues,
         reserves_only: bool,
         is_eligible: impl Fn(&Waiter) -> bool,
-    ) -> Option<u32> {
-        let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
+    ) -> Option<WaiterIdx> {
         let first = |wait_queue: WaitQueue| {
-            let head = Some(wait_queue.first).filter(|&node| node != NONE);
-            let nodes = std::iter::successors(head, follow).map(|node| &self.nodes.slots[node]);
-            nodes.into_iter().find(|node| is_eligible(&self.slots[node.waiter]))
+            self.nodes.from(wait_queue.first).find(|node| is_eligible(&self.slots[node.waiter]))
         };
         let pops = if reserves_only { WaitQueue::default() } else { wait_queues.pops };
         let firsts = [wait_queues.reserves, pops, global.reserves].map(first).into_iter().flatten();
@@ -233,61 +244,55 @@ impl Waiters {
 
     /// The earliest waiter of a queue, if all are reserves. O(1).
     #[inline]
-    pub(super) fn first_reserve(&self, wait_queues: WaitQueues) -> Option<u32> {
+    pub(super) fn first_reserve(&self, wait_queues: WaitQueues) -> Option<WaiterIdx> {
         if wait_queues.pops.is_empty() { self.first(wait_queues, true) } else { None }
     }
 
     /// Removes a waiter; `leave` unlinks each of its nodes. O(queues of the waiter).
     pub(super) fn end(
         &mut self,
-        waiter: u32,
-        mut leave: impl FnMut(u32, u32, WaiterKind, &mut WaitNodes),
+        waiter: WaiterIdx,
+        mut leave: impl FnMut(u32, WaitNodeIdx, WaiterKind, &mut WaitNodes),
     ) -> Waiter {
         let waiter = self.slots.remove(waiter).expect("a waiter was removed twice");
         let mut node = waiter.node;
-        while node != NONE {
-            leave(self.nodes.slots[node].queue, node, waiter.kind, &mut self.nodes);
-            let gone = self.nodes.slots.remove(node).expect("a waiter's node exists");
+        while let Some(left) = node.expand() {
+            leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
+            let gone = self.nodes.slots.remove(left).expect("a waiter's node exists");
             node = gone.sibling;
         }
         waiter
     }
 
     /// The waiters of a queue, reserves before pops, each in order. For checks. O(waiters).
-    pub(super) fn waiters_of(&self, wait_queues: WaitQueues) -> Vec<u32> {
-        let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
-        let heads = [wait_queues.reserves.first, wait_queues.pops.first]
-            .into_iter()
-            .filter(|&node| node != NONE);
-        heads
-            .flat_map(|head| std::iter::successors(Some(head), follow))
-            .map(|node| self.nodes.slots[node].waiter)
-            .collect()
+    pub(super) fn waiters_of(&self, wait_queues: WaitQueues) -> Vec<WaiterIdx> {
+        let heads = [wait_queues.reserves.first, wait_queues.pops.first].into_iter();
+        heads.flat_map(|head| self.nodes.from(head)).map(|node| node.waiter).collect()
     }
 
-    pub(super) fn get(&self, waiter: u32) -> Option<&Waiter> {
+    pub(super) fn get(&self, waiter: WaiterIdx) -> Option<&Waiter> {
         self.slots.get(waiter)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Waiter)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (WaiterIdx, &Waiter)> {
         self.slots.iter()
     }
 
     /// Each pair of waiter and queue. For checks. O(nodes).
-    pub(super) fn places(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(super) fn places(&self) -> impl Iterator<Item = (WaiterIdx, u32)> {
         self.nodes.slots.iter().map(|(_, node)| (node.waiter, node.queue))
     }
 }
 
-impl Index<u32> for Waiters {
+impl Index<WaiterIdx> for Waiters {
     type Output = Waiter;
-    fn index(&self, waiter: u32) -> &Waiter {
+    fn index(&self, waiter: WaiterIdx) -> &Waiter {
         &self.slots[waiter]
     }
 }
 
-impl IndexMut<u32> for Waiters {
-    fn index_mut(&mut self, waiter: u32) -> &mut Waiter {
+impl IndexMut<WaiterIdx> for Waiters {
+    fn index_mut(&mut self, waiter: WaiterIdx) -> &mut Waiter {
         &mut self.slots[waiter]
     }
 }

@@ -3,6 +3,7 @@
 //! A registered worker outlives the client that is attached to it. Reservations made by an attached
 //! client belong to the worker; they are journaled when made, and survive a restart.
 
+use super::idx::WatcherIdx;
 use super::job_watchers::{JobWatcher, WatchFor};
 use super::jobs::{Job, NONE};
 use super::state_machine::{JobEvent, transition};
@@ -266,7 +267,7 @@ impl Store {
         }
     }
 
-    fn add_watcher(&mut self, ticket: Ticket, slot: u32, watch_for: WatchFor) -> u32 {
+    fn add_watcher(&mut self, ticket: Ticket, slot: u32, watch_for: WatchFor) -> WatcherIdx {
         // A job without rare fields is removed without a search for watchers.
         self.jobs[slot].ext_mut_or_insert();
         self.watchers.begin(ticket, slot, watch_for)
@@ -468,7 +469,7 @@ impl Store {
     }
 
     /// O(log v + log d).
-    pub(super) fn remove_watcher(&mut self, watcher: u32) -> JobWatcher {
+    pub(super) fn remove_watcher(&mut self, watcher: WatcherIdx) -> JobWatcher {
         let watcher = self.watchers.end(watcher);
         if !watcher.timer.is_none() {
             self.deadlines.cancel(watcher.timer);

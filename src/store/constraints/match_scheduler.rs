@@ -20,7 +20,7 @@ use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::idx::{LimiterIdx, WaitlistIdx};
+use crate::store::idx::{LimiterIdx, WaiterIdx, WaitlistIdx};
 use crate::store::waiters::{ANY_QUEUE, WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ enum NextMatch {
     Unknown,
     Job {
         slot: u32,
-        waiter: u32,
+        waiter: WaiterIdx,
     },
 }
 
@@ -304,7 +304,7 @@ impl Store {
 
     /// The first waiter eligible for this head of a queue or of the global ready heap. O(waiters
     /// passed over).
-    fn first_waiter_for(&self, slot: u32, queue: u32) -> Option<u32> {
+    fn first_waiter_for(&self, slot: u32, queue: u32) -> Option<WaiterIdx> {
         let job = &self.jobs[slot];
         let own = if queue == ANY_QUEUE && !self.is_head(slot) {
             WaitQueues::default()

@@ -62,7 +62,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::Outcome;
-use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaitlistIdx};
+use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
@@ -136,7 +136,7 @@ pub(super) struct Constraints {
     changed_limits: VecDeque<(ConstraintIdx, Option<Box<[u8]>>)>,
     /// Reserves without wait whose scan is incomplete, as waiters; "no job" is answered when the
     /// scan has ended.
-    deferred_replies: VecDeque<(u32, Ticket)>,
+    deferred_replies: VecDeque<(WaiterIdx, Ticket)>,
     /// Commands that have changed a constraint, in order: they are answered when the change is in
     /// force for all jobs.
     change_replies: VecDeque<ChangeReply>,
@@ -281,7 +281,7 @@ impl Constraints {
     }
 
     /// Registers a waiter that stands for a reserve without wait.
-    pub(super) fn defer_reply(&mut self, waiter: u32, ticket: Ticket) {
+    pub(super) fn defer_reply(&mut self, waiter: WaiterIdx, ticket: Ticket) {
         self.deferred_replies.push_back((waiter, ticket));
         self.pending = true;
     }
