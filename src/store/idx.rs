@@ -5,6 +5,8 @@ use crate::base::slab_index::slab_index;
 slab_index! {
     /// A constraint.
     pub struct ConstraintIdx;
+    /// A key group.
+    pub(super) struct KeyGroupIdx;
     /// A waiter.
     pub(super) struct WaiterIdx;
     /// A waiter's node in one wait queue.

@@ -8,6 +8,7 @@
 //!
 //! Invariant: a group has a member; every packet that is ready or group-only is in one.
 
+use super::idx::KeyGroupIdx;
 use super::jobs::{Jobs, NONE};
 use crate::base::paged::PagedSlab;
 use foldhash::fast::FixedState;
@@ -37,11 +38,11 @@ const SMALL: usize = 256;
 /// All groups, by queue and key.
 #[derive(Debug)]
 pub(super) struct KeyGroups {
-    slots: PagedSlab<KeyGroup>,
-    shards: Vec<HashTable<u32>>,
+    slots: PagedSlab<KeyGroup, KeyGroupIdx>,
+    shards: Vec<HashTable<KeyGroupIdx>>,
     hasher: FixedState,
     /// Group, id and slot of requeued packets, the newest of a group first.
-    requeued: BTreeSet<(u32, Reverse<u64>, u32)>,
+    requeued: BTreeSet<(KeyGroupIdx, Reverse<u64>, u32)>,
 }
 
 /// Identifies a group.
@@ -72,7 +73,7 @@ impl KeyGroups {
         ((hash >> 40) % SHARDS as u64) as usize
     }
 
-    fn find(&self, group_key: &GroupKey<'_>, jobs: &Jobs) -> Option<u32> {
+    fn find(&self, group_key: &GroupKey<'_>, jobs: &Jobs) -> Option<KeyGroupIdx> {
         let shard = &self.shards[Self::shard(group_key.hash)];
         let found = shard.find(group_key.hash, |&group| {
             let member = &jobs[self.any_member(group)];
@@ -81,7 +82,7 @@ impl KeyGroups {
         found.copied()
     }
 
-    fn any_member(&self, group: u32) -> u32 {
+    fn any_member(&self, group: KeyGroupIdx) -> u32 {
         match self.slots[group].newest {
             NONE => self.newest_other(group).expect("a group has a member").1,
             newest => newest,
@@ -89,14 +90,14 @@ impl KeyGroups {
     }
 
     /// Id and slot of the newest requeued packet of a group.
-    fn newest_other(&self, group: u32) -> Option<(u64, u32)> {
+    fn newest_other(&self, group: KeyGroupIdx) -> Option<(u64, u32)> {
         let from = (group, Reverse(u64::MAX), 0);
         let &(of, Reverse(id), slot) = self.requeued.range(from..).next()?;
         (of == group).then_some((id, slot))
     }
 
     /// The group of the packet's key, if it has a member. O(key).
-    pub(super) fn of(&self, slot: u32, jobs: &Jobs) -> Option<u32> {
+    pub(super) fn of(&self, slot: u32, jobs: &Jobs) -> Option<KeyGroupIdx> {
         self.find(&self.group_key(slot, jobs), jobs)
     }
 
@@ -164,7 +165,7 @@ impl KeyGroups {
         (jobs[slot].next, jobs[slot].holder) = (NONE, NONE);
     }
 
-    fn remove_group(&mut self, number: u32) {
+    fn remove_group(&mut self, number: KeyGroupIdx) {
         let group = self.slots.remove(number).expect("a group was removed twice");
         let shard = &mut self.shards[Self::shard(group.hash)];
         match shard.find_entry(group.hash, |&other| other == number) {
@@ -178,7 +179,7 @@ impl KeyGroups {
 
     /// The newest packet of a group, and whether it is the only one. O(1), or O(log r) with
     /// requeued ones.
-    pub(super) fn newest(&self, number: u32, jobs: &Jobs) -> (u32, bool) {
+    pub(super) fn newest(&self, number: KeyGroupIdx, jobs: &Jobs) -> (u32, bool) {
         let group = &self.slots[number];
         let (newest, alone) = (group.newest, group.newest == group.oldest);
         if group.requeued == 0 {
@@ -193,7 +194,7 @@ impl KeyGroups {
     }
 
     /// The packets in the list of a group. O(g).
-    fn members(&self, group: u32, jobs: &Jobs) -> Vec<u32> {
+    fn members(&self, group: KeyGroupIdx, jobs: &Jobs) -> Vec<u32> {
         let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
         let newest = Some(self.slots[group].newest).filter(|&slot| slot != NONE);
         std::iter::successors(newest, follow).collect()
