@@ -227,6 +227,9 @@ pub const CONSTRAINT_SCAN_SLOTS_PER_PASS: usize = 16 * 1024;
 /// Registered workers at one time.
 pub const WORKERS_MAX: usize = 10_000;
 
+/// Registered workers in one page of the registry.
+pub const WORKERS_PER_PAGE: usize = 64;
+
 /// Workers of the processor at one time; messages of further ones are ignored.
 pub const PROCESSOR_WORKERS_MAX: usize = 64 * 1024;
 

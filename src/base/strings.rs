@@ -2,7 +2,7 @@
 //! allocates nothing.
 
 /// Concatenated byte strings, reusable after a clear.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StringList {
     bytes: Vec<u8>,
     ends: Vec<u32>,

@@ -17,6 +17,8 @@ use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::io;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// A table `[[constraint]]`.
 #[derive(Clone, Debug)]
@@ -56,36 +58,81 @@ pub(super) fn read<'de, D: serde::Deserializer<'de>>(
     Ok(Some(constraints))
 }
 
-/// Nobody: what is answered to this client is dropped.
-const NOBODY: ClientId = ClientId { index: u32::MAX, generation: 0 };
+/// The client that sets constraints. No connection has its id.
+const SETTINGS_CLIENT: ClientId = ClientId { index: u32::MAX, generation: 0 };
 
-/// Sets the constraints of the file before anybody is served. O(constraints), and a bounded number
-/// of jobs that are matched anew for each; the rest follows in the passes.
+/// Pause between two passes in which the engine waits for its disk.
+const DISK_POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Sets the constraints of the file, and returns when they are in force, before any client is
+/// served. Those that are set already are not set again: they need no space on a disk that may be
+/// full. `clock` gives the time of each pass. O(constraints), and if some have changed, O(jobs).
 ///
 /// # Errors
 /// A sentence for the operator.
-pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> io::Result<()> {
-    for (constraint, serial) in constraints.iter().zip(0..) {
-        // One that is there already needs no space on a disk that may be full.
-        if engine.constraint(&constraint.name) == Some(constraint) {
-            continue;
+pub(super) fn set(
+    engine: &mut Engine,
+    constraints: &[Constraint],
+    mut clock: impl FnMut() -> Now,
+) -> io::Result<()> {
+    let all: Vec<&Constraint> = constraints.iter().collect();
+    let mut changed = Vec::new();
+    let get = all.iter().map(|constraint| WorkerCommand::GetConstraint { name: &constraint.name });
+    ask(engine, get, &mut clock, |number, reply| {
+        if *reply != Reply::Constraint(all[number]) {
+            changed.push(all[number]);
         }
-        let ticket = Ticket { client: NOBODY, serial };
-        engine.submit(ticket, &Command::Work(WorkerCommand::SetConstraint(constraint)), now);
-        let mut full = false;
+    })?;
+    let mut rejected = None;
+    let set = changed.iter().map(|constraint| WorkerCommand::SetConstraint(constraint));
+    ask(engine, set, &mut clock, |number, reply| {
+        if let Reply::Rejected(rejection) = *reply {
+            rejected.get_or_insert((changed[number], rejection));
+        }
+    })?;
+    let Some((constraint, rejection)) = rejected else { return Ok(()) };
+    let why = match rejection {
+        Rejection::DiskFull => "the disk is full".to_owned(),
+        _ => format!("there are no more than {CONSTRAINTS_MAX}"),
+    };
+    let name = &constraint.name;
+    Err(io::Error::other(format!("constraint '{name}' of the settings cannot be set: {why}")))
+}
+
+/// Submits commands, and runs passes until all are answered. `handle` gets the number of each
+/// command and its reply.
+fn ask<'a>(
+    engine: &mut Engine,
+    commands: impl Iterator<Item = WorkerCommand<'a>>,
+    clock: &mut impl FnMut() -> Now,
+    mut handle: impl FnMut(usize, &Reply<'_>),
+) -> io::Result<()> {
+    let mut pending = BTreeSet::new();
+    let mut drain = |engine: &mut Engine, pending: &mut BTreeSet<u32>| {
         while let Some(completion) = engine.poll_completion() {
-            full |= completion.reply == Reply::Rejected(Rejection::DiskFull);
+            let Ticket { client, serial } = completion.ticket;
+            if client == SETTINGS_CLIENT && pending.remove(&serial) {
+                handle(serial as usize, &completion.reply);
+            }
         }
-        // After a crash other answers wait for the disk; what was refused is not there.
-        if engine.constraint(&constraint.name) != Some(constraint) {
-            let name = &constraint.name;
-            let why = if full {
-                "the disk is full".to_owned()
-            } else {
-                format!("there are no more than {CONSTRAINTS_MAX}")
-            };
-            let what = format!("constraint '{name}' of the settings cannot be set: {why}");
-            return Err(io::Error::other(what));
+    };
+    for (command, serial) in commands.zip(0..) {
+        pending.insert(serial);
+        let ticket = Ticket { client: SETTINGS_CLIENT, serial };
+        engine.submit(ticket, &Command::Work(command), clock());
+        drain(engine, &mut pending);
+    }
+    while !pending.is_empty() {
+        if let Some(error) = engine.fatal_error() {
+            return Err(io::Error::other(error));
+        }
+        let now = clock();
+        engine.expire(now);
+        drain(engine, &mut pending);
+        engine.commit(now);
+        drain(engine, &mut pending);
+        if engine.poll_timeout().is_none_or(|at| at > now.mono) {
+            sleep(DISK_POLL_INTERVAL);
         }
     }
     Ok(())
@@ -161,13 +208,13 @@ mod tests {
         let mut engine = Engine::in_memory(1);
         let constraints = file(TWO).unwrap();
         for _ in 0..2 {
-            set(&mut engine, &constraints, Now::default()).unwrap();
+            set(&mut engine, &constraints, Now::default).unwrap();
             assert_eq!(engine.counts().constraints, 2);
         }
         let many: Vec<Constraint> = (0..CONSTRAINTS_MAX)
             .map(|number| Constraint { name: number.to_string().into(), ..constraints[0].clone() })
             .collect();
-        let error = set(&mut engine, &many, Now::default()).unwrap_err().to_string();
+        let error = set(&mut engine, &many, Now::default).unwrap_err().to_string();
         assert!(error.contains("constraint '254' of the settings cannot be set"), "{error}");
     }
 }

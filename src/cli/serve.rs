@@ -93,7 +93,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     };
     let queries = QueryThreads::new(value_max(config.max_request), &wake);
     let mut engine = engine.with_queries(Box::new(queries), config.query_timeout);
-    constraints::set(&mut engine, &config.constraints, clock.sample())?;
+    constraints::set(&mut engine, &config.constraints, || clock.sample())?;
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())

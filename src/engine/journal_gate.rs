@@ -80,7 +80,11 @@ pub(super) fn names_job(command: &Command<'_>) -> bool {
         Command::Put { .. }
             | Command::Reserve { .. }
             | Command::Pop { .. }
-            | Command::Work(WorkerCommand::ReserveAny | WorkerCommand::ScanQueue { .. })
+            | Command::Work(
+                WorkerCommand::ReserveAny
+                    | WorkerCommand::ReserveFor { .. }
+                    | WorkerCommand::ScanQueue { .. }
+            )
     )
 }
 

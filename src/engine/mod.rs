@@ -30,11 +30,10 @@ use crate::journal::disk::Disk;
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::LeaseEpoch;
 use crate::model::reply::{Completion, Rejection, Reply};
 use crate::model::snapshot::Record;
 use crate::model::stats::ServerStats;
-use crate::model::worker::{Constraint, JobStatus, Worker, WorkerId};
+use crate::model::worker::JobStatus;
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, Outcome, Store};
 use journal_gate::JournalGate;
@@ -317,48 +316,18 @@ impl Engine {
     }
 }
 
-/// Reads beside the commands. They show what the store has applied, durable or not, and ignore
-/// commands under way, so no client may be told of it. The dispatchers follow the worker registry
-/// by them, the settings compare constraints at the start, and tests peek.
+/// Reads for tests: they show what the store has applied, durable or not.
 impl Engine {
-    /// The registered workers from this id on, by id. O(log workers + workers returned).
-    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
-        self.store.workers(first)
-    }
-
-    /// Whether a worker is registered. O(log workers).
-    #[must_use]
-    pub fn is_registered(&self, worker: WorkerId) -> bool {
-        self.store.is_registered(worker)
-    }
-
-    /// How often the worker registry has changed: equal versions mean an equal registry. O(1).
-    #[must_use]
-    pub fn registry_version(&self) -> u64 {
-        self.store.registry_version()
-    }
-
-    /// The jobs that a worker has reserved, with their lease epochs, for its dispatcher after a
-    /// restart. O(jobs of the worker).
-    #[must_use]
-    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
-        self.store.reserved_by(worker)
-    }
-
-    /// The constraint of this name. O(log constraints).
-    #[must_use]
-    pub fn constraint(&self, name: &str) -> Option<&Constraint> {
-        self.store.find_constraint(name)
-    }
-
-    /// The status of a job. O(log n); for tests.
+    /// The status of a job. O(log n).
+    #[doc(hidden)]
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.store.peek(id)
     }
 
     /// Whether a ticket waits in the store. A gated reply does not count. O(waiting reserves of
-    /// the client); for tests.
+    /// the client).
+    #[doc(hidden)]
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         self.store.is_waiting(ticket)

@@ -5,6 +5,7 @@ use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::QueueSize;
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
+use crate::model::owned::OwnedWorker;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
 use crate::model::worker::{Constraint, JobStatus, WorkerId};
@@ -22,6 +23,8 @@ pub struct Completion<'a> {
 /// The answer to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
+    /// The client is attached; the worker has reserved these jobs.
+    Attached(&'a [(JobId, LeaseEpoch)]),
     /// The query cannot be evaluated, or took too long: a sentence.
     BadQuery(&'a str),
     /// A reserve was cancelled by its client before there was a job.
@@ -93,6 +96,8 @@ pub enum Reply<'a> {
     QueueScan(&'a QueueScan),
     /// The worker is registered.
     Worker(WorkerId),
+    /// Some registered workers, at least one, by id.
+    Workers(&'a [OwnedWorker]),
     /// A pop selected this job, which is too large for it; it stays.
     TooLarge(JobId),
 }

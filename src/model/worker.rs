@@ -7,7 +7,7 @@ use crate::model::job::{LeaseEpoch, Payload, Status};
 use crate::model::reply::JobInfo;
 
 /// Id of a registered worker: unique for the life of the data, rising.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
 /// A command of a registered worker, on a tracked job, on a job by external id, or on constraints.
@@ -24,13 +24,23 @@ pub enum WorkerCommand<'a> {
         /// Registered or not.
         worker: WorkerId,
     },
+    /// The registered workers from this id on, by id, a bounded number at a time; waits until there
+    /// is one. Answered by `Reply::Workers`.
+    AwaitWorkers {
+        /// Smallest id.
+        from: WorkerId,
+    },
     /// The client acts for this worker from now on: reservations belong to the worker. Answered by
-    /// `Reply::Done` or `Reply::NoWorker`. When the worker is deregistered, the client's waiting
-    /// commands are cancelled.
+    /// `Reply::Attached` or `Reply::NoWorker`. When the worker is deregistered, the client's
+    /// waiting commands are cancelled.
     Attach {
         /// Registered or not.
         worker: WorkerId,
     },
+    /// Waits until the client acts for no worker: its worker was deregistered, another client was
+    /// attached to it, or the client was detached. Answered by `Reply::Done`, at once if that is
+    /// so.
+    AwaitDetach,
     /// As [`WorkerCommand::Attach`], with a lease for each later reservation of the client. Jobs of
     /// the worker that were never confirmed go back.
     AttachWithLease {
@@ -80,6 +90,14 @@ pub enum WorkerCommand<'a> {
     /// Reserves the most urgent ready tracked job of any queue. Answered as `Command::Reserve` that
     /// waits forever.
     ReserveAny,
+    /// Reserves a job for this worker and waits forever. Answered as `Command::Reserve`, or by
+    /// `Reply::NoWorker` if the client does not act for it, or does so no longer.
+    ReserveFor {
+        /// The worker to which the client was attached.
+        worker: WorkerId,
+        /// Queue names; `None`: as [`WorkerCommand::ReserveAny`].
+        queues: Option<Strings<'a>>,
+    },
     /// Waits until the client's reservation of this job has ended, for whatever reason. Answered by
     /// `Reply::Done`, at once if that is so.
     AwaitRelease {

@@ -1,12 +1,12 @@
 //! Dispatchers: one internal client per registered worker with a URL.
 //!
-//! The engine holds the worker registry, and its version says when to compare. So dispatchers are
-//! added and removed with their workers, whatever registered or removed these, and after a restart
-//! all exist after the first pass.
+//! The server follows the worker registry by a long poll: each worker that registers, and after a
+//! restart each that is registered, gets a dispatcher. A dispatcher waits for the end of its
+//! attachment, and ends with it. All that they learn of the engine are completions of their
+//! commands, at once or later.
 //!
 //! Invariants:
-//! - between two passes each registered worker with a URL has exactly one dispatcher, and there are
-//!   no others, unless the server stops;
+//! - each worker with a URL that the server has learned of has at most one dispatcher;
 //! - a dispatcher that ends because the server stops leaves the reservations to its worker.
 
 use super::connection::{Connection, Origin};
@@ -14,25 +14,29 @@ use super::{Server, deliver_to};
 use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
 use crate::base::time::Now;
 use crate::engine::Engine;
-use crate::model::command::{Command, Wait};
+use crate::model::command::Command;
 use crate::model::driver::{Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::Reply;
+use crate::model::owned::OwnedWorker;
+use crate::model::reply::{Completion, Reply};
 use crate::model::worker::{WorkerCommand, WorkerId, WorkerKind};
 use crate::protocol::Session;
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
 use std::collections::BTreeMap;
 
+/// The client that follows the worker registry. It reserves nothing, and no connection has its id.
+const REGISTRY_CLIENT: ClientId = ClientId { index: u32::MAX, generation: 0 };
+
 /// The dispatchers, by worker.
 #[derive(Debug, Default)]
 pub(super) struct Dispatchers {
     by_worker: BTreeMap<WorkerId, ClientId>,
-    /// Version of the registry at the last comparison.
-    seen: u64,
-    /// All workers registered up to then have smaller ids.
-    next: u64,
-    /// How many of those have no URL, and so no dispatcher: the bus worker, which stays registered.
-    without_url: usize,
+    /// Serial of the long poll.
+    serial: u32,
+    /// The server has learned of all workers with smaller ids.
+    next: WorkerId,
+    /// The latest page of the registry, until its workers have dispatchers.
+    page: Vec<OwnedWorker>,
 }
 
 impl Dispatchers {
@@ -42,6 +46,18 @@ impl Dispatchers {
 
     pub(super) fn clients(&self) -> Vec<ClientId> {
         self.by_worker.values().copied().collect()
+    }
+
+    /// Takes the reply to the long poll.
+    #[cold]
+    pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) {
+        let Ticket { client, serial } = completion.ticket;
+        if client == REGISTRY_CLIENT
+            && serial == self.serial
+            && let Reply::Workers(page) = completion.reply
+        {
+            self.page = page.to_vec();
+        }
     }
 }
 
@@ -55,8 +71,9 @@ impl Server {
 
     /// Whether dispatchers have work that needs no further event.
     pub(super) fn are_dispatchers_due(&self) -> bool {
-        let list = self.engine.registry_version() != self.dispatchers.seen && !self.stopping;
-        list || !self.run_queues.ready_dispatchers.is_empty()
+        let registered = !self.dispatchers.page.is_empty() && !self.stopping;
+        registered
+            || !self.run_queues.ready_dispatchers.is_empty()
             || !self.run_queues.ready_deliveries.is_empty()
     }
 
@@ -66,10 +83,10 @@ impl Server {
             return;
         }
         self.poll_deliveries(now);
-        if self.engine.registry_version() != self.dispatchers.seen && !self.stopping {
-            self.sync_with_registry(now);
-        }
         let mut left = WORKERS_PER_PASS;
+        while left > 0 && !self.dispatchers.page.is_empty() && !self.stopping {
+            left = left.saturating_sub(self.add_dispatchers(now));
+        }
         while left > 0
             && let Some(client) = self.run_queues.ready_dispatchers.pop_front()
         {
@@ -79,38 +96,33 @@ impl Server {
         }
     }
 
-    /// Adds and deregisters dispatchers. O(new workers), and O(dispatchers) if workers were
-    /// removed.
-    fn sync_with_registry(&mut self, now: Now) {
-        self.dispatchers.seen = self.engine.registry_version();
-        let mut new = Vec::new();
-        for (id, worker) in self.engine.workers(WorkerId(self.dispatchers.next)) {
-            let WorkerKind::Http(url) = worker.kind() else {
-                self.dispatchers.without_url += 1;
-                self.dispatchers.next = id.0 + 1;
-                continue;
-            };
-            let address = Address::parse(url);
-            new.push((id, address.ok().map(|address| WorkerDispatcher::new(id, &worker, address))));
-        }
-        for (id, dispatcher) in new {
-            self.dispatchers.next = id.0 + 1;
-            match dispatcher {
-                Some(dispatcher) => self.add_dispatcher(id, dispatcher),
-                None => self.drop_worker(id, now),
-            }
-        }
-        if self.dispatchers.len() > self.engine.counts().workers - self.dispatchers.without_url {
-            for (&worker, &client) in &self.dispatchers.by_worker {
-                if !self.engine.is_registered(worker)
-                    && let Some(connection) = self.connections.get_mut(client)
-                    && let Session::Agent(dispatcher) = &mut connection.session
-                {
-                    dispatcher.deregister();
-                    self.run_queues.ready_dispatchers.push_back(client);
+    /// Waits for the next registered workers.
+    pub(super) fn follow_registry(&mut self, now: Now) {
+        self.dispatchers.serial = self.dispatchers.serial.wrapping_add(1);
+        let ticket = Ticket { client: REGISTRY_CLIENT, serial: self.dispatchers.serial };
+        let from = self.dispatchers.next;
+        self.engine.submit(ticket, &Command::Work(WorkerCommand::AwaitWorkers { from }), now);
+        self.deliver(None, now);
+    }
+
+    /// Adds the dispatchers of a page of the registry, and asks for the next page. Returns the
+    /// number of workers. O(page).
+    fn add_dispatchers(&mut self, now: Now) -> usize {
+        let page = std::mem::take(&mut self.dispatchers.page);
+        for known in &page {
+            self.dispatchers.next = WorkerId(known.id.0 + 1);
+            let worker = known.view();
+            let WorkerKind::Http(url) = worker.kind() else { continue };
+            match Address::parse(url) {
+                Ok(address) => {
+                    let dispatcher = WorkerDispatcher::new(known.id, &worker, address);
+                    self.add_dispatcher(known.id, dispatcher);
                 }
+                Err(_) => self.drop_worker(known.id, now),
             }
         }
+        self.follow_registry(now);
+        page.len()
     }
 
     fn add_dispatcher(&mut self, worker: WorkerId, dispatcher: WorkerDispatcher) {
@@ -124,11 +136,10 @@ impl Server {
 
     /// Deregisters a worker whose URL is unusable.
     fn drop_worker(&mut self, worker: WorkerId, now: Now) {
-        let unknown = ClientId { index: u32::MAX, generation: 0 };
-        let ticket = Ticket { client: unknown, serial: 0 };
+        let ticket = Ticket { client: REGISTRY_CLIENT, serial: 0 };
         self.engine.submit(ticket, &Command::Work(WorkerCommand::Deregister { worker }), now);
         self.deliver(None, now);
-        self.notices.note(unknown, Incident::WorkerDropped(worker), now);
+        self.notices.note(REGISTRY_CLIENT, Incident::WorkerDropped(worker), now);
     }
 
     /// Carries out up to `most` actions of a dispatcher. Returns how many it were.
@@ -159,25 +170,15 @@ impl Server {
     fn submit_reserve(&mut self, client: ClientId, serial: u32, now: Now) {
         let Some(connection) = self.connections.get(client) else { return };
         let Session::Agent(dispatcher) = &connection.session else { return };
-        let command = match dispatcher.queues() {
-            Some(queues) => Command::Reserve { queues, wait: Wait::Forever },
-            None => Command::Work(WorkerCommand::ReserveAny),
-        };
-        self.engine.submit(Ticket { client, serial }, &command, now);
+        let ticket = Ticket { client, serial };
+        self.engine.submit(ticket, &dispatcher.reserve(), now);
         self.deliver(None, now);
     }
 
     fn submit_request(&mut self, client: ClientId, serial: u32, request: StoreRequest, now: Now) {
         let Some(dispatcher) = self.dispatcher_mut(client) else { return };
-        let worker = dispatcher.worker();
-        let command = request.work(worker);
-        self.engine.submit(Ticket { client, serial }, &Command::Work(command), now);
-        if request == StoreRequest::Attach {
-            let held = self.engine.reserved_by(worker);
-            if let Some(dispatcher) = self.dispatcher_mut(client) {
-                dispatcher.resume(held);
-            }
-        }
+        let command = Command::Work(request.work(dispatcher.worker()));
+        self.engine.submit(Ticket { client, serial }, &command, now);
         self.deliver(None, now);
     }
 
@@ -222,7 +223,9 @@ impl Server {
             if completion.ticket.client == unknown {
                 see(&completion.reply);
             } else {
-                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now);
+                let dispatchers = &mut self.dispatchers;
+                let queues = &mut self.run_queues;
+                deliver_to(&mut self.connections, dispatchers, queues, &completion, now);
             }
         }
         self.deliver(None, now);
@@ -244,8 +247,6 @@ impl Server {
             assert_eq!((dispatcher.worker(), connection.origin), (worker, Origin::Internal));
             assert!(!connection.dirty && connection.output.is_empty(), "a dispatcher has output");
             dispatcher.check_invariants();
-            let held = self.engine.reserved_by(worker).len();
-            assert!(held <= dispatcher.max_jobs(), "worker {worker:?} has {held} jobs");
         }
         let internal = self.connections.iter().filter(|(_, each)| each.origin == Origin::Internal);
         assert_eq!(internal.count(), self.dispatchers.len(), "a dispatcher without a worker");

@@ -79,13 +79,17 @@ pub struct Server {
 /// Hands a completion to a client whose session is not running now.
 fn deliver_to(
     connections: &mut Slab<Connection>,
+    dispatchers: &mut Dispatchers,
     queues: &mut RunQueues,
     completion: &Completion<'_>,
     now: Now,
 ) -> Option<Incident> {
     let client = completion.ticket.client;
     // The client of a late reply may have ended.
-    let connection = connections.get_mut(client)?;
+    let Some(connection) = connections.get_mut(client) else {
+        dispatchers.handle_reply(completion);
+        return None;
+    };
     match connection.origin {
         Origin::Inbound | Origin::Dialing => {}
         Origin::Outbound => queues.ready_deliveries.push(client),
@@ -114,7 +118,7 @@ impl Server {
     /// A server without connections over `engine`.
     #[must_use]
     pub fn new(settings: Settings, engine: Engine) -> Self {
-        Self {
+        let mut server = Self {
             settings,
             engine,
             context: SessionContext::new(settings.max_request),
@@ -129,7 +133,9 @@ impl Server {
             run_queues: RunQueues::default(),
             notices: Notices::default(),
             counters: Counters::default(),
-        }
+        };
+        server.follow_registry(Now::default());
+        server
     }
 
     /// The same server, which retains the results of tracked jobs for `ttl`, in whole milliseconds.
@@ -219,7 +225,8 @@ impl Server {
                 self.counters.answered += 1;
                 connection.handle_reply(&completion, now)
             } else {
-                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now)
+                let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
+                deliver_to(&mut self.connections, dispatchers, queues, &completion, now)
             };
             if let Some(incident) = incident {
                 self.notices.note(client, incident, now);
@@ -268,8 +275,8 @@ impl Server {
                 continue;
             }
             let other = completion.ticket.client;
-            let incident =
-                deliver_to(&mut self.connections, &mut self.run_queues, &completion, now);
+            let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
+            let incident = deliver_to(&mut self.connections, dispatchers, queues, &completion, now);
             if let Some(incident) = incident {
                 self.notices.note(other, incident, now);
             }

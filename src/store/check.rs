@@ -75,7 +75,8 @@ impl Store {
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         let takes = self.reservations.waiter(ticket, &self.waiters).is_some();
-        takes || self.watchers.find(ticket).is_some()
+        let watches = self.watchers.find(ticket).is_some();
+        takes || watches || self.registry_watchers.contains(ticket)
     }
 
     /// Asserts every invariant of the store. O(everything).

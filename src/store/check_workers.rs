@@ -55,6 +55,9 @@ impl Store {
 
     pub(super) fn check_watchers(&self) {
         self.watchers.check_invariants();
+        for client in self.registry_watchers.attached() {
+            assert!(self.reservations.worker_of(client).is_some(), "a detached client waits");
+        }
         assert!(self.pending_outcomes.is_empty(), "an answer of a watcher is pending");
         for (_, watcher) in self.watchers.iter() {
             let job = &self.jobs[watcher.job];

@@ -149,7 +149,10 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.attach_client(ticket, worker, fx);
+        if !self.attach_client(ticket.client, worker, fx) {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
+        fx.answer(ticket, Outcome::Done);
         let Some(place) = self.workers.find(worker) else { return };
         self.workers[place].lease_ms = lease_ms;
         let mut requeued = std::mem::take(&mut self.requeue_buf);

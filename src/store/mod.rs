@@ -41,6 +41,7 @@ mod matching;
 mod persist;
 mod queue_index;
 mod queues;
+mod registry_watchers;
 mod requeue_together;
 mod reservations;
 mod retry;
@@ -78,6 +79,7 @@ use key_groups::KeyGroups;
 pub use persist::DirtyRecord;
 pub use queue_index::IndexedReply;
 use queues::Queues;
+use registry_watchers::RegistryWatchers;
 use reservations::Reservations;
 use state_machine::JobEvent;
 pub use stats::Counts;
@@ -125,6 +127,7 @@ pub struct Store {
     workers: Workers,
     global_ready: GlobalReady,
     watchers: JobWatchers,
+    registry_watchers: RegistryWatchers,
     external_ids: ExternalIds,
     /// Answers to watchers that have ended during this call.
     pending_outcomes: Vec<(Ticket, Outcome)>,
@@ -156,6 +159,7 @@ impl Store {
             workers: Workers::default(),
             global_ready: GlobalReady::default(),
             watchers: JobWatchers::default(),
+            registry_watchers: RegistryWatchers::default(),
             external_ids: ExternalIds::new(seed),
             pending_outcomes: Vec::new(),
             rng: Rng::new(seed),
@@ -362,6 +366,8 @@ impl Store {
         } else if let Some(watcher) = self.watchers.find(ticket) {
             self.remove_watcher(watcher);
             fx.answer(ticket, Outcome::Cancelled);
+        } else if self.registry_watchers.remove(ticket) {
+            fx.answer(ticket, Outcome::Cancelled);
         }
     }
 
@@ -375,8 +381,10 @@ impl Store {
             self.remove_watcher(watcher);
         }
         if let Some(place) = self.reservations.worker_of(client) {
+            self.drop_detach(client);
             self.clear_client(client, place);
         }
+        self.registry_watchers.disconnect_client(client);
         let mut requeued = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.reservations.first_job(client) {
             self.mark_dirty_if_worker_job(slot, fx);

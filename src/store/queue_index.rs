@@ -8,7 +8,10 @@ use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::external_id::QueueScan;
+use crate::model::id::JobId;
 use crate::model::indexed_queue::QueueSize;
+use crate::model::job::LeaseEpoch;
+use crate::model::owned::OwnedWorker;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
@@ -52,16 +55,25 @@ pub enum IndexedReply {
     Rows(Rows),
     /// A page of the jobs of a queue, indexed or not.
     Scan(QueueScan),
+    /// The jobs that a worker has reserved.
+    Attached(Box<[(JobId, LeaseEpoch)]>),
+    /// A page of the worker registry.
+    Workers(Box<[OwnedWorker]>),
 }
 
 impl IndexedReply {
     /// Whether the answer need not be durable before it is sent: it says that the command has to be
-    /// repeated, or counts.
+    /// repeated, or counts, or is for a dispatcher, which ends with the process.
     #[must_use]
     pub fn is_interim(&self) -> bool {
         matches!(
             self,
-            Self::NotYet | Self::QueueDropped { more: true, .. } | Self::Stats(_) | Self::Scan(_)
+            Self::NotYet
+                | Self::QueueDropped { more: true, .. }
+                | Self::Stats(_)
+                | Self::Scan(_)
+                | Self::Attached(_)
+                | Self::Workers(_)
         )
     }
 
@@ -81,6 +93,8 @@ impl IndexedReply {
             Self::Row(row) => Reply::Row(row),
             Self::Rows(rows) => Reply::Rows(rows),
             Self::Scan(page) => Reply::QueueScan(page),
+            Self::Attached(reserved) => Reply::Attached(reserved),
+            Self::Workers(page) => Reply::Workers(page),
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::idx::WatcherIdx;
 use super::job_watchers::{JobWatcher, WatchFor};
 use super::jobs::{Job, NONE};
+use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
@@ -33,7 +34,9 @@ impl Store {
         match *work {
             WorkerCommand::Register(ref worker) => self.register(ticket, worker, now, fx),
             WorkerCommand::Deregister { worker } => self.deregister(ticket, worker, now, fx),
-            WorkerCommand::Attach { worker } => self.attach_client(ticket, worker, fx),
+            WorkerCommand::AwaitWorkers { from } => self.await_workers(ticket, from, fx),
+            WorkerCommand::Attach { worker } => self.attach(ticket, worker, fx),
+            WorkerCommand::AwaitDetach => self.await_detach(ticket, fx),
             WorkerCommand::AttachWithLease { worker, lease_ms } => {
                 self.attach_with_lease(ticket, worker, lease_ms, now, fx);
             }
@@ -52,6 +55,9 @@ impl Store {
                 self.scan_queue(ticket, (queue, from), now, fx);
             }
             WorkerCommand::ReserveAny => self.reserve_any(ticket, now, fx),
+            WorkerCommand::ReserveFor { worker, queues } => {
+                self.reserve_for(ticket, worker, queues, now, fx);
+            }
             WorkerCommand::AwaitRelease { id, lease } => self.await_release(ticket, id, lease, fx),
             WorkerCommand::ReturnUnstarted { id, lease, exclude } => {
                 self.return_unstarted(ticket, (id, lease), exclude, now, fx);
@@ -94,6 +100,7 @@ impl Store {
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
         }
+        self.notify_registration(WorkerId(id.0), fx);
     }
 
     /// Registers a worker, with a slot in the job table.
@@ -183,6 +190,7 @@ impl Store {
             self.reservations.link_detached(place, slot, &mut self.jobs);
         }
         self.clear_client(client, place);
+        self.notify_detach(client, fx);
     }
 
     /// Ends the attachment of a client in both tables.
@@ -191,13 +199,26 @@ impl Store {
         self.workers.set_client(place, None);
     }
 
-    /// O(h) for the jobs that client and worker have reserved, and what it costs to detach the
-    /// client from its former worker and the worker from its former client.
-    pub(super) fn attach_client(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
-        let Some(place) = self.workers.find(worker) else {
+    /// O(h) for the jobs that the worker has reserved, and what [`Store::attach_client`] costs.
+    fn attach(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
+        if !self.attach_client(ticket.client, worker, fx) {
             return fx.answer(ticket, Outcome::NoWorker);
-        };
-        let client = ticket.client;
+        }
+        let slots = self.reservations.jobs_of(ticket.client.index, &self.jobs).into_iter();
+        let reserved = slots.map(|slot| (JobId(self.jobs[slot].id), self.jobs[slot].lease()));
+        fx.reply(ticket, IndexedReply::Attached(reserved.collect()));
+    }
+
+    /// Attaches a client to a worker; whether the worker is registered. O(h) for the jobs that
+    /// client and worker have reserved, and what it costs to detach the client from its former
+    /// worker and the worker from its former client.
+    pub(super) fn attach_client(
+        &mut self,
+        client: ClientId,
+        worker: WorkerId,
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(place) = self.workers.find(worker) else { return false };
         if self.workers[place].client != Some(client) {
             if let Some(former) = self.reservations.worker_of(client) {
                 self.detach_client(client, former, fx);
@@ -216,39 +237,7 @@ impl Store {
             self.reservations.set_worker(client, Some(place));
             self.workers.set_client(place, Some(client));
         }
-        fx.answer(ticket, Outcome::Done);
-    }
-
-    /// The registered workers from this id on, by id, which is the order of registration. O(log w +
-    /// workers returned).
-    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
-        self.workers.iter_from(first).filter_map(|(_, record)| {
-            record.registered.as_ref().map(|worker| (record.id, worker.view()))
-        })
-    }
-
-    /// O(log w).
-    #[must_use]
-    pub fn is_registered(&self, worker: WorkerId) -> bool {
-        self.workers.find(worker).is_some()
-    }
-
-    /// Counts the changes of the registry. O(1).
-    #[must_use]
-    pub fn registry_version(&self) -> u64 {
-        self.workers.changes()
-    }
-
-    /// The jobs that a worker has reserved, with their lease epochs. O(h).
-    #[must_use]
-    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
-        let Some(place) = self.workers.find(worker) else { return Vec::new() };
-        let slots = match self.workers[place].client {
-            Some(client) => self.reservations.jobs_of(client.index, &self.jobs),
-            None => self.reservations.jobs_detached(place, &self.jobs),
-        };
-        let held = slots.into_iter().map(|slot| &self.jobs[slot]);
-        held.map(|job| (JobId(job.id), job.lease())).collect()
+        true
     }
 
     /// O(log v).

@@ -73,8 +73,6 @@ pub(super) struct Workers {
     /// The slot of the worker that was registered last with each URL.
     by_url: BTreeMap<Box<str>, u32>,
     registered_count: usize,
-    /// Number of changes of the registry.
-    changes: u64,
     /// Number of workers with an attached client.
     attached_count: u32,
     /// The one registered worker of kind [`WorkerKind::Bus`].
@@ -96,11 +94,6 @@ impl Workers {
     /// Number of registered workers.
     pub(super) fn len(&self) -> usize {
         self.registered_count
-    }
-
-    /// Number of changes of the registry.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// Whether any worker has an attached client.
@@ -143,7 +136,6 @@ impl Workers {
     /// Registers a worker, replacing what was known of it.
     pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) {
         let place = self.find_or_add(id);
-        self.changes += 1;
         if worker.is_bus() {
             self.bus_worker = Some(id);
         }
@@ -158,7 +150,6 @@ impl Workers {
     /// Deregisters a worker; its entry stays.
     pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
         let removed = self.slots[place].registered.take();
-        self.changes += 1;
         if let Some(removed) = &removed {
             self.registered_count -= 1;
             self.remove_url(place, &removed.url);

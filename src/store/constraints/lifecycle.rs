@@ -49,15 +49,6 @@ impl Store {
         self.constraints.get(index)
     }
 
-    /// The constraint of this name. O(log c).
-    #[must_use]
-    pub fn find_constraint(&self, name: &str) -> Option<&Constraint> {
-        self.constraints
-            .by_name
-            .get(name)
-            .map(|&constraint_slot| self.constraints.get(constraint_slot))
-    }
-
     /// Sets a constraint, or replaces the one of its name. O(log c), and the evaluation of a
     /// bounded number of jobs; if only limits change, of a bounded number of limiters instead.
     pub(in crate::store) fn set_constraint(

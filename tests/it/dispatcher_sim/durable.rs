@@ -13,9 +13,11 @@ use crate::journal::disk::{End, SimDisk};
 use crate::seeds::{self, Plan, Seen};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{JournalOptions, SyncMode};
+use jobcentre::model::command::Command;
 use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
-use jobcentre::model::worker::WorkerId;
+use jobcentre::model::reply::Reply;
+use jobcentre::model::worker::{WorkerCommand, WorkerId};
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::msgpack::{from_json, to_json};
 use serde_json::{Value, json};
@@ -318,9 +320,12 @@ impl Simulation {
 
     /// A worker that was never told its number may have one.
     fn find_workers(&mut self) {
-        let listed = self.server.engine_for_test().workers(WorkerId(0));
-        let listed: Vec<(String, u64)> =
-            listed.map(|(id, worker)| (worker.url.to_owned(), id.0)).collect();
+        let mut listed: Vec<(String, u64)> = Vec::new();
+        let list = WorkerCommand::AwaitWorkers { from: WorkerId(0) };
+        self.server.submit_for_test(&Command::Work(list), self.now, |reply| {
+            let Reply::Workers(page) = reply else { panic!("{reply:?}") };
+            listed.extend(page.iter().map(|known| (known.view().url.to_owned(), known.id.0)));
+        });
         for (number, peer) in self.peers.iter_mut().enumerate() {
             let url = format!("http://w{number}");
             let mut found = listed.iter().filter(|(at, _)| *at == url).map(|&(_, id)| id);

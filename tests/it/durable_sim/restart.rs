@@ -102,6 +102,24 @@ impl Harness {
         at_once
     }
 
+    /// The registered workers.
+    fn workers(&mut self) -> Vec<String> {
+        let list = WorkerCommand::AwaitWorkers { from: WorkerId(0) };
+        let workers = self.begin(&Command::Work(list));
+        let client = ClientId { index: 1, generation: self.simulation.generation };
+        let (ticket, now) =
+            (Ticket { client, serial: self.simulation.serial }, self.simulation.now);
+        self.engine().cancel(ticket, now);
+        self.drain(&mut Vec::new());
+        workers
+    }
+
+    /// Worker and lease epoch of a reserved job.
+    fn reserver(&mut self, id: u64) -> Option<(WorkerId, LeaseEpoch)> {
+        let status = self.engine().peek(JobId(id))?;
+        Some((status.worker?, status.info.job.lease))
+    }
+
     fn put(&mut self) -> String {
         let retry = Retry { limit: 3, first_ms: 0, factor: 2, max_ms: 1, jitter_percent: 0 };
         let options = JobOptions {
@@ -127,7 +145,7 @@ fn harness_with_a_worker() -> Harness {
     let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
-    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
+    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Attached([])"]);
     assert_eq!([harness.put(), harness.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
     assert_eq!(harness.work(WorkerCommand::ReserveAny), ["job 2 lease 1"]);
     assert_eq!(harness.work(WorkerCommand::ReserveAny), ["job 3 lease 1"]);
@@ -141,11 +159,9 @@ fn harness_with_a_worker() -> Harness {
 #[test]
 fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
     let mut harness = harness_with_a_worker();
-    let worker = format!("{:?}", harness.engine().workers(WorkerId(0)).next().unwrap());
-    assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
-    let mut held = harness.engine().reserved_by(W);
-    held.sort_unstable();
-    assert_eq!(held, [(JobId(2), LeaseEpoch(1)), (JobId(3), LeaseEpoch(1))]);
+    let workers = harness.workers().concat();
+    assert!(workers.contains("WorkerId(1)") && workers.contains("max_jobs: 7"), "{workers}");
+    assert_eq!([harness.reserver(2), harness.reserver(3)], [Some((W, LeaseEpoch(1))); 2]);
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
     let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
     let report = |id| {
@@ -154,7 +170,8 @@ fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
     };
     assert_eq!(harness.work(report(2)), ["Done"], "though no client is attached yet");
     assert_eq!(harness.tell(report(2)), ["NoJob"]);
-    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
+    let reserved = ["Attached([(JobId(3), LeaseEpoch(1))])"];
+    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), reserved);
     assert_eq!(
         harness.tell(WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) }),
         Vec::<String>::new()
@@ -185,7 +202,7 @@ fn lease_keeps_running_while_no_server_runs() {
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
     harness.restart();
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
-    assert_eq!(harness.engine().reserved_by(W), []);
+    assert_eq!([harness.reserver(2), harness.reserver(3)], [None; 2]);
 }
 
 #[test]
@@ -193,7 +210,7 @@ fn jobs_of_a_deregistered_worker_stay_released_after_a_restart() {
     let mut harness = harness_with_a_worker();
     assert_eq!(harness.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
     harness.restart();
-    assert_eq!(harness.engine().workers(WorkerId(0)).count(), 0);
+    assert_eq!(harness.workers(), Vec::<String>::new());
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
     assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["NoWorker"]);
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
@@ -224,8 +241,8 @@ fn replacement_of_a_worker_survives_a_restart() {
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
     harness.restart();
-    let workers: Vec<_> = harness.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
-    assert_eq!(workers, [4]);
+    let workers = harness.workers().concat();
+    assert!(workers.contains("WorkerId(4)") && !workers.contains("WorkerId(1)"), "{workers}");
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(5))"]);
     assert_eq!(harness.engine().counts().workers, 1);

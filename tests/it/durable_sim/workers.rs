@@ -26,7 +26,7 @@ impl Service {
             Reply::Worker(worker) => {
                 self.worker.get_or_insert(*worker);
             }
-            Reply::Done | Reply::Rejected(Rejection::DiskFull) => {}
+            Reply::Done | Reply::Attached(_) | Reply::Rejected(Rejection::DiskFull) => {}
             other => panic!("a worker was answered by {other:?}"),
         }
     }

@@ -323,7 +323,7 @@ impl Answer {
         match *reply {
             Reply::Cancelled => Self::Cancelled,
             Reply::Constrained { new } => Self::Constrained(new),
-            Reply::Done => Self::Done,
+            Reply::Done | Reply::Attached(_) => Self::Done,
             Reply::Job(ref view) => Self::Job(View::of(view)),
             Reply::Kicked(count) => Self::Kicked(count),
             Reply::NoConstraint => Self::NoConstraint,

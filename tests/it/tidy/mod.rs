@@ -51,8 +51,9 @@ const BANNED: [(&str, &[&str]); 17] = [
         ],
     ),
     ("rustls::", &["src/reactor/tls.rs", "tests/"]),
-    // A thread of the worker's that logs signals, once a second at most.
-    ("thread::sleep", &["src/cli/work/", "tests/"]),
+    // A thread of the worker's that logs signals, once a second at most; a pause while the engine
+    // waits for its disk, before there is a loop.
+    ("thread::sleep", &["src/cli/work/", "src/cli/constraints.rs", "tests/"]),
     ("std::net", &["src/reactor/", "src/cli/", "tests/"]),
     ("std::process", &["src/main.rs", "src/cli/", "tests/"]),
     ("println!", &["src/cli/", "tests/"]),
@@ -83,7 +84,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 5] = [
 /// Files that are longer than [`FILE_MAX`]: file, lines.
 const LONG_FILES: [(&str, usize); 2] = [
     // All limits stand in one file, with the checks between them.
-    ("src/base/limits.rs", 535),
+    ("src/base/limits.rs", 538),
     // One state machine with its phases.
     ("src/protocol/http/session/mod.rs", 532),
 ];

@@ -12,6 +12,9 @@ use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 /// Puts and tracks jobs.
 pub(super) const PUSHER: u32 = 0;
 
+/// Follows the worker registry.
+const WATCHER: u32 = 20;
+
 /// The options of a job that is followed, as its protocol puts it.
 pub(super) fn options() -> JobOptions {
     let retry =
@@ -115,6 +118,18 @@ impl Harness {
         self.work(client, WorkerCommand::Attach { worker: WorkerId(worker) })
     }
 
+    /// The registered workers, as a client of its own.
+    pub(super) fn workers(&mut self) -> String {
+        let told = self.work(WATCHER, WorkerCommand::AwaitWorkers { from: WorkerId(0) });
+        told.rsplit_once(':').map_or(String::new(), |(_, workers)| workers.to_owned())
+    }
+
+    /// Worker and lease epoch of a reserved job.
+    pub(super) fn reserver(&self, id: u64) -> Option<(u64, u32)> {
+        let status = self.engine.peek(JobId(id))?;
+        Some((status.worker?.0, status.info.job.lease.0))
+    }
+
     pub(super) fn give_back(&mut self, client: u32, id: u64, lease: u32, never: bool) -> String {
         let (id, lease, never_again) = (JobId(id), LeaseEpoch(lease), never);
         self.work(client, WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again })
@@ -136,6 +151,14 @@ fn tell(completion: &Completion<'_>) -> String {
         Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
         Reply::Put(id) => format!("put {}", id.0),
         Reply::Worker(id) => format!("worker {}", id.0),
+        Reply::Workers(page) => {
+            page.iter().map(|worker| worker.id.0.to_string()).collect::<Vec<_>>().join(",")
+        }
+        Reply::Attached([]) => "Done".to_owned(),
+        Reply::Attached(reserved) => {
+            let jobs = reserved.iter().map(|(id, lease)| format!("{} {}", id.0, lease.0));
+            jobs.collect::<Vec<_>>().join(",")
+        }
         Reply::JobStatus(progress) => {
             let mut words = vec![
                 format!("{} of {}", progress.status(), progress.info.job.id.0),

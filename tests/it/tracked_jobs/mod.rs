@@ -164,12 +164,11 @@ fn worker_with_a_registered_url_replaces_the_earlier_one() {
     assert_eq!(told, "0.8:worker 4 1.6:Cancelled 2.7:job 3 lease 2");
     assert_eq!(harness.follow(3), "0.9:running of 3 retries 0");
     assert_eq!(harness.report(1, 3, success(b"\x01")), "0.10:NoWorker");
-    let workers: Vec<_> = harness.engine.workers(WorkerId(0)).map(|(id, _)| id.0).collect();
-    assert_eq!(workers, [2, 4]);
+    assert_eq!(harness.workers(), "2,4");
     // And so again, also when the first one has gone by itself.
-    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.11:worker 5");
+    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.12:worker 5");
     harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(5) });
-    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.13:worker 6");
+    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.14:worker 6");
     assert_eq!(harness.engine.counts().workers, 2);
 }
 
@@ -183,16 +182,42 @@ fn attached_client_takes_over_the_reservations_of_a_worker() {
     harness.put("p", 0, None);
     assert_eq!(harness.take(1, "p", Wait::No), "1.6:job 4 lease 0", "a job of another protocol");
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
-    assert_eq!(harness.serve(2, 1), "2.8:Done");
+    assert_eq!(harness.serve(2, 1), "2.8:3 1,4 0");
     assert_eq!(harness.give_back(1, 3, 1, false), "1.9:Rejected(ReservedByAnother(JobId(3)))");
     assert_eq!(harness.give_back(2, 3, 1, false), "2.10:Done");
     assert_eq!(harness.follow(4), "0.11:running of 4 retries 0 by 1");
     assert_eq!(harness.serve(2, 2), "2.12:Done", "and leaves the first one alone");
-    assert_eq!(harness.engine.reserved_by(WorkerId(1)), [(JobId(4), LeaseEpoch(0))]);
+    assert_eq!(harness.reserver(4), Some((1, 0)));
     assert_eq!(harness.report(1, 4, success(b"\x01")), "0.13:Done", "though no client is attached");
     assert_eq!(harness.follow(4), "0.14:Deleted");
     assert_eq!(harness.forget(2), "");
-    assert_eq!(harness.engine.workers(WorkerId(0)).count(), 2, "a worker outlives its client");
+    assert_eq!(harness.workers(), "1,2", "a worker outlives its client");
+}
+
+#[test]
+fn end_of_an_attachment_answers_who_waits_for_it_and_fences_reserves() {
+    let mut harness = Harness::new();
+    let next = |from| WorkerCommand::AwaitWorkers { from: WorkerId(from) };
+    assert_eq!(harness.work(9, next(0)), "");
+    assert_eq!(harness.enlist("v"), "0.2:worker 1 9.1:1");
+    assert_eq!(harness.work(1, WorkerCommand::AwaitDetach), "1.3:Done", "it serves nobody");
+    let reserve = |worker| WorkerCommand::ReserveFor { worker: WorkerId(worker), queues: None };
+    assert_eq!(harness.work(1, reserve(1)), "1.4:NoWorker");
+    harness.serve(1, 1);
+    assert_eq!(harness.work(1, WorkerCommand::AwaitDetach), "");
+    assert_eq!(harness.work(1, reserve(2)), "1.7:NoWorker");
+    assert_eq!(harness.work(1, reserve(1)), "");
+    assert_eq!(harness.serve(2, 1), "1.8:Cancelled 1.6:Done 2.9:Done");
+    assert_eq!(harness.work(1, reserve(1)), "1.10:NoWorker", "another client acts for the worker");
+    harness.work(2, WorkerCommand::AwaitDetach);
+    assert_eq!(harness.cancel(2, 11), "2.11:Cancelled");
+    harness.work(2, WorkerCommand::AwaitDetach);
+    assert_eq!(harness.forget(2), "");
+    assert_eq!(harness.work(9, next(2)), "");
+    harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
+    assert_eq!(harness.enlist("w"), "0.15:worker 2 9.13:2");
+    assert_eq!(harness.work(9, next(3)), "");
+    assert_eq!(harness.cancel(9, 16), "9.16:Cancelled");
 }
 
 #[test]

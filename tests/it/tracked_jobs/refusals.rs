@@ -3,7 +3,6 @@
 use super::harness::{Harness, options, packed};
 use jobcentre::base::limits::{EXCLUDED_WORKERS_MAX, EXCLUSION_RESET_DELAY};
 use jobcentre::model::command::{Command, Wait};
-use jobcentre::model::id::JobId;
 use jobcentre::model::job::{JobOptions, LeaseEpoch};
 use jobcentre::model::worker::{RunOutcome, WorkerCommand};
 
@@ -119,5 +118,5 @@ fn job_rejected_by_too_many_workers_is_offered_again_after_a_delay() {
     let rest = u64::try_from(EXCLUSION_RESET_DELAY.as_millis()).unwrap();
     assert_eq!(harness.pass(rest - 1), "");
     assert!(harness.pass(1).ends_with(&format!("job {id} lease {}", workers + 1)));
-    assert_eq!(harness.engine.reserved_by(jobcentre::model::worker::WorkerId(1))[0].0, JobId(id));
+    assert_eq!(harness.reserver(id), Some((1, workers + 1)));
 }

@@ -32,8 +32,9 @@ pub use call::{Delivery, DeliveryOutcome, WorkerConnection};
 use crate::base::limits::{
     UNKNOWN_NAMES_MAX, WORKER_BACKOFF_MIN, WORKER_FAILURES_MAX, WORKER_RESERVES_MAX,
 };
-use crate::base::strings::{StringList, Strings};
+use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
+use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
@@ -43,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What the server has to do for a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DispatchAction {
-    /// Reserve a job of [`WorkerDispatcher::queues`] under this serial; `None`: any tracked job.
+    /// Submit [`WorkerDispatcher::reserve`] under this serial.
     Reserve(u32),
     /// Submit this request under this serial.
     Request(u32, StoreRequest),
@@ -61,8 +62,10 @@ pub enum DispatchAction {
 /// The commands of a dispatcher other than reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
-    /// Attach to the worker. Its reservations follow by [`WorkerDispatcher::resume`].
+    /// Attach to the worker.
     Attach,
+    /// Wait until the dispatcher does not act for the worker any more.
+    AwaitDetach,
     /// Wait until the worker no longer has this job reserved.
     AwaitRelease(JobId, LeaseEpoch),
     /// Return this job; `true`: exclude the worker from it.
@@ -79,6 +82,7 @@ impl StoreRequest {
     pub fn work(self, worker: WorkerId) -> WorkerCommand<'static> {
         match self {
             Self::Attach => WorkerCommand::Attach { worker },
+            Self::AwaitDetach => WorkerCommand::AwaitDetach,
             Self::AwaitRelease(id, lease) => WorkerCommand::AwaitRelease { id, lease },
             Self::ReturnUnstarted(id, lease, exclude) => {
                 WorkerCommand::ReturnUnstarted { id, lease, exclude }
@@ -104,6 +108,7 @@ impl StoreRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pending {
     Reserve,
+    /// The attachment, or its end.
     Attach,
     AwaitRelease(JobId, LeaseEpoch),
     Reject(JobId, LeaseEpoch),
@@ -112,9 +117,11 @@ enum Pending {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It is not attached yet.
+    /// The attachment is not submitted yet.
     Fresh,
-    /// It is attached, or the command is submitted.
+    /// It is submitted, and not answered.
+    Attaching,
+    /// It is attached.
     Serving,
     Over,
 }
@@ -194,16 +201,17 @@ impl WorkerDispatcher {
         &self.address
     }
 
-    /// The queues to reserve from; `None`: any tracked job.
+    /// The command that reserves a job for the worker.
     #[must_use]
-    pub fn queues(&self) -> Option<Strings<'_>> {
-        self.queues.as_ref().map(|queues| queues.from(0))
+    pub fn reserve(&self) -> Command<'_> {
+        let queues = self.queues.as_ref().map(|queues| queues.from(0));
+        Command::Work(WorkerCommand::ReserveFor { worker: self.worker, queues })
     }
 
     /// The next action.
     pub fn poll(&mut self) -> Option<DispatchAction> {
         if self.phase == Phase::Fresh {
-            self.phase = Phase::Serving;
+            self.phase = Phase::Attaching;
             self.submit(Pending::Attach, StoreRequest::Attach);
         }
         if let Some(action) = self.actions.pop_front() {
@@ -246,14 +254,16 @@ impl WorkerDispatcher {
         self.actions.push_back(DispatchAction::Request(serial, request));
     }
 
-    /// Continues the reservations that the worker had before this dispatcher existed.
+    /// Continues the reservations that the worker had before this dispatcher was attached.
     ///
     /// They are not delivered again. A reservation is journaled before its delivery, so after a
     /// restart it is unknown whether the job was delivered. Workers are not required to recognise a
     /// job that is delivered twice, and most would run it twice at a time. A job that was never
     /// delivered waits for the end of its lease.
-    pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, LeaseEpoch)>) {
-        for (id, lease) in held {
+    fn resume(&mut self, reserved: &[(JobId, LeaseEpoch)]) {
+        self.phase = Phase::Serving;
+        self.submit(Pending::Attach, StoreRequest::AwaitDetach);
+        for &(id, lease) in reserved {
             self.in_flight.insert((id, lease));
             self.submit(Pending::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
         }
@@ -265,11 +275,14 @@ impl WorkerDispatcher {
         match (pending, reply) {
             (Pending::Reserve, _) => {
                 self.open_reserves -= 1;
-                if let Reply::Job(job) = reply {
-                    self.begin_run(job.id, job.lease, job.queue);
+                match reply {
+                    Reply::Job(job) => self.begin_run(job.id, job.lease, job.queue),
+                    Reply::NoWorker => self.deregister(),
+                    _ => {}
                 }
             }
-            (Pending::Attach, Reply::NoWorker) => self.deregister(),
+            (Pending::Attach, Reply::Attached(reserved)) => self.resume(reserved),
+            (Pending::Attach, _) => self.deregister(),
             (Pending::AwaitRelease(id, lease), _) => {
                 self.in_flight.remove(&(id, lease));
             }
@@ -278,7 +291,7 @@ impl WorkerDispatcher {
             (Pending::Reject(id, lease), Reply::Rejected(_)) => {
                 self.return_unstarted(id, lease, true);
             }
-            (Pending::Attach | Pending::Reject(..) | Pending::Nothing, _) => {}
+            (Pending::Reject(..) | Pending::Nothing, _) => {}
         }
     }
 
@@ -426,8 +439,8 @@ impl WorkerDispatcher {
         }
     }
 
-    /// Ends: the worker is no longer registered.
-    pub fn deregister(&mut self) {
+    /// Ends: the worker is no longer registered, or another client acts for it.
+    fn deregister(&mut self) {
         if self.phase != Phase::Over {
             self.actions.clear();
             let end = self.end(false);
@@ -478,14 +491,10 @@ impl WorkerDispatcher {
             self.pending.values().filter(|&&pending| pending == Pending::Reserve).count();
         assert_eq!(reserves, self.open_reserves, "open reserves are miscounted");
         let is_over = self.phase == Phase::Over;
+        let runs = self.in_flight.len() + self.open_reserves;
+        assert!(is_over || runs <= self.max_jobs, "runs exceed the slots");
         assert!(
             is_over || self.idle_connections.iter().all(|idle| self.connections.contains(idle))
         );
-    }
-
-    /// How many jobs the worker runs at a time.
-    #[must_use]
-    pub fn max_jobs(&self) -> usize {
-        self.max_jobs
     }
 }

@@ -35,7 +35,7 @@ fn begun() -> (WorkerConnection, OutBuf) {
     let address = Address::parse("http://worker:81/a/").unwrap();
     let mut call = WorkerConnection::new(AGENT, address, errand(7));
     let (_, command) = call.begin(NOW);
-    assert!(matches!(command, crate::model::command::Command::Peek { id: JobId(7) }));
+    assert!(matches!(command, Command::Peek { id: JobId(7) }));
     let mut out = OutBuf::default();
     call.handle_reply(&seen(Status::Reserved, 1_500), &mut out);
     (call, out)
@@ -266,6 +266,15 @@ fn missing_outbound_connection_is_no_failure_of_the_worker() {
 }
 
 fn agent(max_jobs: u32, queues: &[&[u8]]) -> WorkerDispatcher {
+    agent_with(max_jobs, queues, &[])
+}
+
+/// A dispatcher that is attached, whose worker has reserved these jobs before.
+fn agent_with(
+    max_jobs: u32,
+    queues: &[&[u8]],
+    reserved: &[(JobId, LeaseEpoch)],
+) -> WorkerDispatcher {
     let mut names = StringList::default();
     for name in queues {
         names.push(name);
@@ -275,8 +284,16 @@ fn agent(max_jobs: u32, queues: &[&[u8]]) -> WorkerDispatcher {
     let mut agent =
         WorkerDispatcher::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());
     assert_eq!(agent.poll(), Some(DispatchAction::Request(1, StoreRequest::Attach)));
-    agent.handle_reply(1, &Reply::Done);
+    assert_eq!(agent.poll(), None, "it reserves nothing before it is attached");
+    agent.handle_reply(1, &Reply::Attached(reserved));
+    assert_eq!(agent.poll(), Some(DispatchAction::Request(2, StoreRequest::AwaitDetach)));
     agent
+}
+
+/// The names of the queues from which it reserves.
+fn queues_of(agent: &WorkerDispatcher) -> Option<Vec<&[u8]>> {
+    let Command::Work(WorkerCommand::ReserveFor { queues, .. }) = agent.reserve() else { panic!() };
+    queues.map(|queues| queues.into_iter().collect())
 }
 
 fn wishes(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
@@ -287,19 +304,18 @@ fn wishes(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
 
 #[test]
 fn open_reserves_do_not_exceed_free_slots() {
-    let mut agent = agent(2, &[]);
-    agent.resume([(JobId(1), LeaseEpoch(4))]);
-    let minds = DispatchAction::Request(2, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
-    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Reserve(3)]);
-    agent.handle_reply(3, &Reply::Job(job(7, b"q")));
-    let minds = DispatchAction::Request(4, StoreRequest::AwaitRelease(JobId(7), LeaseEpoch(1)));
+    let mut agent = agent_with(2, &[], &[(JobId(1), LeaseEpoch(4))]);
+    let minds = DispatchAction::Request(3, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
+    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Reserve(4)]);
+    agent.handle_reply(4, &Reply::Job(job(7, b"q")));
+    let minds = DispatchAction::Request(5, StoreRequest::AwaitRelease(JobId(7), LeaseEpoch(1)));
     assert_eq!(wishes(&mut agent), [minds, DispatchAction::Deliver(errand(7))]);
     agent.handle_outcome(errand(7), DeliveryOutcome::Accepted, b"q", NOW);
     assert_eq!(wishes(&mut agent), [], "both places are taken");
-    agent.handle_reply(2, &Reply::Done);
-    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(5)]);
-    agent.handle_reply(4, &Reply::Done);
+    agent.handle_reply(3, &Reply::Done);
     assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(6)]);
+    agent.handle_reply(5, &Reply::Done);
+    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(7)]);
 }
 
 #[test]
@@ -352,7 +368,7 @@ fn concurrent_failed_deliveries_count_once() {
         let DispatchAction::Reserve(serial) = wish else { panic!("{wish:?}") };
         agent.handle_reply(serial, &Reply::Job(job(u64::from(serial), b"q")));
     }
-    for id in 2..=4 {
+    for id in 3..=5 {
         agent.handle_outcome(errand(id), DeliveryOutcome::Failed { in_doubt: true }, b"", NOW);
     }
     assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_BACKOFF_MIN)));
@@ -373,8 +389,8 @@ fn unknown_job_name_is_not_offered_again() {
         };
         agent.handle_reply(refuse, &Reply::Done);
         agent.handle_reply(take + 1, &Reply::Done);
-        if let Some(left) = agent.queues() {
-            assert_eq!(left.into_iter().collect::<Vec<_>>(), [b"b"]);
+        if let Some(left) = queues_of(&agent) {
+            assert_eq!(left, [b"b"]);
         }
         let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(8, b"a")));
@@ -422,4 +438,18 @@ fn job_reserved_before_a_stop_is_returned() {
     let gives = StoreRequest::ReturnUnstarted(JobId(7), LeaseEpoch(1), false);
     assert_eq!(order, gives, "it is left to a worker that was never called");
     assert_eq!(end, DispatchAction::Close { dropped: false });
+}
+
+#[test]
+fn dispatcher_without_its_worker_ends() {
+    let mut detached = agent(2, &[]);
+    wishes(&mut detached);
+    detached.handle_reply(2, &Reply::Done);
+    assert_eq!(wishes(&mut detached), [DispatchAction::Close { dropped: false }]);
+    let mut refused = agent(1, &[]);
+    let [DispatchAction::Reserve(reserve)] = wishes(&mut refused)[..] else { panic!() };
+    refused.handle_reply(reserve, &Reply::NoWorker);
+    assert_eq!(wishes(&mut refused), [DispatchAction::Close { dropped: false }]);
+    refused.handle_reply(2, &Reply::Done);
+    assert_eq!(wishes(&mut refused), [], "it ends once");
 }

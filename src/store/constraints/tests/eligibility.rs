@@ -22,7 +22,7 @@ impl Harness {
         let told = self.apply(0, &Command::Work(WorkerCommand::Register(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
         let told = self.apply(index, &Command::Work(WorkerCommand::Attach { worker }));
-        assert_eq!(told[0].1, Outcome::Done);
+        assert_eq!(told[0].1, Outcome::Watched(0));
         worker
     }
 

@@ -91,7 +91,7 @@ impl Oracle {
 
     fn attach(&mut self, holder: u32) {
         if let Some(worker) = self.worker(holder) {
-            assert_eq!(self.work(holder, &WorkerCommand::Attach { worker }), Outcome::Done);
+            assert_eq!(self.work(holder, &WorkerCommand::Attach { worker }), Outcome::Watched(0));
         }
     }
 
