@@ -135,7 +135,7 @@ pub enum Incident {
     /// A client sent this byte, which begins no request. It is disconnected.
     UnknownRequest(u8),
     /// This many connections were rejected beyond `--max-clients`.
-    ClientsRefused(u64),
+    ClientsRejected(u64),
     /// A client speaks another protocol than its listener, perhaps HTTP from a web page. It is
     /// disconnected, and nothing that it sent is executed.
     OtherProtocol,

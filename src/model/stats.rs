@@ -43,7 +43,7 @@ pub struct ProtocolStats {
     /// Accepted since the start, without rejected ones.
     pub accepted: u64,
     /// Rejected since the start, beyond `--max-clients`.
-    pub refused: u64,
+    pub rejected: u64,
     /// Bytes received since the start.
     pub bytes_in: u64,
     /// Bytes sent since the start.
@@ -123,7 +123,7 @@ impl JobCounter {
     pub fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
-            Self::Reserved => "taken",
+            Self::Reserved => "reserved",
             Self::Popped => "popped",
             Self::Deleted => "deleted",
             Self::Released => "released",
@@ -132,7 +132,7 @@ impl JobCounter {
             Self::Failed => "failed",
             Self::Buried => "buried",
             Self::Kicked => "kicked",
-            Self::TimerFired => "due",
+            Self::TimerFired => "timer_fired",
             Self::Abandoned => "abandoned",
         }
     }
@@ -141,8 +141,8 @@ impl JobCounter {
 impl JobTotals {
     /// Adds one.
     #[inline(always)]
-    pub fn count(&mut self, deed: JobCounter) {
-        self.counters[deed as usize] += 1;
+    pub fn count(&mut self, counter: JobCounter) {
+        self.counters[counter as usize] += 1;
     }
 }
 
@@ -282,9 +282,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deeds_are_in_their_order() {
-        for (number, deed) in JobCounter::ALL.into_iter().enumerate() {
-            assert_eq!(deed as usize, number);
+    fn counters_are_in_the_order_of_their_numbers() {
+        for (number, counter) in JobCounter::ALL.into_iter().enumerate() {
+            assert_eq!(counter as usize, number);
         }
         for (number, protocol) in Protocol::ALL.into_iter().enumerate() {
             assert_eq!(protocol.number(), number);

@@ -291,7 +291,10 @@ impl<C: Core> Reactor<C> {
 
     fn open(&mut self, mut stream: TcpStream, protocol: Protocol) {
         let Some(client) = self.core.handle_open(protocol, self.now) else {
-            debug!(protocol = protocol.name(), "no room to refuse a connection politely: closed");
+            debug!(
+                protocol = protocol.name(),
+                "too many rejected connections: closed without a reply"
+            );
             return;
         };
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -33,10 +33,10 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "a client has sent a byte that begins no request: it gets what it asked for before, \
              then it is closed"
         ),
-        Incident::ClientsRefused(refused) => warn!(
-            refused,
+        Incident::ClientsRejected(rejected) => warn!(
+            rejected,
             total,
-            "clients were refused: as many are connected as --max-clients allows. Raise it if all \
+            "clients were rejected: as many are connected as --max-clients allows. Raise it if all \
              of them are wanted"
         ),
         Incident::OtherProtocol => warn!(

@@ -221,7 +221,7 @@ impl Tls {
 fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "its certificate is signed by nobody who is trusted here".to_owned()
+            "its certificate is not valid: its issuer is not among the trusted CAs".to_owned()
         }
         Error::InvalidCertificate(
             why @ (CertificateError::NotValidForName

@@ -20,7 +20,7 @@ impl Core for Server {
             self.notices.record_rejection();
         }
         if self.stopping || is_second || (full && self.rejected >= self.limits.rejected) {
-            counters.refused += 1;
+            counters.rejected += 1;
             return None;
         }
         if !full {
@@ -43,7 +43,7 @@ impl Core for Server {
             }
             return Some(client);
         }
-        counters.refused += 1;
+        counters.rejected += 1;
         let mut output = OutBuf::default();
         let session = Session::reject(protocol, self.settings.max_clients, &mut output);
         self.rejected += 1;

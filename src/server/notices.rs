@@ -44,7 +44,7 @@ fn kind(incident: &Incident) -> usize {
         Incident::UnknownRequest(_) => 3,
         Incident::WorkerDropped(_) => 4,
         Incident::LogLine(_) => 5,
-        Incident::ClientsRefused(_) => 6,
+        Incident::ClientsRejected(_) => 6,
         Incident::OtherProtocol => 7,
     }
 }
@@ -75,7 +75,7 @@ impl Notices {
     /// Counts a rejected client. Rejections are logged at intervals, with their number.
     #[cold]
     pub(super) fn record_rejection(&mut self) {
-        self.kinds[kind(&Incident::ClientsRefused(0))].total += 1;
+        self.kinds[kind(&Incident::ClientsRejected(0))].total += 1;
         self.rejections.note();
     }
 
@@ -87,7 +87,7 @@ impl Notices {
     /// Logs the rejections since the last time, if they are due.
     pub(super) fn log_rejections(&mut self, now: Now) {
         if let Some(count) = self.rejections.take(now.mono) {
-            let incident = Incident::ClientsRefused(count);
+            let incident = Incident::ClientsRejected(count);
             let total = self.kinds[kind(&incident)].total;
             self.pending.push_back(Notice { client: None, incident, total });
         }

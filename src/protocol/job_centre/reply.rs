@@ -77,10 +77,9 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
             &format_args!("field 'id': job {} is being worked on by another client", id.0),
             out,
         ),
-        Rejection::NotReserved(id) => write_error(
-            &format_args!("field 'id': job {} waits in its queue, nobody works on it", id.0),
-            out,
-        ),
+        Rejection::NotReserved(id) => {
+            write_error(&format_args!("field 'id': job {} is not reserved", id.0), out)
+        }
         Rejection::LeaseExpired(id) => write_error(
             &format_args!("field 'id': the lease of job {} is over, it was handed out again", id.0),
             out,

@@ -232,9 +232,8 @@ impl Session {
             let Some((uuid, queue)) = self.workers.expire(now) else { return };
             let (uuid, queue) = (shown_text(uuid.as_bytes()), shown_text(&queue));
             let ms = (self.tick * TICKS).as_millis();
-            let text = format!(
-                "worker '{uuid}' of queue '{queue}' was not heard of for {ms} ms: it is forgotten"
-            );
+            let text =
+                format!("worker '{uuid}' of queue '{queue}' sent nothing for {ms} ms: removed");
             self.log(Severity::Info, text);
         }
     }

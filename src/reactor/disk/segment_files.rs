@@ -144,7 +144,8 @@ impl SegmentFiles {
         // name fails without reading times.
         match fs::read_link(self.path.join(segment_name(epoch))) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
+                let error =
+                    io::Error::new(ErrorKind::NotFound, "the file was removed by another process");
                 Err(self.fail("go on with", epoch, &error))
             }
             _ => Ok(()),
@@ -279,7 +280,7 @@ mod tests {
         segments.write_durably(1, &[(64, vec![1; 100])]).unwrap();
         fs::remove_file(dir.join(segment_name(1))).unwrap();
         let fault = segments.write_durably(1, &[(164, vec![1; 100])]).unwrap_err();
-        assert!(fault.to_string().contains("somebody has removed it"), "{fault}");
+        assert!(fault.to_string().contains("the file was removed by another process"), "{fault}");
         assert_eq!(segments.write_durably(2, &[(64, vec![1; 100])]), Err(fault));
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -51,7 +51,7 @@ const CLOSED: &str = "it is closed, or open for reading only, or /dev/null opene
                       throw everything away on purpose, write >/dev/null";
 
 /// Log text: the reading end of stdout is closed.
-const UNREAD: &str = "nobody reads it any more";
+const UNREAD: &str = "its reading end is closed";
 
 /// The reactor's state of the standard streams, apart from their bytes.
 #[derive(Debug, Default)]
@@ -204,8 +204,8 @@ impl<C: Core> Reactor<C> {
         let unsent = self.core.output(client).len();
         error!(
             unsent,
-            "stdout cannot be written ({why}): nobody would hear what is assigned, so the server \
-             stops. Queued jobs are kept if there is a data directory"
+            "stdout cannot be written ({why}): assignments could not be delivered, so the \
+             server stops. Queued jobs are kept if there is a data directory"
         );
         self.core.handle_broken_output(client, self.now);
         self.begin_stop();

@@ -302,7 +302,7 @@ fn labels(sample: &str) -> Vec<(String, String)> {
 }
 
 /// Labels whose values are named in the table.
-const NAMED_VALUES: [&str; 4] = ["event", "state", "protocol", "kind"];
+const NAMED_VALUES: [&str; 4] = ["event", "status", "protocol", "kind"];
 
 /// The table of the metrics, from an answer in the text format of Prometheus.
 fn metrics_table(answer: &str) -> String {

@@ -272,13 +272,13 @@ impl Shell {
             | Incident::TooManySubscriptions
             | Incident::OtherProtocol
             | Incident::WorkerDropped(_)
-            | Incident::ClientsRefused(_)
+            | Incident::ClientsRejected(_)
             | Incident::LogLine(_) => {
                 panic!("{trouble:?}")
             }
         };
         while let Some(notice) = self.server.poll_notice() {
-            if matches!(notice.incident, Incident::ClientsRefused(_)) {
+            if matches!(notice.incident, Incident::ClientsRejected(_)) {
                 continue;
             }
             let what = known(notice.incident.clone());

@@ -246,7 +246,7 @@ impl Jobs {
             Some(Job { id, holder: Some(_), .. }) => {
                 refusal(*id, "is being worked on by another client")
             }
-            Some(Job { id, .. }) => refusal(*id, "waits in its queue, nobody works on it"),
+            Some(Job { id, .. }) => refusal(*id, "is not reserved"),
         };
         replies.push(Reply { to: client, bytes, waited: false });
         self.bury(now);

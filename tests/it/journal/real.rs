@@ -286,7 +286,7 @@ fn write_to_a_removed_directory_fails() {
         assert!(fault.file.contains(dir.text()), "{fault}");
         if sync == SyncMode::Always {
             assert_eq!(real.journal.durable(), acknowledged, "nothing more is durable");
-            let removed = ["somebody has removed it", "No such file or directory"];
+            let removed = ["the file was removed by another process", "No such file or directory"];
             assert!(removed.iter().any(|words| fault.error.contains(words)), "{fault}");
         }
         assert!(real.journal.is_closed() && real.journal.poll_timeout().is_none());

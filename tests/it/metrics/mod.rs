@@ -86,13 +86,14 @@ fn metrics_match_the_requests() {
     shell.close(other);
     let figures = Figures::parse(&shell.scrape());
 
-    let events = [("put", 7.), ("taken", 2.), ("released", 1.), ("deleted", 1.), ("popped", 0.)];
+    let events = [("put", 7.), ("reserved", 2.), ("released", 1.), ("deleted", 1.), ("popped", 0.)];
     figures.counts("jobcentre_job_events_total", "event", &events);
     assert_eq!(figures.of("jobcentre_jobs", &[]), 6.);
     assert_eq!(figures.of("jobcentre_waiters", &[]), 1.);
     for (queue, ready) in [("a", 4.), ("b", 1.), ("d", 1.)] {
-        let of = |state| figures.of("jobcentre_queue_jobs", &[("queue", queue), ("state", state)]);
-        assert_eq!((of("ready"), of("held"), of("buried")), (ready, 0., 0.), "{queue}");
+        let of =
+            |status| figures.of("jobcentre_queue_jobs", &[("queue", queue), ("status", status)]);
+        assert_eq!((of("ready"), of("reserved"), of("buried")), (ready, 0., 0.), "{queue}");
     }
     let ages = [("a", 2.), ("b", 0.5), ("d", 0.)];
     figures.counts("jobcentre_queue_oldest_ready_seconds", "queue", &ages);
@@ -147,9 +148,9 @@ fn stats_of_ten_thousand_queues_are_bounded_in_each_pass() {
     let large: HashSet<String> = (0..QUEUES).step_by(10).map(|at| format!("q{at}")).collect();
     assert_eq!(named, large, "the queues with the most jobs are listed");
     assert_eq!(figures.of("jobcentre_other_queues", &[]), 9_000.);
-    figures.counts("jobcentre_other_queue_jobs", "state", &[("ready", 9_000.), ("held", 0.)]);
+    figures.counts("jobcentre_other_queue_jobs", "status", &[("ready", 9_000.), ("reserved", 0.)]);
     let ready = |sample: &Sample| match sample.value {
-        Value::Gauge(count) if sample.labels.get("state") == Some("ready") => count,
+        Value::Gauge(count) if sample.labels.get("status") == Some("ready") => count,
         _ => 0.,
     };
     assert_eq!(figures.samples("jobcentre_queue_jobs").map(ready).sum::<f64>(), 2_000.);

@@ -249,7 +249,7 @@ impl StoreModel {
                 line(OK)
             }
             Some(_) => refusal(id, "is being worked on by another client"),
-            None => refusal(id, "waits in its queue, nobody works on it"),
+            None => refusal(id, "is not reserved"),
         }
     }
 

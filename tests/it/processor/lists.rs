@@ -88,11 +88,11 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
     assert_eq!(simulation.get("/processor/q"), expected + "\n");
     let metrics = simulation.get("/metrics");
     for line in [
-        "processor_workers{queue=\"q\",state=\"idle\"} 1",
-        "processor_workers{queue=\"q\",state=\"busy\"} 2",
-        "processor_workers{queue=\"p\",state=\"idle\"} 1",
-        "processor_jobs{queue=\"q\",state=\"dispatched\"} 1",
-        "processor_jobs{queue=\"q\",state=\"processing\"} 1",
+        "processor_workers{queue=\"q\",status=\"idle\"} 1",
+        "processor_workers{queue=\"q\",status=\"busy\"} 2",
+        "processor_workers{queue=\"p\",status=\"idle\"} 1",
+        "processor_jobs{queue=\"q\",status=\"dispatched\"} 1",
+        "processor_jobs{queue=\"q\",status=\"processing\"} 1",
         "connections{protocol=\"processor\"} 1",
     ] {
         assert!(metrics.contains(&format!("\njobcentre_{line}\n")), "{line}: {metrics}");

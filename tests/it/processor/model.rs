@@ -203,7 +203,7 @@ impl Model {
         }
     }
 
-    /// Workers that were not heard of are forgotten.
+    /// Workers that have sent nothing for the period are removed.
     fn expire(&mut self) {
         let now = self.now;
         let (old, young) = std::mem::take(&mut self.workers)

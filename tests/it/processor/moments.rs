@@ -19,9 +19,9 @@ fn worker_timed_out_with_a_lease_end_is_not_assigned_the_urgent_job() {
              > idle q x
              @ 7999
              @ 1
-             ! worker 'a' of queue 'q' was not heard of for 9000 ms
-             ! worker 'b' of queue 'q' was not heard of for 9000 ms
-             ! worker 'c' of queue 'q' was not heard of for 9000 ms
+             ! worker 'a' of queue 'q' sent nothing for 9000 ms
+             ! worker 'b' of queue 'q' sent nothing for 9000 ms
+             ! worker 'c' of queue 'q' sent nothing for 9000 ms
              < x j1
              > list job q
              = [{\"queue_name\":\"q\",\"uuid\":\"j2\",\"priority\":9}]",

@@ -21,7 +21,7 @@ const EVENTS: [&str; 9] = [
     "an assignment",
     "a restart",
     "add_job: there is a job",
-    "is forgotten",
+    "ms: removed",
     "job_accepted: job",
     "job_finished: there is no job",
     "worker_progress: job",

@@ -177,7 +177,7 @@ fn unaccepted_job_is_requeued_first_after_three_ticks() {
          > add q c
          > add q d 0
          @ 1
-         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         ! worker 'v' of queue 'q' sent nothing for 9000 ms
          > idle q x
          < x d
          > idle q y
@@ -203,7 +203,7 @@ fn progress_reports_renew_the_lease() {
          > idle q w
          @ 999
          @ 1
-         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         ! worker 'v' of queue 'q' sent nothing for 9000 ms
          < w a",
     );
 }
@@ -215,7 +215,7 @@ fn timed_out_worker_gets_no_assignment() {
          @ 1
          > idle q w
          @ 8999
-         ! worker 'v' of queue 'q' was not heard of for 9000 ms: it is forgotten
+         ! worker 'v' of queue 'q' sent nothing for 9000 ms: removed
          > add q a
          < w a
          > idle q v
@@ -233,7 +233,7 @@ fn late_acceptance_is_rejected() {
          @ 8900
          > idle q w
          @ 100
-         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         ! worker 'v' of queue 'q' sent nothing for 9000 ms
          < w a
          > accept q w a
          > accept q v a
@@ -246,7 +246,7 @@ fn late_acceptance_is_rejected() {
          > idle q v
          < v a
          @ 9000
-         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         ! worker 'v' of queue 'q' sent nothing for 9000 ms
          > accept q v a
          ! job_accepted: job 'a' is not dispatched: it waits in its queue
          > finish q v a
@@ -440,7 +440,7 @@ fn namespace_and_name_follow_the_settings() {
          @ 29
          > idle q v
          @ 1
-         ! worker 'w' of queue 'q' was not heard of for 30 ms
+         ! worker 'w' of queue 'q' sent nothing for 30 ms
          < v j",
     );
 }
@@ -477,7 +477,7 @@ fn jobs_of_other_protocols_are_assigned_under_their_job_ids() {
          > idle q w
          < w 2
          @ 9000
-         ! worker 'w' of queue 'q' was not heard of for 9000 ms
+         ! worker 'w' of queue 'q' sent nothing for 9000 ms
          J> {\"request\":\"get\",\"queues\":[\"q\"]}
          J< {\"status\":\"ok\",\"id\":2,\"job\":{},\"pri\":0,\"queue\":\"q\"}",
     );

@@ -18,7 +18,7 @@ fn figures() -> Box<ServerStats> {
     histogram.note(50_000_000, 1);
     let mut figures = Box::<ServerStats>::default();
     figures.protocols[1] =
-        ProtocolStats { open: 1, accepted: 2, refused: 3, bytes_in: 4, bytes_out: 5 };
+        ProtocolStats { open: 1, accepted: 2, rejected: 3, bytes_in: 4, bytes_out: 5 };
     figures.store.jobs = 6;
     figures.store.queues = 7;
     figures.store.waiters = 8;

@@ -152,10 +152,10 @@ impl Collector for General {
             metric.encode_info(&version)
         })?;
         self.encode_store(&mut out)?;
-        self.encode_doors(&mut out)?;
+        self.encode_protocols(&mut out)?;
         self.encode_loop(&mut out)?;
-        if let Some(crew) = &self.figures.bus_workers {
-            encode_crew(crew, &mut out)?;
+        if let Some(workers) = &self.figures.bus_workers {
+            encode_bus_workers(workers, &mut out)?;
         }
         if let Some(journal) = &self.figures.journal {
             encode_journal(journal, &mut out)?;
@@ -167,48 +167,48 @@ impl Collector for General {
 impl General {
     fn encode_store(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let store = &self.figures.store;
-        out.gauge("jobs", None, "Jobs in whatever state.", &store.jobs)?;
-        let help = "Queues that are remembered, idle ones included.";
+        out.gauge("jobs", None, "Jobs of any status.", &store.jobs)?;
+        let help = "Queues in the table, with idle ones.";
         out.gauge("queues", None, help, &store.queues)?;
-        out.gauge("waiters", None, "Takes that wait for a job.", &store.waiters)?;
-        let deeds = JobCounter::ALL.iter().zip(store.totals.counters);
-        let help = "What has happened to jobs since the start, by what it was.";
-        let deeds = deeds.map(|(deed, count)| ([("event", deed.name())], count));
-        out.counters("job_events", None, help, deeds)?;
+        out.gauge("waiters", None, "Reserves and pops that wait.", &store.waiters)?;
+        let counters = JobCounter::ALL.iter().zip(store.totals.counters);
+        let help = "Changes of jobs since the start, by kind.";
+        let counters = counters.map(|(counter, count)| ([("event", counter.name())], count));
+        out.counters("job_events", None, help, counters)?;
         let ready = &store.totals.ready_ms;
         let help = "How long jobs were ready before they were handed out.";
         let classes = (ready.sum(), ready.classes(0, 22));
         out.times("job_ready", help, classes, MILLISECONDS)?;
         let help = "How long commands took until they were answered: those answered in the pass \
-            that read them as long as that pass, others until the disk had what they rest on. The \
-            time that a take waits for a job is left out.";
+            that read them as long as that pass, others until the batch on which they depend was \
+            durable. The time that a reserve or pop waits for a job is left out.";
         let answered = nanoseconds(&self.figures.answered_ns);
         out.times("command", help, answered, NANOSECONDS)?;
         let help = "Queues that have no figures of their own: those with the fewest jobs when \
             there are more than 1,000, and those with names of more than 256 bytes.";
         out.gauge("other_queues", None, help, &self.other_queues)?;
         let help = "Jobs of queues that have no figures of their own, and of those that came \
-            while jobs were counted, by what they are doing.";
-        let others = states(&self.others).map(|(state, count)| ([("state", state)], count));
+            while jobs were counted, by status.";
+        let others = by_status(&self.others).map(|(status, count)| ([("status", status)], count));
         out.gauges("other_queue_jobs", help, others.into_iter())?;
         let help = "Age of the oldest ready job of these queues; 0 if there is none.";
         let age = write_ratio(u64::from(self.others.oldest_ms), MILLISECONDS);
         out.gauge("other_queue_oldest_ready", Some(&Unit::Seconds), help, &age)
     }
 
-    fn encode_doors(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+    fn encode_protocols(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let protocols = Protocol::ALL.iter().zip(&self.figures.protocols);
         let protocols =
             protocols.map(|(protocol, figures)| ([("protocol", protocol.name())], figures));
         let by = |value: fn(&ProtocolStats) -> u64| {
             protocols.clone().map(move |(label, figures)| (label, value(figures)))
         };
-        let help = "Connections that are served, by protocol.";
+        let help = "Open connections, by protocol.";
         out.gauges("connections", help, by(|protocol| protocol.open))?;
         let help = "Connections accepted, by protocol.";
         out.counters("connections_accepted", None, help, by(|protocol| protocol.accepted))?;
-        let help = "Connections refused because there was no place, by protocol.";
-        out.counters("connections_refused", None, help, by(|protocol| protocol.refused))?;
+        let help = "Connections rejected beyond --max-clients, by protocol.";
+        out.counters("connections_rejected", None, help, by(|protocol| protocol.rejected))?;
         let help = "Bytes received, by protocol.";
         out.counters("received", Some(&Unit::Bytes), help, by(|protocol| protocol.bytes_in))?;
         let help = "Bytes sent, by protocol.";
@@ -217,35 +217,35 @@ impl General {
 
     fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let passes = &self.figures.passes;
-        let help = "How long passes of the loop took, from the wake-up to the last write.";
+        let help = "Durations of passes of the loop, from the wake-up to the last write.";
         out.times("loop_pass", help, nanoseconds(&passes.took_ns), NANOSECONDS)?;
         let help = "The longest pass since the start.";
         let longest = write_ratio(passes.longest_ns, NANOSECONDS);
         out.gauge("loop_longest_pass", Some(&Unit::Seconds), help, &longest)?;
-        let help = "Which part of the time the loop was busy: over the last 10 seconds or more.";
+        let help = "Part of the time in which the loop was busy, over the last 10 seconds or more.";
         let busy = write_ratio(passes.busy_millionths, 1_000_000);
         out.gauge("loop_utilisation_ratio", None, help, &busy)?;
         if let Some(resident) = self.figures.resident_bytes {
-            let help = "Resident memory, looked at every 10 seconds at most.";
+            let help = "Resident memory, sampled every 10 seconds at most.";
             out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
         }
         let queries = &self.figures.queries;
-        out.gauge("queries_waiting", None, "Queries that wait for their turn.", &queries.waiting)?;
-        out.counter("queries", None, "Queries whose evaluation was begun.", &queries.started)?;
-        let help = "Queries that ended with an error, those that took too long included.";
+        out.gauge("queries_waiting", None, "Queries that wait for a turn.", &queries.waiting)?;
+        out.counter("queries", None, "Queries whose evaluation was started.", &queries.started)?;
+        let help = "Queries that ended with an error, timeouts included.";
         out.counter("queries_failed", None, help, &queries.failed)?;
         let help = "Queries that took longer than --query-timeout.";
         out.counter("queries_timed_out", None, help, &queries.timed_out)
     }
 }
 
-fn encode_crew(crew: &[BusWorkerStats], out: &mut Writer<'_>) -> Result<(), Error> {
-    let help = "Workers of the processor in a queue, by what they are doing; of 1,000 queues.";
+fn encode_bus_workers(workers: &[BusWorkerStats], out: &mut Writer<'_>) -> Result<(), Error> {
+    let help = "Workers of the processor in a queue, by status; of 1,000 queues.";
     out.begin("processor_workers", None, help, MetricType::Gauge, |mut metric| {
-        for BusWorkerStats { queue, idle, busy } in crew {
+        for BusWorkerStats { queue, idle, busy } in workers {
             let name = label(queue);
-            for (state, count) in [("idle", *idle), ("busy", *busy)] {
-                let labels = [("queue", &*name), ("state", state)];
+            for (status, count) in [("idle", *idle), ("busy", *busy)] {
+                let labels = [("queue", &*name), ("status", status)];
                 metric.encode_family(&labels)?.encode_gauge(&count)?;
             }
         }
@@ -254,8 +254,8 @@ fn encode_crew(crew: &[BusWorkerStats], out: &mut Writer<'_>) -> Result<(), Erro
 }
 
 fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Error> {
-    let help = "Bytes of the journal: live ones are records in force, dead ones have still to be \
-        given up, free ones are ready to be written, pending ones wait for the disk.";
+    let help = "Bytes of the journal: of live records, of dead records in segments that are not \
+        freed yet, free for new records, and pending before they are submitted to the disk.";
     let bytes = [
         ("live", journal.live_bytes),
         ("dead", journal.dead_bytes),
@@ -264,18 +264,18 @@ fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Er
     ];
     let bytes = bytes.map(|(kind, count)| ([("kind", kind)], count));
     out.gauges("journal_bytes", help, bytes.into_iter())?;
-    let help = "Bytes of all files of the journal.";
+    let help = "Bytes of all segments of the journal.";
     out.gauge("journal_files", Some(&Unit::Bytes), help, &journal.total_bytes)?;
-    out.gauge("journal_segments", None, "Files in use or prepared.", &journal.segments)?;
-    let help = "1 if there was no space for more when it was last tried, else 0.";
+    out.gauge("journal_segments", None, "Segments in use or prepared.", &journal.segments)?;
+    let help = "1 if the last attempt to allocate a segment found no space, else 0.";
     out.gauge("journal_full", None, help, &u64::from(journal.full))?;
     out.counter("journal_batches", None, "Batches written.", &journal.batches)?;
     out.counter("journal_records", None, "Records written.", &journal.records)?;
-    let help = "Bytes written, compaction's share included.";
+    let help = "Bytes written, those of compaction included.";
     out.counter("journal_written", Some(&Unit::Bytes), help, &journal.written_bytes)?;
     let help = "Bytes of records that compaction has moved.";
     out.counter("journal_moved", Some(&Unit::Bytes), help, &journal.moved_bytes)?;
-    let help = "How long syncs took.";
+    let help = "Durations of syncs.";
     let classes = (journal.sync_ns, journal.syncs.iter().copied());
     out.times("journal_sync", help, classes, NANOSECONDS)?;
     let worst = write_ratio(journal.sync_max_ns, NANOSECONDS);
@@ -283,15 +283,15 @@ fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Er
 }
 
 /// The counts by status, with the names of the statuses.
-fn states(tally: &StatusCounts) -> [(&'static str, u64); 7] {
+fn by_status(tally: &StatusCounts) -> [(&'static str, u64); 7] {
     [
         ("ready", tally.ready),
-        ("parked", tally.blocked),
-        ("aside", tally.group_only),
+        ("blocked", tally.blocked),
+        ("group_only", tally.group_only),
         ("delayed", tally.delayed),
-        ("held", tally.reserved),
+        ("reserved", tally.reserved),
         ("buried", tally.buried),
-        ("kept", tally.completed),
+        ("completed", tally.completed),
     ]
 }
 
@@ -326,13 +326,13 @@ impl Collector for Queues {
         let mut out = Writer(encoder);
         match self.family {
             Family::Jobs => {
-                let help = "Jobs of a queue, by what they are doing; of the 1,000 queues with the \
-                    most jobs, for the others see other_queue_jobs. Counted over several passes.";
+                let help = "Jobs of a queue, by status; of the 1,000 queues with the most jobs, \
+                    for the others see other_queue_jobs. Counted over several passes.";
                 out.begin("queue_jobs", None, help, MetricType::Gauge, |mut metric| {
                     for queue in queues {
                         let name = label(&queue.name);
-                        for (state, count) in states(&queue.tally) {
-                            let labels = [("queue", &*name), ("state", state)];
+                        for (status, count) in by_status(&queue.tally) {
+                            let labels = [("queue", &*name), ("status", status)];
                             metric.encode_family(&labels)?.encode_gauge(&count)?;
                         }
                     }
@@ -346,8 +346,9 @@ impl Collector for Queues {
                     for Queue { name, tally } in queues {
                         let name = label(name);
                         let counts = [tally.dispatched, tally.processing];
-                        for (state, count) in ["dispatched", "processing"].into_iter().zip(counts) {
-                            let labels = [("queue", &*name), ("state", state)];
+                        for (status, count) in ["dispatched", "processing"].into_iter().zip(counts)
+                        {
+                            let labels = [("queue", &*name), ("status", status)];
                             metric.encode_family(&labels)?.encode_gauge(&count)?;
                         }
                     }
