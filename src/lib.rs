@@ -1,7 +1,7 @@
 #![doc = include_str!("../docs/internals/overview.md")]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-// In the order of the floors: each uses only what stands above it here.
+// In the order of the layers, L0 first: each uses only what stands above it here.
 pub mod base;
 pub mod model;
 pub mod wire;

@@ -16,7 +16,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts `value` so many `times`. O(1).
+    /// Counts `value` as often as `times` says. O(1).
     #[inline(always)]
     pub fn note(&mut self, value: u64, times: u64) {
         self.classes[64 - value.saturating_sub(1).leading_zeros() as usize] += times;

@@ -259,7 +259,7 @@ pub const WORKER_BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// Failures in a row after which a worker is deregistered: about 15 s of backoff.
 pub const WORKER_FAILURES_MAX: u32 = 5;
 
-/// Waiting reserves of one dispatcher: so many jobs can come at once.
+/// Waiting reserves of one dispatcher: the number of jobs that it can get at once.
 pub const WORKER_RESERVES_MAX: usize = 16;
 
 /// Job names that a worker has rejected as unknown and that are remembered, for a worker that
@@ -361,7 +361,8 @@ pub const COMPACTION_STEP_INTERVAL: Duration = Duration::from_millis(2);
 /// Bytes moved beyond the rate in a pass that appends something, to catch up.
 pub const COMPACTION_PASS_BYTES: u64 = 4 * 1024;
 
-/// Unsynced bytes above which nothing is moved.
+/// Bytes appended and not yet submitted to the disk from which on nothing is moved; a quarter of a
+/// segment if that is less.
 pub const COMPACTION_BACKLOG_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Bytes of a segment that recovery reads at one time.

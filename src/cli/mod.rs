@@ -1,4 +1,4 @@
-//! F7: the command line: arguments, configuration, logging, wiring.
+//! L7: the command line: arguments, configuration, logging, wiring.
 
 mod address;
 mod bench;

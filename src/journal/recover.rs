@@ -43,14 +43,16 @@ pub struct RecoveryProgress {
     pub records: u64,
 }
 
-/// The end of a journal that a crash cut short, or that was not durable. It is cut off.
+/// The end of a journal that a crash cut short, or that was not durable. It is skipped: the journal
+/// continues in the next segment. Damage of the last batch looks the same, because no later batch
+/// says that it was durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The file.
     pub file: String,
-    /// The offset of the cut, in bytes.
+    /// The offset of the first byte that is skipped.
     pub offset: u64,
-    /// At most this many bytes are cut off: leftovers of a recycled file count too.
+    /// At most this many bytes are skipped: leftovers of a recycled file count too.
     pub bytes: u64,
     /// Whole batches among them.
     pub batches: u64,
@@ -114,8 +116,9 @@ pub enum OpenError {
     },
 }
 
-const SALVAGE: &str = "Nothing was changed. Look for a backup, or let `jobcentre journal salvage \
-                       DIR OUT` copy what can be read into a new directory";
+/// The text for callers that do not know the directory; the command line has one that names it.
+const SALVAGE: &str = "Nothing was changed. Take the directory from a backup, or copy what can be \
+                       read into a new one: jobcentre journal salvage DIR OUT";
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +138,7 @@ impl fmt::Display for OpenError {
                 format::FORMAT
             ),
             Self::Record { file, offset, what } => {
-                write!(f, "a record of the batch at byte {offset} of {file} says nothing: {what}")
+                write!(f, "the batch at byte {offset} of {file} was written whole, but {what}")
             }
         }
     }
@@ -233,8 +236,8 @@ fn recovered_state(
 /// Visits each record: returns its role, or why it cannot be decoded.
 pub type RecordVisitor<'a, T> = dyn FnMut(&[u8], RecordLocation) -> Result<T, String> + 'a;
 
-/// Visits all records in order, and removes obsolete files and a torn tail. O(bytes); no allocation
-/// per record.
+/// Visits all records in order, and removes obsolete files: spares, freed segments, and segments
+/// that hold torn bytes only. O(bytes); no allocation per record.
 ///
 /// # Errors
 /// See [`OpenError`]. Nothing has been changed then, unless it is an I/O error.

@@ -43,10 +43,11 @@ impl fmt::Display for Fraction {
     }
 }
 
-/// Some of the jobs of a queue: those that are ready, and those that the bus worker has reserved.
+/// Some of the jobs of a queue: those that are ready or blocked, and those that the bus worker has
+/// reserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueScan {
-    /// Ready jobs, unordered.
+    /// Ready and blocked jobs, unordered.
     pub ready: Vec<ReadyOrderKey>,
     /// Jobs reserved by the bus worker, unordered.
     pub reserved: Vec<ReservedJob>,

@@ -1,4 +1,4 @@
-//! F4: queries, evaluated by SQLite in memory over a snapshot of rows.
+//! L4: queries, evaluated by SQLite in memory over a snapshot of rows.
 //!
 //! [`Evaluator`] validates and evaluates, and blocks meanwhile; an engine runs it elsewhere through
 //! [`QueryExecutor`]. There is no file, thread or clock here: the caller of an evaluator passes the

@@ -1,4 +1,4 @@
-//! F6: the reactor. Only this part of the server uses mio, sockets, TLS, clocks and signals; in
+//! L6: the reactor. Only this part of the server uses mio, sockets, TLS, clocks and signals; in
 //! [`disk`] files and the journal's threads, in [`query_threads`] the threads of queries.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats

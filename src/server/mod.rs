@@ -1,4 +1,4 @@
-//! F5: the server: connections, each a session with its buffers, over one engine. No I/O.
+//! L5: the server: connections, each a session with its buffers, over one engine. No I/O.
 //!
 //! Invariants:
 //! - a connection's jobs are released when it ends, however it ends, and not before its last reply

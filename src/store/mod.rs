@@ -1,4 +1,4 @@
-//! The store: a pure and total state machine over jobs, queues, waiters, reservations and
+//! L2: the store: a pure and total state machine over jobs, queues, waiters, reservations and
 //! deadlines.
 //!
 //! [`Store::apply`] takes a command and the time and writes what came of it into [`Effects`]. It

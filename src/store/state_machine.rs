@@ -1,16 +1,19 @@
 //! The life of a job: the legal transitions, and who may cause them.
 //!
 //! ```text
-//!             delay over                       reserve
-//!   Delayed -----------------> Ready/GroupOnly ---------> Reserved ---> gone (finish, delete)
-//!      ^                            ^                      |    |
-//!      |                            +--- release, ---------+    +-----> Completed (finish, if the
-//!      |                            |    lease over        |                       result is kept)
-//!      |                          kick                     |
-//!      |                            |                      |
-//!      |                         Buried <--- bury, fail ---+
-//!      |                                                   |
-//!      +------------- fail, retries left ------------------+
+//!              delay over                    reserve
+//!   Delayed ----------------> Ready/GroupOnly ------> Reserved ---> gone (finish, delete)
+//!      ^                       ^    |    ^             |    |
+//!      |                       |    |    +-- release, -+    +-----> Completed (finish, if the result
+//!      |                       |   pop       lease end |                       is retained)
+//!      |                     kick   |        (*)       |
+//!      |                       |    +--> gone          |
+//!      |                       |                       |
+//!      |                     Buried <-- bury, fail ----+
+//!      |                                               |
+//!      +----------- fail, retries left ----------------+
+//!
+//!   (*) With a retry policy, or if the job is tracked, the end of a lease is a fail.
 //! ```
 //!
 //! A ready job may instead be blocked: constraints hold it back.

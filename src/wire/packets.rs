@@ -85,9 +85,9 @@ pub enum Request<'a> {
 /// What is known of the size of a request whose beginning is known, its first byte included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// At least so many bytes, which is more than there are.
+    /// The request has at least this many bytes, which is more than there are.
     AtLeast(usize),
-    /// So many bytes.
+    /// The request has this many bytes.
     Exactly(usize),
     /// No request begins with this byte.
     Unknown(u8),

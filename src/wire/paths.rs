@@ -86,7 +86,7 @@ impl<'a> Found<'a> {
         self.begun[node] = start + 1;
     }
 
-    /// It is this, if somebody wants to know.
+    /// The value of this node; `leaf` is called only if a path ends there.
     pub(super) fn set(&mut self, paths: &Paths, node: usize, leaf: impl FnOnce() -> Leaf<'a>) {
         if let Some(place) = self.leaves.get_mut(paths.nodes[node].number) {
             *place = leaf();

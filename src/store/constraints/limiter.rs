@@ -1,7 +1,7 @@
 //! One limiter: the count of its running jobs, and a token bucket for its rate.
 //!
-//! The token bucket counts in whole numbers: a token is as many parts as its period has
-//! nanoseconds, and each nanosecond adds as many parts as there are tokens in a period. So nothing
+//! The token bucket counts in whole numbers: a token is as many units as its period has
+//! nanoseconds, and each nanosecond adds as many units as there are tokens in a period. So nothing
 //! is lost to rounding, and the moment of the next token is exact.
 
 use super::job_class::OrderKey;
@@ -44,45 +44,45 @@ pub(super) struct Limiter {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     rate: Option<Rate>,
-    /// Parts of a token, at `refilled_at`.
-    level_parts: u128,
+    /// Units of a token, at `refilled_at`.
+    level_units: u128,
     /// When that was so.
     refilled_at: Mono,
 }
 
-/// Parts in one token: nanoseconds in the period.
-fn token_parts(rate: Rate) -> u128 {
+/// Units in one token: nanoseconds in the period.
+fn token_units(rate: Rate) -> u128 {
     u128::from(rate.period_ms.max(1)) * 1_000_000
 }
 
-/// Parts in a full bucket.
-fn capacity_parts(rate: Rate) -> u128 {
-    u128::from(rate.burst.max(1)) * token_parts(rate)
+/// Units in a full bucket.
+fn capacity_units(rate: Rate) -> u128 {
+    u128::from(rate.burst.max(1)) * token_units(rate)
 }
 
 impl TokenBucket {
     /// A full bucket at `at`.
     pub(super) fn full(rate: Option<Rate>, at: Mono) -> Self {
-        Self { rate, level_parts: rate.map_or(0, capacity_parts), refilled_at: at }
+        Self { rate, level_units: rate.map_or(0, capacity_units), refilled_at: at }
     }
 
     /// An empty bucket at `at`.
     pub(super) fn empty(rate: Option<Rate>, at: Mono) -> Self {
-        Self { rate, level_parts: 0, refilled_at: at }
+        Self { rate, level_units: 0, refilled_at: at }
     }
 
-    /// Applies another rate from `since` on. Whole tokens stay, up to the new capacity; parts of
+    /// Applies another rate from `since` on. Whole tokens stay, up to the new capacity; units of
     /// one do not.
     pub(super) fn set_rate(&mut self, rate: Option<Rate>, since: Mono) {
         if self.rate == rate {
             return;
         }
         self.refill(since);
-        self.level_parts = match (self.rate, rate) {
+        self.level_units = match (self.rate, rate) {
             (Some(old), Some(new)) => {
-                (self.level_parts / token_parts(old) * token_parts(new)).min(capacity_parts(new))
+                (self.level_units / token_units(old) * token_units(new)).min(capacity_units(new))
             }
-            (None, Some(new)) => capacity_parts(new),
+            (None, Some(new)) => capacity_units(new),
             (_, None) => 0,
         };
         self.rate = rate;
@@ -92,22 +92,22 @@ impl TokenBucket {
     fn refill(&mut self, now: Mono) {
         let Some(rate) = self.rate else { return };
         let elapsed_ns = u128::from(now.0.saturating_sub(self.refilled_at.0));
-        self.level_parts =
-            (self.level_parts + elapsed_ns * u128::from(rate.count)).min(capacity_parts(rate));
+        self.level_units =
+            (self.level_units + elapsed_ns * u128::from(rate.count)).min(capacity_units(rate));
         self.refilled_at = self.refilled_at.max(now);
     }
 
     /// Whether a job may start. O(1).
     pub(super) fn has_token(&mut self, now: Now) -> bool {
         self.refill(now.mono);
-        self.rate.is_none_or(|rate| self.level_parts >= token_parts(rate))
+        self.rate.is_none_or(|rate| self.level_units >= token_units(rate))
     }
 
     /// Takes a token; the level stops at 0.
     pub(super) fn spend(&mut self, now: Now) {
         self.refill(now.mono);
         if let Some(rate) = self.rate {
-            self.level_parts = self.level_parts.saturating_sub(token_parts(rate));
+            self.level_units = self.level_units.saturating_sub(token_units(rate));
         }
     }
 
@@ -115,26 +115,26 @@ impl TokenBucket {
     pub(super) fn refund(&mut self, now: Now) {
         self.refill(now.mono);
         if let Some(rate) = self.rate {
-            self.level_parts = (self.level_parts + token_parts(rate)).min(capacity_parts(rate));
+            self.level_units = (self.level_units + token_units(rate)).min(capacity_units(rate));
         }
     }
 
     /// When there will be a token; `None` if there is one, or never will be.
     pub(super) fn next_token_at(&self) -> Option<Mono> {
-        self.reached_at(token_parts(self.rate?))
+        self.reached_at(token_units(self.rate?))
     }
 
     /// When the bucket will be full; `None` if it is, or never will be.
     pub(super) fn full_at(&self) -> Option<Mono> {
-        self.reached_at(capacity_parts(self.rate?))
+        self.reached_at(capacity_units(self.rate?))
     }
 
-    fn reached_at(&self, level_parts: u128) -> Option<Mono> {
+    fn reached_at(&self, level_units: u128) -> Option<Mono> {
         let count = u128::from(self.rate?.count);
-        if self.level_parts >= level_parts || count == 0 {
+        if self.level_units >= level_units || count == 0 {
             return None;
         }
-        let wait_ns = (level_parts - self.level_parts).div_ceil(count);
+        let wait_ns = (level_units - self.level_units).div_ceil(count);
         Some(
             self.refilled_at
                 .after(Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX))),

@@ -11,7 +11,7 @@ use memchr::memchr;
 /// How a body is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// It has so many bytes.
+    /// It has this many bytes.
     Length(u64),
     /// It comes in chunks.
     Chunked,
@@ -42,12 +42,12 @@ pub struct Body {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// So many bytes of a body by length.
+    /// Bytes left of a body by length.
     Bytes(u64),
     UntilEnd,
     /// The line before a chunk.
     Size,
-    /// So many bytes of a chunk.
+    /// Bytes left of a chunk.
     Chunk(u64),
     /// The line end behind a chunk.
     ChunkEnd,

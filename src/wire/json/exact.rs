@@ -192,7 +192,7 @@ impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
 
 /// The number of the field with this name. The name comes as its text, because only a text that is
 /// passed over is checked for control characters, and is read as bytes, because half a surrogate
-/// pair is legal in a name that nobody wants.
+/// pair is legal in a name that is not looked up.
 fn number_of<F: Fields<N>, const N: usize>(name: &RawValue) -> Option<usize> {
     match name.get().as_bytes() {
         [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => F::number(inner),

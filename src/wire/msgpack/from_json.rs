@@ -32,7 +32,7 @@ pub fn from_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// Appends what was checked when it came in; what nobody has checked and is not JSON after all is
+/// Appends what was checked when it came in; what was not checked and is not JSON after all is
 /// binary. O(text).
 pub fn push_from_json(out: &mut Vec<u8>, text: &[u8]) {
     if from_json(text, out).is_err() {

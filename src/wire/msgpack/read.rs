@@ -20,9 +20,9 @@ pub enum Token<'a> {
     Binary(&'a [u8]),
     /// An extension: its type and its data.
     Ext(i8, &'a [u8]),
-    /// So many values follow.
+    /// This many values follow.
     Array(u32),
-    /// So many pairs of values follow.
+    /// This many pairs of values follow.
     Map(u32),
 }
 
@@ -208,7 +208,7 @@ impl<'a> Head<'_, 'a> {
         Error::Promise { what: self.what, at: self.start + 1, promised, left }
     }
 
-    /// A length of so many bytes.
+    /// A length in this many bytes.
     fn length(&mut self, width: usize) -> Result<u32, Error> {
         match width {
             1 => Ok(self.array().map(u8::from_be_bytes)?.into()),

@@ -21,7 +21,7 @@ pub fn to_json(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     written
 }
 
-/// Appends what was checked when it came in, as JSON on one line; what nobody has checked and is
+/// Appends what was checked when it came in, as JSON on one line; what was not checked and is
 /// not one value after all is shown as the bytes that it is, a string of base64. O(bytes).
 pub fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
     if to_json(bytes, out).is_err() {

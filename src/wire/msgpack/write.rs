@@ -58,12 +58,12 @@ pub fn push_binary(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Writes the head of an array of so many values, which are to follow.
+/// Writes the head of an array of this many values, which are to follow.
 pub fn push_array(out: &mut Vec<u8>, values: u32) {
     sure(encode::write_array_len(out, values));
 }
 
-/// Writes the head of a map of so many pairs, which are to follow.
+/// Writes the head of a map of this many pairs, which are to follow.
 pub fn push_map(out: &mut Vec<u8>, pairs: u32) {
     sure(encode::write_map_len(out, pairs));
 }

@@ -1,7 +1,7 @@
 //! Schemas of bodies and responses for the OpenAPI document. `http/openapi/tests` compares them
 //! with what is parsed and written.
 
-#![expect(dead_code, reason = "these are shapes: nobody makes one")]
+#![expect(dead_code, reason = "these are shapes: no value is made of them")]
 
 use super::{NAMES_PARAMETER, Operation};
 use crate::base::limits::JOB_ID_END;

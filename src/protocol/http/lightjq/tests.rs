@@ -169,7 +169,7 @@ fn every_lightjq_route_submits_its_command() {
         assert!(found.starts_with(asked), "{line}: {found}");
     }
     let stranger = Client::new().ask("DELETE /worker", "worker-id: 03\r\n", &Value::Null);
-    assert_eq!(stranger, "Deregister { worker: WorkerId(0) }", "nobody has this id");
+    assert_eq!(stranger, "Deregister { worker: WorkerId(0) }", "no worker has this id");
 }
 
 /// The response to a request that submits no command.

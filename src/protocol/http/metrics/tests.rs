@@ -130,7 +130,7 @@ fn classic_text_has_the_same_samples_and_consistent_comments() {
 #[test]
 fn openmetrics_is_written_only_on_request() {
     for (client, accept, form) in [
-        ("nobody says", None, Form::Classic),
+        ("no version", None, Form::Classic),
         ("curl", Some("*/*"), Form::Classic),
         (
             "Chromium",

@@ -110,7 +110,7 @@ fn rejected_job_is_ready_for_other_workers_after_backoff() {
     harness.apply(0, &Command::Work(WorkerCommand::Report { worker, id, report }));
     assert_eq!(harness.reserve_any(1), None);
     harness.advance_to(ms(1_000));
-    assert_eq!(harness.jobs(), [], "it waits for somebody else");
+    assert_eq!(harness.jobs(), [], "it waits for another client");
     let behind = harness.put_with("q", 0, "{\"h\":1}", Some(&tracked()));
     assert_eq!(harness.jobs()[0].1, behind, "and lets others pass");
     assert_eq!(harness.reserve_any(2), None);

@@ -323,7 +323,7 @@ fn recovered_constraint_limits_and_starts_without_tokens() {
     let mut again = recovered(&harness);
     again.store.check_invariants();
     assert_eq!(again.store.counts().constraints, 2);
-    assert_eq!(again.reserve(1, &["q"]), Some(jobs[0]), "nobody holds it any more");
+    assert_eq!(again.reserve(1, &["q"]), Some(jobs[0]), "it is not reserved any more");
     assert_eq!(again.reserve(1, &["q"]), None);
     assert_eq!(again.reserve(1, &["r"]), None, "who knows what was started just before");
     let end = crate::base::time::Now {

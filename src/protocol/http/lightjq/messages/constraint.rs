@@ -42,8 +42,8 @@ pub static CONSTRAINT: [Field; 4] = [
 
 /// The fields of a rate.
 pub static RATE: [Field; 3] = [
-    Field::must("count", FROM_ONE, "So many jobs..."),
-    Field::must("period", Kind::Seconds, "... in so many seconds."),
+    Field::must("count", FROM_ONE, "The number of jobs that may start..."),
+    Field::must("period", Kind::Seconds, "... in this number of seconds."),
     Field::may("burst", FROM_ONE, "How many may start at once after a rest; absent: count."),
 ];
 

@@ -188,7 +188,7 @@ fn payloads_of_all_protocols_become_messagepack() {
     assert_eq!(written(Encoding::MsgPack, b"\xd1\0\x01"), b"\xd1\0\x01", "byte for byte");
     assert_eq!(written(Encoding::Json, b"[ 1 ]"), b"\x91\x01");
     assert_eq!(written(Encoding::JsonLine, b"{}"), b"\x80");
-    assert_eq!(written(Encoding::Json, b"{"), b"\xc4\x01{", "nobody has checked it");
+    assert_eq!(written(Encoding::Json, b"{"), b"\xc4\x01{", "it was not checked");
     let packet = written(Encoding::Packet { key_len: 1 }, b"\xffab");
     assert_eq!(packet, b"\x82\xa3key\xc4\x01\xff\xa7payload\xc4\x02ab");
 }
