@@ -4,8 +4,8 @@
 //!              delay over                    reserve
 //!   Delayed ----------------> Ready/GroupOnly ------> Reserved ---> gone (finish, delete)
 //!      ^                       ^    |    ^             |    |
-//!      |                       |    |    +-- release, -+    +-----> Completed (finish, if the result
-//!      |                       |   pop       lease end |                       is retained)
+//!      |                       |    |    +-- release, -+    +-----> Completed (finish, result
+//!      |                       |   pop       lease end |                       retained)
 //!      |                     kick   |        (*)       |
 //!      |                       |    +--> gone          |
 //!      |                       |                       |

@@ -213,8 +213,8 @@ fn distrust(identity: Identity, authority: &Authority) -> (String, String) {
 fn invalid_certificate_is_named_in_the_error() {
     let (ours, theirs) = (Authority::new(), Authority::named("theirs"));
     let (why, heard) = distrust(theirs.identity(HOST, YEAR), &ours);
-    let expected = "no secure connection: its certificate is not valid: its issuer is not among the \
-        trusted CAs";
+    let expected = "no secure connection: its certificate is not valid: its issuer is not among \
+        the trusted CAs";
     assert_eq!(why, expected);
     assert!(heard.contains("UnknownCA"), "{heard}");
     let (why, heard) = distrust(ours.identity("other.example", YEAR), &ours);
