@@ -7,7 +7,7 @@
 //! - `SIM_SEED=n` replays one seed (`QUERY_SEED=n` where queries are drawn).
 //! - `SIM_SEEDS=n` plays the seeds from 0 up to n in place of the fixed ones and of those that have
 //!   failed once.
-//! - `SIM_FRESH=n` plays so many fresh seeds.
+//! - `SIM_FRESH=n` plays `n` fresh seeds.
 //! - `SIM_BASE=n` takes the numbers from n on for them: so a whole run is repeated.
 
 use crate::rng::TestRng;

@@ -172,7 +172,8 @@ fn reopen(inherited: BorrowedFd<'_>, direction: Direction) -> Result<OwnedFd, Er
     if same { Ok(fd) } else { Err(Errno::NOENT) }
 }
 
-/// Whether it is `/dev/ptmx`, the controlling side of a pseudoterminal: reopening creates another terminal.
+/// Whether it is `/dev/ptmx`, the controlling side of a pseudoterminal: reopening creates another
+/// terminal.
 fn is_multiplexer(stat: &Stat) -> bool {
     (major(stat.st_rdev), minor(stat.st_rdev)) == (5, 2)
 }

@@ -118,8 +118,8 @@ fn rejecting_or_unreachable_worker_is_skipped() {
     enlist(protocol, &about(&refusing, 1, &[]));
     let id = push(protocol, &json!({"name": "sum", "argument": 1, "max_retry": 3}));
     assert_eq!(refusing.next().id, id);
-    let (_socket, nobody) = closed_port();
-    let url = format!("http://{nobody}");
+    let (_socket, unused) = closed_port();
+    let url = format!("http://{unused}");
     enlist(protocol, &json!({"name": "dead", "url": url, "max_jobs": 9}));
     let worker = willing();
     let me = enlist(protocol, &about(&worker, 1, &[]));

@@ -23,7 +23,7 @@ pub(crate) fn ask(
     try_ask(protocol, what, worker, body).unwrap()
 }
 
-/// The same of a master that may die.
+/// The same of a server that may die.
 pub(crate) fn try_ask(
     protocol: SocketAddr,
     what: &str,

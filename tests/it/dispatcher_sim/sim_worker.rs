@@ -14,7 +14,7 @@ pub(super) enum Behaviour {
     Moody,
     /// It hardly ever does anything well.
     Bad,
-    /// Nobody reaches it.
+    /// It cannot be reached.
     Dead,
 }
 

@@ -266,7 +266,7 @@ impl Simulation {
                         ConnectError::NoRoom("no file descriptor".into())
                     } else {
                         self.note("a worker could not be reached");
-                        ConnectError::Unreachable("nobody listens".into())
+                        ConnectError::Unreachable("no listener".into())
                     };
                     self.server.handle_connect_failed(line, &why, self.now);
                 } else if let Some(state) = self.lines.get_mut(&line) {

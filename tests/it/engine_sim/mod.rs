@@ -304,7 +304,7 @@ impl Run {
         Step::Submit(*last, ask)
     }
 
-    /// Everybody goes, much time passes, what is left is deleted: then there is nothing.
+    /// Every client disconnects, much time passes, what is left is deleted: then there is nothing.
     fn finish(&mut self) {
         for client in self.clients.clone() {
             self.step(Step::Forget(client.client));

@@ -40,7 +40,7 @@ fn is_possible(steps: &[Step]) -> bool {
     })
 }
 
-/// All steps but these. Where a put is left out, later ones get lower ids, and whoever names them
+/// All steps but these. Where a put is left out, later ones get lower ids, and steps that name them
 /// must do the same.
 fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     // The new ids; that of a job which is not put any more is 0, which is never given out.

@@ -428,7 +428,7 @@ impl Model {
         self.serve_after(id.0, queue, was_in_front);
     }
 
-    /// Nobody holds this job any more.
+    /// This job is not reserved any more.
     pub(super) fn let_go(&mut self, id: u64) {
         let job = self.job(id);
         (job.holder, job.worker) = (None, None);

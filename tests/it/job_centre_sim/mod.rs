@@ -222,7 +222,7 @@ impl Run {
         socket.widen(more);
     }
 
-    /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
+    /// Every client writes what it had to send and reads what it gets, until nothing moves.
     fn calm_down(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
@@ -247,7 +247,7 @@ impl Run {
         self.shell.sockets.values().map(|socket| socket.inbox.len()).sum()
     }
 
-    /// Everybody goes, and no trace of them is left.
+    /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
         for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
             if self.shell.sockets[&id].closed == Closed::Not {

@@ -218,7 +218,7 @@ impl Run {
         socket.room += socket.draw_reading(rng);
     }
 
-    /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
+    /// Every client writes what it had to send and reads what it gets, until nothing moves.
     fn calm_down(&mut self) {
         let mut quiet = 0;
         self.shell.set_found(true);
@@ -255,7 +255,7 @@ impl Run {
         (self.shell.sent.finish(), unread, self.shell.sockets.len())
     }
 
-    /// Everybody goes, and no trace of them is left.
+    /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
         for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
             let socket = self.shell.sockets.get_mut(&id).unwrap();

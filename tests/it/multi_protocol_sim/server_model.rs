@@ -132,7 +132,7 @@ impl ServerModel {
         (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
         client.fresh.clear();
         if matches!(client.state, State::Writing(..)) {
-            // Nobody will read the rest of it.
+            // The rest of it is never read.
             client.state = State::Ended;
             self.see("a long answer broke off");
         }

@@ -310,7 +310,7 @@ impl StoreModel {
         None
     }
 
-    /// Whoever waits gets what there is, the most urgent job first.
+    /// The waiters get what there is, the most urgent job first.
     fn serve(&mut self) {
         loop {
             let is_awaited =

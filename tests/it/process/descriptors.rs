@@ -48,13 +48,13 @@ fn open_files(server: &Server) -> usize {
 
 /// Registers a worker, and puts this many jobs for it.
 fn call_out(server: &Server, worker: SocketAddr, jobs: usize) {
-    let master = server.address_of("http");
+    let http = server.address_of("http");
     let url = format!("http://{worker}");
     let worker = json!({ "name": "w", "url": url, "max_jobs": 2000 });
-    assert_eq!(ask(master, "POST /worker", None, &worker).0, 201);
+    assert_eq!(ask(http, "POST /worker", None, &worker).0, 201);
     for number in 0..jobs {
         let job = json!({ "name": "a", "argument": number });
-        assert_eq!(ask(master, "POST /job", None, &job).0, 201);
+        assert_eq!(ask(http, "POST /job", None, &job).0, 201);
     }
 }
 
@@ -120,7 +120,7 @@ fn journal_without_descriptors_waits_and_continues() {
             }
         });
         server.wait_for_log("there is no file descriptor for the journal");
-        // Whoever comes now waits, and costs nothing.
+        // A client that connects now waits, and costs nothing.
         let waiting = TcpStream::connect_timeout(&server.address, PATIENCE).unwrap();
         server.wait_for_log("cannot accept a connection");
         assert!(server.is_alive());
@@ -141,12 +141,12 @@ fn journal_without_descriptors_waits_and_continues() {
 fn lack_of_descriptors_does_not_deregister_a_worker() {
     let server = Server::start(&["--http", ":0", "--log-level", "debug"]);
     let (worker, held) = silent_worker();
-    let master = server.address_of("http");
+    let http = server.address_of("http");
     // A connection that is there already is served on.
     let mut client = server.connect();
     client.settle();
     call_out(&server, worker, 0);
-    let mut http = Client::connect(master);
+    let mut http = Client::connect(http);
     http.send_bytes(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(http.receive().contains("200"));
     if !set_limit(&server, 3) {

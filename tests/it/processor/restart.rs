@@ -99,7 +99,7 @@ fn freed_uuid_stays_free_after_a_restart() {
 }
 
 /// A worker that listens elsewhere may know of its job before the disk has done its work; so does
-/// everybody whose messages are played from a file.
+/// every client whose messages are played from a file.
 #[test]
 fn acceptance_before_the_assignment_is_durable_keeps_the_reservation() {
     let mut simulation = Simulation::durable();

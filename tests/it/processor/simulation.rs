@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! > add q j 3              add_job of job j to queue q, of priority 3; without it none is said
-//! > idle q w               worker_idle of worker w; `idle q w 4000`: it was said so many ms ago
+//! > idle q w               worker_idle of worker w; `idle q w 4000`: it was sent that many ms ago
 //! > accept q w j           job_accepted;  > finish q w j   job_finished
 //! > busy q w j 0.5         worker_busy;   > progress q w j 0.5
 //! > del q j                del_job;       > tick
@@ -13,7 +13,7 @@
 //! = [...]                  this list is the payload of a result
 //! ! text                   a line of the log contains this
 //! J> line, J< line         the same with a Job Centre client
-//! @ 3000                   so many milliseconds pass
+//! @ 3000                   that many milliseconds pass
 //! ```
 //!
 //! What is not expected behind a step must not come.

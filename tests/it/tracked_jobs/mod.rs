@@ -200,7 +200,7 @@ fn end_of_an_attachment_answers_who_waits_for_it_and_fences_reserves() {
     let next = |from| WorkerCommand::AwaitWorkers { from: WorkerId(from) };
     assert_eq!(harness.work(9, next(0)), "");
     assert_eq!(harness.enlist("v"), "0.2:worker 1 9.1:1");
-    assert_eq!(harness.work(1, WorkerCommand::AwaitDetach), "1.3:Done", "it serves nobody");
+    assert_eq!(harness.work(1, WorkerCommand::AwaitDetach), "1.3:Done", "it acts for no worker");
     let reserve = |worker| WorkerCommand::ReserveFor { worker: WorkerId(worker), queues: None };
     assert_eq!(harness.work(1, reserve(1)), "1.4:NoWorker");
     harness.serve(1, 1);

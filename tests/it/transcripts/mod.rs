@@ -8,7 +8,7 @@
 //! # comment                 (and empty lines)
 //! ! max-request 100         a setting of the server; also max-clients
 //! ! pure                    for the pure server only, whatever the reason in the comment says
-//! ! protocol pinpriq P Q P and Q come in by this protocol, and not as everybody else by job-centre
+//! ! protocol pinpriq P Q P and Q come in by this protocol, not as other clients by job-centre
 //!
 //! A> text                   A sends this line and a newline
 //! A>> "a\r\n" + "[" * 9     A sends these bytes: see below
@@ -39,7 +39,7 @@
 //! Bytes are strings with \n \r \t \0 \\ \" \xHH, hexadecimal bytes in runs as they make sense, and
 //! any of it in parentheses; `* 9` repeats what stands before it, and a blank or `+` joins.
 //!
-//! At the end nobody may have anything left to receive. Against the pure server each transcript
+//! At the end no client may have anything left to receive. Against the pure server each transcript
 //! runs in every [`Mode`]; silence is checked exactly in both worlds, without waiting: see
 //! [`real::Real`].
 

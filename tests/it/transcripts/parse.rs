@@ -72,7 +72,7 @@ pub(super) enum Expected {
 }
 
 /// Stands for the client in a step without one.
-const NOBODY: char = '@';
+const NO_CLIENT: char = '@';
 
 /// Reads a transcript, or says which line of it makes no sense.
 pub(super) fn parse(text: &str) -> Result<Transcript, String> {
@@ -102,7 +102,7 @@ fn read(line: usize, text: &str, transcript: &mut Transcript) -> Option<()> {
             None => Duration::from_secs(time.strip_suffix('s')?.parse().ok()?),
         });
         transcript.pure = true;
-        transcript.steps.push(Step { line, client: NOBODY, what });
+        transcript.steps.push(Step { line, client: NO_CLIENT, what });
         return Some(());
     }
     let client = text.chars().next().filter(char::is_ascii_uppercase)?;

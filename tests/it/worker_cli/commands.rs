@@ -108,7 +108,7 @@ fn output_that_is_not_json_is_a_failure() {
     assert_eq!(failure(&report), (false, "the command printed more than 67108864 bytes"));
 }
 
-/// Whether this process, whose number is in a file, has ended; whoever takes care of it may not
+/// Whether this process, whose number is in a file, has ended; the process that reaps it may not
 /// have looked yet.
 pub(super) fn is_gone(file: &std::path::Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();

@@ -77,7 +77,7 @@ fn request_of_a_foreign_origin_runs_no_command() {
 
 #[test]
 fn worker_waits_until_the_server_runs() {
-    // Whoever has the port does not listen yet.
+    // The process that has the port does not listen yet.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();

@@ -47,7 +47,7 @@ impl Common {
         1 + self.tokens.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether as much has happened as belongs to so many rounds: a test whose clients never got to
+    /// Whether as much has happened as belongs to these rounds: a test whose clients never got to
     /// ask for anything would find nothing, and disks may be slow.
     pub(super) fn is_enough(&self, rounds: usize) -> bool {
         let [puts, ends] = [&self.puts, &self.ends].map(|count| count.load(Ordering::Relaxed));
