@@ -78,7 +78,7 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
             out,
         ),
         Rejection::NotReserved(id) => {
-            write_error(&format_args!("field 'id': job {} is not reserved", id.0), out)
+            write_error(&format_args!("field 'id': job {} is not reserved", id.0), out);
         }
         Rejection::LeaseExpired(id) => write_error(
             &format_args!("field 'id': the lease of job {} is over, it was handed out again", id.0),
