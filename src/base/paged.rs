@@ -51,6 +51,15 @@ impl<T: Copy> PagedVec<T> {
         self.pages[index >> SHIFT][index & MASK]
     }
 
+    /// The value at `index`, to be changed.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn at_mut(&mut self, index: usize) -> &mut T {
+        &mut self.pages[index >> SHIFT][index & MASK]
+    }
+
     /// The values from `first` up to `end`, if one page holds them all.
     #[must_use]
     #[inline]
@@ -316,7 +325,8 @@ mod tests {
             assert_eq!(paged.len(), plain.len());
             if let Some(last) = plain.len().checked_sub(1) {
                 let index = usize::try_from(rng.below(plain.len() as u64)).unwrap();
-                paged.set(index, round + 7);
+                paged.set(index, round + 6);
+                *paged.at_mut(index) += 1;
                 plain[index] = round + 7;
                 assert_eq!(paged.at(last), plain[last]);
                 assert_eq!(paged.slice(last, last + 1), Some(&plain[last..]));

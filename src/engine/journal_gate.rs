@@ -5,10 +5,11 @@
 //! a reply about a job that the command named, on everything applied so far, since a job that was
 //! reported as missing must stay missing. Other replies depend on no batch.
 //!
-//! Invariants: the record key of a job is its slot; a job in the store has a base record, and a
-//! free slot has none; `gated` is ordered by batch.
+//! Invariants: a job, declared queue, worker or constraint in the store has a base record under its
+//! record key, and a free slot of their tables has none; `gated` is ordered by batch.
 
 use super::disk_space::{SpaceNotices, live_bytes_added};
+use super::record_key::{pack, unpack};
 use super::{record, reply_for};
 use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
@@ -161,13 +162,14 @@ impl JournalGate {
     #[inline]
     fn append(&mut self, change: DirtyRecord, store: &Store, effects: &Effects, now: Now) {
         self.last = match change {
-            DirtyRecord::Put(slot, id) => {
-                if store.slot(id) != Some(slot) {
+            DirtyRecord::Put(key, id) => {
+                if !store.is_record(key, id) {
                     return;
                 }
-                let record = store.base_record(slot);
-                let key = Some(slot.number());
-                let batch = self.journal.append_with(key, |out| record::write(&record, now, out));
+                let record = store.base_record(key);
+                let batch = self
+                    .journal
+                    .append_with(Some(pack(key)), |out| record::write(&record, now, out));
                 match self.unsynced_puts.back_mut() {
                     Some((newest, lowest)) if *newest == batch => *lowest = id.min(*lowest),
                     _ => self.unsynced_puts.push_back((batch, id)),
@@ -189,8 +191,8 @@ impl JournalGate {
                 let record = Record::Event(id, *version, event.clone());
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
-            DirtyRecord::Gone(slot, id) => {
-                self.journal.forget(slot.number());
+            DirtyRecord::Gone(key, id) => {
+                self.journal.forget(pack(key));
                 let record = Record::Deleted(id);
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
@@ -241,8 +243,7 @@ impl JournalGate {
         self.now = now.mono;
         self.journal.poll(now);
         while let Some(key) = self.journal.next_to_move() {
-            let slot = store.job_at(key).expect("the record key of a live record is a job's slot");
-            let record = store.base_record(slot);
+            let record = store.base_record(unpack(key));
             self.last = self.journal.append_with(Some(key), |out| record::write(&record, now, out));
         }
         self.journal.commit(now);
@@ -341,7 +342,7 @@ impl JournalGate {
         let keys = usize::try_from(self.journal.stats().record_keys).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, constraints, .. } = store.counts();
         let expected = jobs + declared + workers + constraints;
-        assert_eq!(keys, expected, "jobs and their base records differ");
+        assert_eq!(keys, expected, "records and their base records differ in number");
     }
 }
 

@@ -21,6 +21,7 @@ mod journal_gate;
 mod query_scheduler;
 mod query_turns;
 mod record;
+mod record_key;
 mod restore;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;

@@ -1,5 +1,6 @@
 //! Recovery of the store: each journal record is decoded and applied.
 
+use super::record_key::pack;
 use super::{Engine, record};
 use crate::base::time::Now;
 use crate::journal::disk::Files;
@@ -51,7 +52,7 @@ impl Engine {
     }
 }
 
-/// Applies a record, and returns its role in the journal. The record key is the slot.
+/// Applies a record, and returns its role in the journal.
 fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
     let base = match record {
         Record::Job(job) => store.restore(&job, now),
@@ -59,8 +60,8 @@ fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
         Record::Queue(id, name) => store.restore_queue(id, name),
         Record::Constraint(id, constraint) => store.restore_constraint(id, &constraint, now),
         Record::Deleted(id) => {
-            let slot = store.undo_restore(id);
-            return slot.map_or(RecordRole::None, |slot| RecordRole::Delete(slot.number()));
+            let key = store.undo_restore(id);
+            return key.map_or(RecordRole::None, |key| RecordRole::Delete(pack(key)));
         }
         Record::State(id, state) => {
             store.restore_state(id, &state, now);
@@ -71,5 +72,5 @@ fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
             return RecordRole::None;
         }
     };
-    RecordRole::Base(base.number())
+    RecordRole::Base(pack(base))
 }

@@ -1,4 +1,4 @@
-//! The live base records: an array by record key, and a linked list for each segment.
+//! The live base records: two arrays by record key, and a linked list for each segment.
 //!
 //! Invariants, asserted by [`LiveIndex::check_invariants`]: a record key has at most one base
 //! record, and is then in exactly one list, that of the segment with the record or of the open
@@ -10,6 +10,10 @@ use std::collections::VecDeque;
 
 /// The end of a list: no record key.
 const NONE: u32 = u32::MAX;
+
+/// Record keys from here on index an array of their own, so that the caller has two ranges of keys
+/// that cost memory only up to the highest one in use.
+pub const UPPER_KEYS: u32 = 0xf000_0000;
 
 /// The live base records of one segment, in the order of appending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,9 @@ const OPEN_BATCH: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct LiveIndex {
-    entries: PagedVec<IndexEntry>,
+    lower: PagedVec<IndexEntry>,
+    /// By the distance from [`UPPER_KEYS`].
+    upper: PagedVec<IndexEntry>,
     /// From the oldest to the last prepared segment.
     pub(super) segments: VecDeque<Segment>,
     /// The epoch of the first segment.
@@ -122,31 +128,58 @@ impl LiveIndex {
         &mut self.segments[index].live
     }
 
-    /// The bytes of a key's base record, if it has one. O(1).
-    pub(super) fn bytes(&self, record_key: u32) -> Option<u32> {
-        if record_key as usize >= self.entries.len() {
+    /// The base record of a key, if it has one. O(1).
+    #[inline]
+    fn find(&self, record_key: u32) -> Option<IndexEntry> {
+        let (entries, index) = match record_key.checked_sub(UPPER_KEYS) {
+            None => (&self.lower, record_key as usize),
+            Some(index) => (&self.upper, index as usize),
+        };
+        if index >= entries.len() {
             return None;
         }
-        Some(self.entries.at(record_key as usize).bytes).filter(|&bytes| bytes > 0)
+        Some(entries.at(index)).filter(|entry| entry.bytes > 0)
+    }
+
+    /// The entry of a key: one that has a base record, or that [`Self::reach`] has added.
+    #[inline]
+    fn entry(&mut self, record_key: u32) -> &mut IndexEntry {
+        match record_key.checked_sub(UPPER_KEYS) {
+            None => self.lower.at_mut(record_key as usize),
+            Some(index) => self.upper.at_mut(index as usize),
+        }
+    }
+
+    /// Adds vacant entries up to and with that of a key. O(keys skipped).
+    fn reach(&mut self, record_key: u32) {
+        let (entries, index) = match record_key.checked_sub(UPPER_KEYS) {
+            None => (&mut self.lower, record_key as usize),
+            Some(index) => (&mut self.upper, index as usize),
+        };
+        while entries.len() <= index {
+            entries.push(NO_ENTRY);
+        }
+    }
+
+    /// The bytes of a key's base record, if it has one. O(1).
+    pub(super) fn bytes(&self, record_key: u32) -> Option<u32> {
+        self.find(record_key).map(|entry| entry.bytes)
     }
 
     /// Removes a key's base record. Returns its bytes, if there was one. O(1).
     pub(super) fn forget(&mut self, record_key: u32) -> Option<u32> {
-        self.bytes(record_key)?;
-        let entry = self.entries.at(record_key as usize);
-        self.entries.set(record_key as usize, NO_ENTRY);
+        let entry = self.find(record_key)?;
+        *self.entry(record_key) = NO_ENTRY;
         match entry.prev {
             NONE => self.list(entry.epoch).first = entry.next,
             prev => {
-                let before = self.entries.at(prev as usize);
-                self.entries.set(prev as usize, IndexEntry { next: entry.next, ..before });
+                self.entry(prev).next = entry.next;
             }
         }
         match entry.next {
             NONE => self.list(entry.epoch).last = entry.prev,
             next => {
-                let after = self.entries.at(next as usize);
-                self.entries.set(next as usize, IndexEntry { prev: entry.prev, ..after });
+                self.entry(next).prev = entry.prev;
             }
         }
         let list = self.list(entry.epoch);
@@ -175,9 +208,7 @@ impl LiveIndex {
     fn put(&mut self, low_bits: u32, record_key: u32, bytes: u32) {
         assert!(record_key != NONE && bytes > 0, "the record key or the record is invalid");
         self.forget(record_key);
-        while self.entries.len() <= record_key as usize {
-            self.entries.push(NO_ENTRY);
-        }
+        self.reach(record_key);
         let list = self.list(low_bits);
         let prev = std::mem::replace(&mut list.last, record_key);
         list.count += 1;
@@ -185,11 +216,9 @@ impl LiveIndex {
         if prev == NONE {
             list.first = record_key;
         } else {
-            let before = self.entries.at(prev as usize);
-            self.entries.set(prev as usize, IndexEntry { next: record_key, ..before });
+            self.entry(prev).next = record_key;
         }
-        self.entries
-            .set(record_key as usize, IndexEntry { bytes, epoch: low_bits, prev, next: NONE });
+        *self.entry(record_key) = IndexEntry { bytes, epoch: low_bits, prev, next: NONE };
         self.live_bytes += u64::from(bytes);
         self.record_keys += 1;
     }
@@ -209,15 +238,13 @@ impl LiveIndex {
         if prev == NONE {
             list.first = open.first;
         } else {
-            let before = self.entries.at(prev as usize);
-            self.entries.set(prev as usize, IndexEntry { next: open.first, ..before });
-            let first = self.entries.at(open.first as usize);
-            self.entries.set(open.first as usize, IndexEntry { prev, ..first });
+            self.entry(prev).next = open.first;
+            self.entry(open.first).prev = prev;
         }
         let mut record_key = open.first;
         while record_key != NONE {
-            let entry = self.entries.at(record_key as usize);
-            self.entries.set(record_key as usize, IndexEntry { epoch: low_bits, ..entry });
+            let entry = self.entry(record_key);
+            entry.epoch = low_bits;
             record_key = entry.next;
         }
     }
@@ -249,7 +276,7 @@ impl LiveIndex {
         for (low_bits, list) in lists.chain([(OPEN_BATCH, self.open)]) {
             let (mut count, mut bytes, mut prev, mut record_key) = (0, 0, NONE, list.first);
             while record_key != NONE {
-                let entry = self.entries.at(record_key as usize);
+                let entry = self.find(record_key).expect("a listed key has a base record");
                 assert_eq!(
                     (entry.prev, entry.epoch),
                     (prev, low_bits),
@@ -286,6 +313,7 @@ mod tests {
         let mut open: Vec<(u32, u32)> = Vec::new();
         for _ in 0..20_000 {
             let record_key = u32::try_from(rng.below(60)).unwrap();
+            let record_key = record_key % 30 + if record_key < 30 { 0 } else { UPPER_KEYS };
             let before =
                 lists.iter().flatten().chain(&open).find(|(other, _)| *other == record_key);
             let before = before.map(|&(_, bytes)| bytes);

@@ -22,6 +22,7 @@ mod scan;
 mod survey;
 
 pub use format::{LOCK_FILE, is_segment, segment_name, spare_name};
+pub use live_index::UPPER_KEYS;
 pub use log::{Journal, LogStats, SYNC_BOUNDS_NS};
 pub use recover::{
     OpenError, RecordLocation, RecordRole, RecordVisitor, Recovered, RecoveryProgress,

@@ -87,42 +87,12 @@ impl Store {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
-            if self.is_constraint(slot) {
-                assert!(job.id >= self.first_hidden_id, "a constraint has a job's id");
-                assert_eq!(
-                    self.constraints.record_slot(job.id),
-                    Some(slot),
-                    "a constraint is not found by its id"
-                );
-                assert_eq!(self.ids.find(job.id), None, "a constraint has a job's id");
-                continue;
-            }
-            if self.is_worker(slot) {
-                assert!(job.id < self.next_id, "a worker has an id that was not given out yet");
-                assert_eq!(
-                    self.slot(JobId(job.id)),
-                    Some(JobLocation(slot)),
-                    "a worker is not found by its id"
-                );
-                assert_eq!(self.ids.find(job.id), None, "a worker has a job's id");
-                continue;
-            }
-            if self.is_declaration(slot) {
-                assert!(job.id >= self.first_hidden_id, "a declaration has a job's id");
-                assert_eq!(
-                    self.declared.get(&job.id),
-                    Some(&slot),
-                    "a declaration is not found by its id"
-                );
-                assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
-                continue;
-            }
             assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
-        let jobs = self.counts().jobs;
-        assert_eq!(self.ids.count(), jobs, "ids and jobs differ in number");
+        assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
+        self.check_record_ids();
         self.check_indexes();
         self.check_constraints();
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
@@ -147,7 +117,7 @@ impl Store {
     /// has a row.
     fn check_indexes(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
-        for (slot, job) in self.jobs.iter().filter(|&(slot, _)| self.is_job(slot)) {
+        for (slot, job) in self.jobs.iter() {
             let index = self.queues[job.queue].index.as_ref();
             match (job.row(), index) {
                 (None, None) => {}
@@ -174,6 +144,26 @@ impl Store {
         }
         let declared = self.queues.iter().filter_map(|(_, queue)| queue.index.as_ref()?.declared);
         assert_eq!(declared.count(), self.declared.len(), "a declaration is of no queue");
+        for (slot, record) in self.declared.iter() {
+            let index = self.queues[record.place].index.as_ref();
+            let declared = index.and_then(|index| index.declared);
+            assert_eq!(declared, Some(slot), "a declaration is of another queue");
+        }
+    }
+
+    /// The ids of workers are below those that are given out next, those of declared queues and
+    /// constraints above, and none is a job's.
+    fn check_record_ids(&self) {
+        self.declared.check_invariants();
+        let hidden = self.declared.iter().map(|(_, record)| record.id);
+        for id in hidden.chain(self.constraints.record_ids()) {
+            assert!(id.0 >= self.first_hidden_id, "a record has an id that was not given out yet");
+            assert_eq!(self.ids.find(id.0), None, "a record has a job's id");
+        }
+        for (_, worker) in self.workers.iter() {
+            assert!(worker.id.0 < self.next_id, "a worker has an id that was not given out yet");
+            assert_eq!(self.ids.find(worker.id.0), None, "a worker has a job's id");
+        }
     }
 
     fn check_deadlines(&self, armed_jobs: usize) {

@@ -194,7 +194,7 @@ impl Store {
             let bus_worker = self.workers.bus_worker();
             for slot in from..stop {
                 let Some(job) = self.jobs.get(slot) else { continue };
-                if job.queue != queue || !self.is_job(slot) {
+                if job.queue != queue {
                     continue;
                 }
                 let id = JobId(job.id);

@@ -4,10 +4,9 @@
 //! All jobs of an indexed queue have a row, except those that were there before and have not been
 //! backfilled.
 
-use super::jobs::NONE;
 use super::queue_index::{QueueIndex, next_row};
 use super::state_machine::{JobEvent, Transition};
-use super::{DirtyRecord, Effects, JobLocation, Store};
+use super::{DirtyRecord, Effects, JobLocation, RecordKey, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
@@ -57,18 +56,6 @@ impl Store {
             index.remove(row);
         }
         self.stop_indexing_if_gone(queue);
-    }
-
-    /// Whether this slot has the declaration of a queue.
-    pub(super) fn is_declaration(&self, slot: u32) -> bool {
-        let job = &self.jobs[slot];
-        let index = (job.queue != NONE).then(|| self.queues[job.queue].index.as_ref()).flatten();
-        index.is_some_and(|index| index.declared == Some(slot))
-    }
-
-    /// Whether this slot has a job, and no declaration, worker or constraint.
-    pub(super) fn is_job(&self, slot: u32) -> bool {
-        self.jobs[slot].queue != NONE && !self.is_declaration(slot)
     }
 
     /// Makes the first row of a job in an indexed queue, which was put at `created` (Unix seconds).
@@ -201,7 +188,7 @@ impl Store {
     /// Whether this slot has a job of the queue that has no row.
     pub(super) fn lacks_row(&self, slot: u32, queue: u32) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
-        job.is_some_and(|job| job.row().is_none()) && !self.is_declaration(slot)
+        job.is_some_and(|job| job.row().is_none())
     }
 
     fn is_complete(&self, queue: u32) -> bool {
@@ -223,6 +210,9 @@ impl Store {
     }
 
     pub(super) fn mark_put_dirty(&self, slot: u32, fx: &mut Effects) {
-        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
+        fx.mark_dirty(DirtyRecord::Put(
+            RecordKey::Job(JobLocation(slot)),
+            JobId(self.jobs[slot].id),
+        ));
     }
 }

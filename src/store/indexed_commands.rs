@@ -6,7 +6,7 @@
 use super::history::DEFAULT;
 use super::jobs::Job;
 use super::queue_index::{IndexedReply, has_capacity};
-use super::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
+use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
     ROWS_PER_CHUNK,
@@ -15,7 +15,7 @@ use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::{IndexedCommand, QueueSize};
-use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
+use crate::model::job::{Encoding, Payload, Priority, TieBreak};
 use crate::model::query::Query;
 use crate::model::reply::Rejection;
 use crate::model::row::{Row, Rows};
@@ -296,7 +296,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
+        if self.is_full() {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
@@ -377,22 +377,16 @@ impl Store {
     fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
         let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
         if let Some(slot) = declared {
-            let id = self.remove_declaration(slot);
-            fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+            let id = self.declared.remove(slot).id;
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(slot), id));
         }
         self.stop_indexing_if_gone(queue);
         self.queues.list_if_idle(queue);
     }
 
-    pub(super) fn remove_declaration(&mut self, slot: u32) -> JobId {
-        let id = self.jobs.remove(slot).id;
-        self.declared.remove(&id);
-        JobId(id)
-    }
-
     /// Declares a queue, so that it exists without jobs. O(name).
     fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
-        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
+        if self.has_no_ids() || self.declared.len() >= DECLARED_QUEUES_MAX {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
         let name: Box<[u8]> = match name {
@@ -408,23 +402,17 @@ impl Store {
         if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
             return fx.answer(ticket, Outcome::Refused(Rejection::QueueExists));
         }
-        self.first_hidden_id -= 1;
-        let id = JobId(self.first_hidden_id);
+        let id = self.take_hidden_id();
         let slot = self.add_declaration(id, &name);
-        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Queue(slot), id));
         fx.reply(ticket, IndexedReply::Queue(name));
     }
 
-    /// Adds the slot of a declaration. Its id finds no job; see [`Store::add_record_slot`].
+    /// Adds the record of a declared queue, and returns its slot. O(log r) for r declared queues.
     pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
         let queue = self.queues.find_or_add(name);
         self.start_indexing(queue);
-        let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (priority, tie_break) = (Priority::Unselected, TieBreak::Fifo);
-        let mut place = Job::new(id.0, queue, priority, tie_break, nothing, Now::default());
-        place.status = Status::GroupOnly;
-        let slot = self.jobs.insert(place);
-        self.declared.insert(id.0, slot);
+        let slot = self.declared.insert(id, queue);
         self.index_mut(queue).declared = Some(slot);
         slot
     }

@@ -397,7 +397,7 @@ fn number(rank: u64) -> i64 {
     (!rank ^ SIGN).cast_signed()
 }
 
-/// All jobs and other records, by slot.
+/// All jobs, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     slots: PagedSlab<Job>,

@@ -41,6 +41,7 @@ mod matching;
 mod persist;
 mod queue_index;
 mod queues;
+mod record_tables;
 mod registry_watchers;
 mod requeue_together;
 mod reservations;
@@ -79,16 +80,17 @@ use key_groups::KeyGroups;
 pub use persist::DirtyRecord;
 pub use queue_index::IndexedReply;
 use queues::Queues;
+pub use record_tables::RecordKey;
+use record_tables::RecordTable;
 use registry_watchers::RegistryWatchers;
 use reservations::Reservations;
 use state_machine::JobEvent;
 pub use stats::Counts;
-use std::collections::BTreeMap;
 use transitions::TransitionRequest;
 use waiters::Waiters;
 use worker_registry::Workers;
 
-/// The slot of a job or of another record. Valid until the next command.
+/// The slot of a job. Valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLocation(u32);
 
@@ -105,8 +107,13 @@ enum Due {
     Watcher(WatcherIdx),
 }
 
-/// Largest number of slots in the job table.
-const JOBS_MAX: usize = PAGED_SLAB_MAX;
+/// Largest number of slots in the job table: the journal's record keys leave this many.
+pub const JOBS_MAX: usize = 0xf000_0000;
+
+/// Largest number of declared queues, for the same reason.
+pub const DECLARED_QUEUES_MAX: usize = 1 << 25;
+
+const _: () = assert!(JOBS_MAX <= PAGED_SLAB_MAX, "the job table has a slot for each job");
 
 /// Capacity, in jobs, that `requeue_buf` keeps between two uses.
 const REQUEUE_BUF_CAPACITY: usize = 4096;
@@ -121,8 +128,8 @@ pub struct Store {
     reservations: Reservations,
     key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
-    /// Slots of queue declarations, by id.
-    declared: BTreeMap<u64, u32>,
+    /// Records of declared queues; the place is the queue.
+    declared: RecordTable<u32>,
     constraints: Constraints,
     workers: Workers,
     global_ready: GlobalReady,
@@ -154,7 +161,7 @@ impl Store {
             reservations: Reservations::default(),
             key_groups: KeyGroups::new(seed),
             deadlines: TimerQueue::default(),
-            declared: BTreeMap::new(),
+            declared: RecordTable::default(),
             constraints: Constraints::default(),
             workers: Workers::default(),
             global_ready: GlobalReady::default(),
@@ -266,10 +273,22 @@ impl Store {
         }
     }
 
-    /// Whether the ids or the slots are used up.
+    /// Whether the ids or the slots of jobs are used up.
     #[inline(always)]
     fn is_full(&self) -> bool {
-        self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX
+        self.has_no_ids() || self.jobs.len() >= JOBS_MAX
+    }
+
+    /// Whether the ids are used up: those given out upwards have met those given out downwards.
+    #[inline(always)]
+    fn has_no_ids(&self) -> bool {
+        self.next_id >= self.first_hidden_id
+    }
+
+    /// The id of a new record that no protocol can name. The caller has checked that there is one.
+    fn take_hidden_id(&mut self) -> JobId {
+        self.first_hidden_id -= 1;
+        JobId(self.first_hidden_id)
     }
 
     /// Adds an unlinked job, answers the put and marks it dirty. O(1).
@@ -294,7 +313,7 @@ impl Store {
             self.record_put(slot, payload.bytes, NO_STATE, now);
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
-        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(id)));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(JobLocation(slot)), JobId(id)));
         slot
     }
 
@@ -330,7 +349,7 @@ impl Store {
         drop(self.jobs.remove(slot));
         self.totals.count(JobCounter::Deleted);
         fx.answer(ticket, Outcome::Done);
-        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
         let has_waiters = !record.waiters.is_empty();
@@ -353,7 +372,7 @@ impl Store {
         drop(self.jobs.remove(slot));
         self.totals.counters[JobCounter::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
-        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), id));
         self.rematch_queue(queue, now, fx);
     }
 

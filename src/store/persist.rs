@@ -4,7 +4,8 @@
 use super::history::NO_STATE;
 use super::jobs::{Job, NONE};
 use super::queue_index::next_row;
-use super::{JobLocation, Store};
+use super::worker_registry::RegisteredWorker;
+use super::{JobLocation, RecordKey, Store};
 use crate::base::time::{Mono, Now};
 use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
@@ -19,14 +20,14 @@ use std::borrow::Cow;
 pub enum DirtyRecord {
     /// A job was put, a queue declared, a worker registered, or a constraint set. It may have been
     /// removed by the end of the same command.
-    Put(JobLocation, JobId),
+    Put(RecordKey, JobId),
     /// The status, result or worker of a job has changed.
     State(JobLocation, JobId),
     /// An event was appended to the history of a job: the one of this index in
     /// [`super::Effects::events`].
     Event(JobLocation, JobId, u32),
     /// The record was removed.
-    Gone(JobLocation, JobId),
+    Gone(RecordKey, JobId),
 }
 
 impl JobLocation {
@@ -35,41 +36,51 @@ impl JobLocation {
     pub fn number(self) -> u32 {
         self.0
     }
+
+    /// The location with this number, which is of a job that exists.
+    #[must_use]
+    pub fn from_number(number: u32) -> Self {
+        Self(number)
+    }
 }
 
 impl Store {
-    /// The slot of the job, declaration, worker or constraint with this id. O(1), or O(log q) for q
-    /// declared queues, workers and constraints.
+    /// The slot of the job with this id. O(1).
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobLocation> {
-        let declared = || self.declared.get(&id.0).copied();
-        let constraint = || self.constraints.record_slot(id.0);
-        let registered = || {
-            let place = self.workers.find(WorkerId(id.0))?;
-            self.workers[place].registered.as_ref().map(|worker| worker.slot)
-        };
-        let found = self.ids.find(id.0).or_else(declared).or_else(registered);
-        found.or_else(constraint).map(JobLocation)
+        self.ids.find(id.0).map(JobLocation)
     }
 
-    /// The base record of the slot. O(1).
+    /// Whether the record under this key is the one with this id. O(1) for a job, else O(log r) for
+    /// r records of its kind.
+    #[must_use]
+    pub fn is_record(&self, key: RecordKey, id: JobId) -> bool {
+        match key {
+            RecordKey::Job(slot) => self.slot(id) == Some(slot),
+            RecordKey::Queue(slot) => self.declared.find(id) == Some(slot),
+            RecordKey::Worker(place) => self.workers.find(WorkerId(id.0)) == Some(place),
+            RecordKey::Constraint(slot) => self.constraints.find_record(id) == Some(slot),
+        }
+    }
+
+    /// The base record of a key. O(1).
     ///
     /// # Panics
-    /// As [`Store::view`].
+    /// If there is none.
     #[must_use]
-    pub fn base_record(&self, slot: JobLocation) -> Record<'_> {
-        if self.is_constraint(slot.0) {
-            let id = JobId(self.jobs[slot.0].id);
-            return Record::Constraint(id, Cow::Borrowed(self.constraints.at(id.0)));
+    pub fn base_record(&self, key: RecordKey) -> Record<'_> {
+        match key {
+            RecordKey::Job(slot) => Record::Job(self.snapshot(slot)),
+            RecordKey::Queue(slot) => {
+                let record = &self.declared[slot];
+                Record::Queue(record.id, &self.queues[record.place].name)
+            }
+            RecordKey::Worker(place) => self.worker_record(place),
+            RecordKey::Constraint(slot) => {
+                let (id, constraint) = self.constraints.record(slot);
+                Record::Constraint(id, Cow::Borrowed(constraint))
+            }
         }
-        if self.is_worker(slot.0) {
-            return self.worker_record(slot);
-        }
-        if self.is_declaration(slot.0) {
-            let job = &self.jobs[slot.0];
-            return Record::Queue(JobId(job.id), &self.queues[job.queue].name);
-        }
-        Record::Job(self.snapshot(slot))
     }
 
     /// The options of a job; `None` if it was put without, or if the id is not a job's. O(1).
@@ -87,12 +98,6 @@ impl Store {
     #[must_use]
     pub fn ready_for(&self, slot: JobLocation, now: Now) -> u32 {
         self.jobs[slot.0].ready_for(now)
-    }
-
-    /// The record in this slot, if there is one. O(1).
-    #[must_use]
-    pub fn job_at(&self, number: u32) -> Option<JobLocation> {
-        self.jobs.get(number).map(|_| JobLocation(number))
     }
 
     /// The whole job in `slot`. O(1).
@@ -155,7 +160,7 @@ impl Store {
     ///
     /// # Panics
     /// If there are waiters.
-    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobLocation {
+    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> RecordKey {
         assert!(self.waiters.len() == 0, "jobs are restored before there are waiters");
         let queue = self.queues.find_or_add(job.queue);
         let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, now);
@@ -185,7 +190,7 @@ impl Store {
             self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
         }
         self.finish_restore_at(slot, &job.state, now);
-        JobLocation(slot)
+        RecordKey::Job(JobLocation(slot))
     }
 
     /// Restores an event of a job, whose row had this version after it. O(log n).
@@ -210,21 +215,22 @@ impl Store {
     }
 
     /// Restores the declaration of a queue. O(log q).
-    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobLocation {
+    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> RecordKey {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
-        let known = self.declared.get(&id.0).copied();
-        JobLocation(known.unwrap_or_else(|| self.add_declaration(id, name)))
+        let known = self.declared.find(id);
+        RecordKey::Queue(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
     /// Restores a registered worker. O(log w).
-    pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> JobLocation {
+    pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> RecordKey {
         self.next_id = self.next_id.max(id.0 + 1);
-        if let Some(slot) = self.slot(JobId(id.0)) {
-            return slot;
+        if let Some(place) = self.workers.find(id) {
+            return RecordKey::Worker(place);
         }
         let PersistedWorker { name, url, max_jobs, ref queues } = *worker;
         let queues = queues.as_ref().map(|names| names.iter().copied());
-        JobLocation(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
+        let worker = RegisteredWorker::new(name, url, max_jobs, queues);
+        RecordKey::Worker(self.workers.register(id, worker))
     }
 
     /// Ends the restoration: jobs reserved by workers that are not registered any more become
@@ -241,13 +247,12 @@ impl Store {
         self.finish_constraint_scan(now);
     }
 
-    fn worker_record(&self, slot: JobLocation) -> Record<'_> {
-        let id = WorkerId(self.jobs[slot.0].id);
-        let record =
-            self.workers.find(id).and_then(|place| self.workers[place].registered.as_ref());
-        let Worker { name, url, max_jobs, queues } = record.expect("the slot is a worker's").view();
+    fn worker_record(&self, place: u32) -> Record<'_> {
+        let entry = &self.workers[place];
+        let worker = entry.registered.as_ref().expect("the worker is registered").view();
+        let Worker { name, url, max_jobs, queues } = worker;
         let queues = queues.map(|names| names.into_iter().collect());
-        Record::Worker(id, PersistedWorker { name, url, max_jobs, queues })
+        Record::Worker(entry.id, PersistedWorker { name, url, max_jobs, queues })
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).
@@ -260,25 +265,25 @@ impl Store {
     }
 
     /// Removes a restored job, declaration, worker or constraint, if it exists. O(log n + log d).
-    pub fn undo_restore(&mut self, id: JobId) -> Option<JobLocation> {
-        if let Some(place) = self.workers.find(WorkerId(id.0)) {
-            return self.erase_worker(place).map(JobLocation);
+    pub fn undo_restore(&mut self, id: JobId) -> Option<RecordKey> {
+        if let Some(slot) = self.ids.find(id.0) {
+            self.unlink_cold(slot);
+            drop(self.remove_unjournaled(slot));
+            return Some(RecordKey::Job(JobLocation(slot)));
         }
-        if let Some(&slot) = self.declared.get(&id.0) {
-            let queue = self.jobs[slot].queue;
+        if let Some(slot) = self.declared.find(id) {
+            let queue = self.declared.remove(slot).place;
             self.index_mut(queue).declared = None;
-            self.remove_declaration(slot);
             self.stop_indexing_if_gone(queue);
             self.queues.list_if_idle(queue);
-            return Some(JobLocation(slot));
+            return Some(RecordKey::Queue(slot));
         }
-        if let Some(slot) = self.erase_constraint(id) {
-            return Some(slot);
+        if let Some(place) = self.workers.find(WorkerId(id.0)) {
+            // Its entry stays until the end of recovery: jobs may be reserved by it.
+            self.workers.remove(place);
+            return Some(RecordKey::Worker(place));
         }
-        let slot = self.ids.find(id.0)?;
-        self.unlink_cold(slot);
-        drop(self.remove_unjournaled(slot));
-        Some(JobLocation(slot))
+        self.undo_restore_constraint(id).map(RecordKey::Constraint)
     }
 
     /// All ids given so far are below this one.

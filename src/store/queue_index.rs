@@ -109,7 +109,7 @@ pub(super) struct QueueIndex {
     last: u64,
     /// All jobs in slots below this one have a row.
     pub(super) cursor: u32,
-    /// The slot of the queue's declaration.
+    /// The slot of its record, if the queue is declared.
     pub(super) declared: Option<u32>,
 }
 

@@ -76,9 +76,6 @@ impl Store {
         let bus_worker = self.workers.bus_worker();
         for place in from..stop {
             let Some(job) = self.jobs.get(place) else { continue };
-            if !self.is_job(place) {
-                continue;
-            }
             let number = match numbers.entry(job.queue) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
@@ -112,13 +109,11 @@ impl Store {
     /// O(1).
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let (declared, workers) = (self.declared.len(), self.workers.len());
-        let constraints = self.constraints.len();
         Counts {
-            jobs: self.jobs.len() - declared - workers - constraints,
-            constraints,
-            declared,
-            workers,
+            jobs: self.jobs.len(),
+            constraints: self.constraints.len(),
+            declared: self.declared.len(),
+            workers: self.workers.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),
             watchers: self.watchers.len(),

@@ -4,7 +4,7 @@ use super::jobs::Job;
 use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
-use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, Store};
+use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, RecordKey, Store};
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
@@ -389,7 +389,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
         let job = self.remove_unjournaled(slot);
-        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(job.id)));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), JobId(job.id)));
         job
     }
 

@@ -5,17 +5,16 @@
 
 use super::idx::WatcherIdx;
 use super::job_watchers::{JobWatcher, WatchFor};
-use super::jobs::{Job, NONE};
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
-use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, Store};
+use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, RecordKey, Store};
 use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status, TieBreak};
+use crate::model::job::{LeaseEpoch, Status};
 use crate::model::owned::OwnedJobStatus;
 use crate::model::reply::Rejection;
 use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerId, WorkerKind};
@@ -88,50 +87,20 @@ impl Store {
             return fx.answer(ticket, Outcome::Worker(bus_worker));
         }
         let former = self.workers.find_by_url(worker.url);
-        if self.is_full() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
+        if self.has_no_ids() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        let id = JobId(self.next_id);
+        let id = WorkerId(self.next_id);
         self.next_id += 1;
         let Worker { name, url, max_jobs, queues } = *worker;
-        let slot = self.add_worker(id, name, url, max_jobs, queues);
-        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
-        fx.answer(ticket, Outcome::Worker(WorkerId(id.0)));
+        let record = RegisteredWorker::new(name, url, max_jobs, queues);
+        let place = self.workers.register(id, record);
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place), JobId(id.0)));
+        fx.answer(ticket, Outcome::Worker(id));
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
         }
-        self.notify_registration(WorkerId(id.0), fx);
-    }
-
-    /// Registers a worker, with a slot in the job table.
-    pub(super) fn add_worker<'a>(
-        &mut self,
-        id: JobId,
-        name: &str,
-        url: &str,
-        max_jobs: u32,
-        queues: Option<impl IntoIterator<Item = &'a [u8]>>,
-    ) -> u32 {
-        let slot = self.add_record_slot(id);
-        let worker = RegisteredWorker::new(slot, name, url, max_jobs, queues);
-        self.workers.register(WorkerId(id.0), worker);
-        slot
-    }
-
-    /// Adds a slot in the job table for a record that is not a job, because the journal identifies
-    /// records by slot. It is in no queue, and its id finds no job. O(1).
-    pub(super) fn add_record_slot(&mut self, id: JobId) -> u32 {
-        let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (priority, tie_break) = (Priority::Unselected, TieBreak::Fifo);
-        let mut place = Job::new(id.0, NONE, priority, tie_break, nothing, Now::default());
-        place.status = Status::GroupOnly;
-        self.jobs.insert(place)
-    }
-
-    /// Whether this slot has a registered worker.
-    #[inline]
-    pub(super) fn is_worker(&self, slot: u32) -> bool {
-        self.jobs[slot].queue == NONE && !self.is_constraint(slot)
+        self.notify_registration(id, fx);
     }
 
     fn deregister(&mut self, ticket: Ticket, worker: WorkerId, now: Now, fx: &mut Effects) {
@@ -161,18 +130,11 @@ impl Store {
             }
             requeued.push(slot);
         }
-        if let Some(slot) = self.erase_worker(place) {
-            fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(worker.0)));
+        if self.workers.remove(place).is_some() {
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place), JobId(worker.0)));
         }
         self.workers.remove_entry(place);
         self.requeue_batch(requeued, now, fx);
-    }
-
-    /// Removes a worker from the registry, if it is there, and its slot from the job table.
-    pub(super) fn erase_worker(&mut self, place: u32) -> Option<u32> {
-        let slot = self.workers.remove(place)?.slot;
-        drop(self.jobs.remove(slot));
-        Some(slot)
     }
 
     /// Detaches a client: its waiters and watchers are cancelled, and its reservations become the
@@ -371,12 +333,8 @@ impl Store {
     /// The answer about a job that does not exist.
     fn missing_reply(&self, id: JobId) -> Outcome {
         let given_out = (1..self.next_id).contains(&id.0);
-        let is_other = self.declared.contains_key(&id.0) || self.is_worker_registered(id);
-        if given_out && !is_other { Outcome::Gone } else { Outcome::NoJob }
-    }
-
-    fn is_worker_registered(&self, id: JobId) -> bool {
-        self.workers.find(WorkerId(id.0)).is_some()
+        let is_worker = self.workers.find(WorkerId(id.0)).is_some();
+        if given_out && !is_worker { Outcome::Gone } else { Outcome::NoJob }
     }
 
     /// Answers with the status of a job, and removes it if its result may be fetched only once.

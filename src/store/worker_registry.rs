@@ -1,8 +1,7 @@
 //! The worker registry, and the clients that are attached to workers.
 //!
-//! A worker has a slot in the job table, because the journal identifies records by slot, and its id
-//! comes from the ids of jobs. During recovery there are also entries of ids that are known only
-//! from reserved jobs: the record of the worker may come later.
+//! A worker's id comes from the ids of jobs. During recovery there are also entries of ids that are
+//! known only from reserved jobs: the record of the worker may come later.
 //!
 //! Invariants: after recovery every entry is registered; a worker is found by its URL unless
 //! another one was registered with the same URL later. All operations are O(log w) for w workers.
@@ -29,8 +28,6 @@ pub(super) struct WorkerEntry {
 /// A registered worker.
 #[derive(Debug)]
 pub(super) struct RegisteredWorker {
-    /// Its slot in the job table.
-    pub(super) slot: u32,
     name: Box<str>,
     url: Box<str>,
     max_jobs: u32,
@@ -39,7 +36,6 @@ pub(super) struct RegisteredWorker {
 
 impl RegisteredWorker {
     pub(super) fn new<'a>(
-        slot: u32,
         name: &str,
         url: &str,
         max_jobs: u32,
@@ -52,7 +48,7 @@ impl RegisteredWorker {
             }
             list
         });
-        Self { slot, name: name.into(), url: url.into(), max_jobs, queues }
+        Self { name: name.into(), url: url.into(), max_jobs, queues }
     }
 
     fn is_bus(&self) -> bool {
@@ -133,8 +129,8 @@ impl Workers {
         *self.by_id.entry(id).or_insert_with(make)
     }
 
-    /// Registers a worker, replacing what was known of it.
-    pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) {
+    /// Registers a worker, replacing what was known of it, and returns its slot.
+    pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) -> u32 {
         let place = self.find_or_add(id);
         if worker.is_bus() {
             self.bus_worker = Some(id);
@@ -145,6 +141,7 @@ impl Workers {
             Some(former) => self.remove_url(place, &former.url),
         }
         self.by_url.insert(address, place);
+        place
     }
 
     /// Deregisters a worker; its entry stays.

@@ -138,8 +138,9 @@ impl Journal {
     }
 
     /// Appends a record to the open batch and returns that batch. With a record key it becomes the
-    /// key's base record, and the former one is dead. Record keys should be small: they index an
-    /// array. A journal that is closing or has failed appends nothing and returns
+    /// key's base record, and the former one is dead. Record keys should be small, or little above
+    /// [`UPPER_KEYS`](crate::journal::UPPER_KEYS): they index an array. A journal that is closing
+    /// or has failed appends nothing and returns
     /// [`BatchSeq::MAX`]. O(bytes).
     #[inline]
     pub fn append(&mut self, record_key: Option<u32>, record: &[u8]) -> BatchSeq {

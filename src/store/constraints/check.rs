@@ -15,24 +15,24 @@ impl Store {
     /// Asserts that counts, classes, waitlists and limiters agree with the jobs. O(everything).
     pub(in crate::store) fn check_constraints(&self) {
         let all = &self.constraints;
-        for (&id, &constraint_slot) in &all.by_id {
-            let record = &all.states[constraint_slot];
-            let place = &self.jobs[record.record_slot];
+        all.records.check_invariants();
+        for (record_slot, record) in all.records.iter() {
+            let state = &all.states[record.place];
             assert_eq!(
-                (place.id, place.queue),
-                (id, NONE),
+                state.record_slot,
+                Some(record_slot),
                 "a constraint's record slot is not its own"
             );
-            let found = all.by_name.get(&record.definition.name);
+            let found = all.by_name.get(&state.definition.name);
             assert_eq!(
                 found,
-                Some(&constraint_slot),
+                Some(&record.place),
                 "a constraint is missing from the index by name"
             );
         }
         assert_eq!(
             all.by_name.len(),
-            all.by_id.len(),
+            all.records.len(),
             "an inactive constraint is in the index by name"
         );
         for (number, state) in all.states.iter() {
@@ -79,7 +79,7 @@ impl Store {
         let all = &self.constraints;
         let (mut jobs, mut blocked) = (BTreeMap::<JobClassIdx, u32>::new(), BTreeSet::new());
         let mut pinned: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
-        for (slot, job) in self.jobs.iter().filter(|(slot, _)| self.is_job(*slot)) {
+        for (slot, job) in self.jobs.iter() {
             let Some(class) = job.class() else {
                 assert!(job.status != Status::Blocked, "a blocked job without class");
                 continue;

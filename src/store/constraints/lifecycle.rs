@@ -26,8 +26,7 @@ use crate::model::job::Status;
 use crate::model::reply::Rejection;
 use crate::model::worker::Constraint;
 use crate::store::idx::{ConstraintIdx, LimiterIdx};
-use crate::store::jobs::NONE;
-use crate::store::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
+use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
 use std::collections::BTreeMap;
 
@@ -60,9 +59,10 @@ impl Store {
     ) {
         let known = self.constraints.by_name.get(&new.name).copied();
         if let Some(constraint_slot) = known {
-            let slot = self.constraints.states[constraint_slot].record_slot;
+            let record_slot = self.constraints.record_slot(constraint_slot);
+            let id = self.constraints.records[record_slot].id;
             // Also for an equal constraint: the record that set it may not be durable yet.
-            fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
+            fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record_slot), id));
             if self.constraints.states[constraint_slot].definition != *new {
                 self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
@@ -70,16 +70,13 @@ impl Store {
             let outcome = Outcome::Constrained { new: false };
             return self.constraints.reply_when_in_force(ticket, outcome);
         }
-        let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
-        if full || self.constraints.len() >= CONSTRAINTS_MAX {
+        if self.has_no_ids() || self.constraints.len() >= CONSTRAINTS_MAX {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        self.first_hidden_id -= 1;
-        let id = JobId(self.first_hidden_id);
-        let slot = self.add_record_slot(id);
-        self.insert_constraint(id, slot, new, true, now);
+        let id = self.take_hidden_id();
+        let record_slot = self.add_constraint(id, new, true, now);
         self.reevaluate_jobs(now);
-        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record_slot), id));
         self.constraints.reply_when_in_force(ticket, Outcome::Constrained { new: true });
     }
 
@@ -94,33 +91,34 @@ impl Store {
         let Some(&constraint_slot) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::NoConstraint);
         };
-        let slot = self.constraints.states[constraint_slot].record_slot;
+        let record_slot = self.constraints.record_slot(constraint_slot);
         let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
-        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Constraint(record_slot), id));
         self.constraints.reply_when_in_force(ticket, Outcome::ConstraintRemoved);
     }
 
-    /// Whether this slot of the job table holds a constraint. O(1) for a job, O(log c) otherwise.
-    pub(in crate::store) fn is_constraint(&self, slot: u32) -> bool {
-        let job = &self.jobs[slot];
-        job.queue == NONE && self.constraints.record_slot(job.id) == Some(slot)
+    /// Adds an active constraint with its record, whose slot it returns, and starts a scan.
+    fn add_constraint(&mut self, id: JobId, new: &Constraint, starts_full: bool, now: Now) -> u32 {
+        let constraint_slot = self.insert_constraint(new, starts_full, now);
+        let record_slot = self.constraints.records.insert(id, constraint_slot);
+        self.constraints.states[constraint_slot].record_slot = Some(record_slot);
+        record_slot
     }
 
-    /// Adds an active constraint, whose record is at `slot`, and starts a scan.
+    /// Adds a constraint, which is active once the caller has linked it with a record, and starts a
+    /// scan.
     fn insert_constraint(
         &mut self,
-        id: JobId,
-        slot: u32,
         new: &Constraint,
         starts_full: bool,
         now: Now,
-    ) {
+    ) -> ConstraintIdx {
         let (round, slot_reached) = self.constraints.scan_pos;
         let scanned_at = (round + 1, slot_reached);
         let constraint_slot = self.constraints.states.insert(ConstraintState {
             definition: new.clone(),
-            record_slot: slot,
+            record_slot: None,
             limiter_by_value: BTreeMap::new(),
             scanned_at,
             rate_since: now.mono,
@@ -129,8 +127,8 @@ impl Store {
         });
         self.constraints.paths = None;
         self.constraints.by_name.insert(new.name.clone(), constraint_slot);
-        self.constraints.by_id.insert(id.0, constraint_slot);
         self.start_scan();
+        constraint_slot
     }
 
     /// Gives an active constraint a new definition. If only limits differ, its limiters stay.
@@ -151,35 +149,35 @@ impl Store {
             self.constraints.revision += 1;
             return self.constraints.mark_limits_changed(constraint_slot);
         }
-        let slot = record.record_slot;
-        let id = JobId(self.jobs[slot].id);
-        self.constraints.states[constraint_slot].replaced = true;
-        self.deactivate(constraint_slot);
-        self.insert_constraint(id, slot, new, starts_full, now);
+        record.replaced = true;
+        let record_slot = self.deactivate(constraint_slot);
+        let successor = self.insert_constraint(new, starts_full, now);
+        self.constraints.states[successor].record_slot = Some(record_slot);
+        self.constraints.records.set_place(record_slot, successor);
     }
 
-    /// Makes a constraint inactive; its record's slot is the caller's to reuse or remove.
-    fn deactivate(&mut self, constraint_slot: ConstraintIdx) {
-        let record = &mut self.constraints.states[constraint_slot];
-        let slot = std::mem::replace(&mut record.record_slot, NONE);
+    /// Makes a constraint inactive. Returns the slot of its record, which the caller reuses or
+    /// removes.
+    fn deactivate(&mut self, constraint_slot: ConstraintIdx) -> u32 {
+        let record_slot = self.constraints.record_slot(constraint_slot);
+        self.constraints.states[constraint_slot].record_slot = None;
         self.constraints.paths = None;
-        self.constraints.by_id.remove(&self.jobs[slot].id);
         let name = &self.constraints.states[constraint_slot].definition.name;
         if self.constraints.by_name.get(name) == Some(&constraint_slot) {
             self.constraints.by_name.remove(name);
         }
         self.remove_constraint_if_unused(constraint_slot);
+        record_slot
     }
 
     /// Deactivates a constraint and removes its record. Returns the record's id.
     fn remove_constraint_at(&mut self, constraint_slot: ConstraintIdx) -> JobId {
-        let slot = self.constraints.states[constraint_slot].record_slot;
-        self.deactivate(constraint_slot);
+        let record_slot = self.deactivate(constraint_slot);
         // Jobs that only this constraint blocks become eligible at once, the most urgent first,
         // before the scan has reached all of them.
         self.constraints.mark_limits_changed(constraint_slot);
         self.start_scan();
-        JobId(self.jobs.remove(slot).id)
+        self.constraints.records.remove(record_slot).id
     }
 
     /// Recovery: sets a constraint, in place of the one with its id. O(log c).
@@ -188,25 +186,22 @@ impl Store {
         id: JobId,
         constraint: &Constraint,
         now: Now,
-    ) -> JobLocation {
+    ) -> RecordKey {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
-        let known = self.constraints.by_id.get(&id.0).copied();
-        if let Some(constraint_slot) = known {
-            let slot = self.constraints.states[constraint_slot].record_slot;
-            self.replace_constraint_at(constraint_slot, constraint, false, now);
-            return JobLocation(slot);
-        }
-        let slot = self.add_record_slot(id);
-        self.insert_constraint(id, slot, constraint, false, now);
-        JobLocation(slot)
+        let Some(record_slot) = self.constraints.records.find(id) else {
+            return RecordKey::Constraint(self.add_constraint(id, constraint, false, now));
+        };
+        let constraint_slot = self.constraints.records[record_slot].place;
+        self.replace_constraint_at(constraint_slot, constraint, false, now);
+        RecordKey::Constraint(record_slot)
     }
 
-    /// Recovery: removes the constraint with this id, if there is one. O(log c).
-    pub(in crate::store) fn erase_constraint(&mut self, id: JobId) -> Option<JobLocation> {
-        let &constraint_slot = self.constraints.by_id.get(&id.0)?;
-        let slot = self.constraints.states[constraint_slot].record_slot;
-        self.remove_constraint_at(constraint_slot);
-        Some(JobLocation(slot))
+    /// Recovery: removes the constraint with this id, if there is one. Returns the slot of its
+    /// record. O(log c).
+    pub(in crate::store) fn undo_restore_constraint(&mut self, id: JobId) -> Option<u32> {
+        let record_slot = self.constraints.records.find(id)?;
+        self.remove_constraint_at(self.constraints.records[record_slot].place);
+        Some(record_slot)
     }
 
     /// Recovery is over: evaluates all jobs. O(jobs) evaluations if there are constraints.
@@ -324,9 +319,9 @@ impl Store {
                 self.constraints.scan_pos = (round + 1, 0);
                 continue;
             }
-            if self.jobs.get(slot).is_some() && self.is_job(slot) {
+            if let Some(job) = self.jobs.get(slot) {
                 done.jobs += 1;
-                done.bytes += self.jobs[slot].payload().bytes.len();
+                done.bytes += job.payload().bytes.len();
                 self.reevaluate_job(slot, now);
             }
             self.constraints.scan_pos = (round, slot + 1);

@@ -59,11 +59,12 @@ mod tests;
 use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
-use crate::model::id::{ClientId, Ticket};
+use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::Outcome;
 use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
+use crate::store::record_tables::RecordTable;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
 use limiter::{Limiter, TokenBucket};
@@ -78,8 +79,8 @@ type ScanPos = (u64, u32);
 #[derive(Debug)]
 struct ConstraintState {
     definition: Constraint,
-    /// Its slot in the job table, by which the journal knows it; [`NONE`] if inactive.
-    record_slot: u32,
+    /// The slot of its record, by which the journal knows it; `None` if inactive.
+    record_slot: Option<u32>,
     /// Its limiters by key value.
     limiter_by_value: BTreeMap<Box<[u8]>, LimiterIdx>,
     /// The scan has evaluated this constraint for all earlier jobs when it is here.
@@ -96,7 +97,7 @@ struct ConstraintState {
 impl ConstraintState {
     /// Whether it applies to new jobs.
     fn is_active(&self) -> bool {
-        self.record_slot != NONE
+        self.record_slot.is_some()
     }
 }
 
@@ -107,8 +108,8 @@ pub(super) struct Constraints {
     by_name: BTreeMap<Box<str>, ConstraintIdx>,
     /// The payload paths of all conditions; `None` after a change, until next asked for.
     paths: Option<Paths>,
-    /// Active constraints by the ids of their records.
-    by_id: BTreeMap<u64, ConstraintIdx>,
+    /// Records of the active constraints.
+    records: RecordTable<ConstraintIdx>,
     limiters: PagedSlab<Limiter, LimiterIdx>,
     classes: PagedSlab<JobClass, JobClassIdx>,
     /// Classes by queue, eligibility and limiters.
@@ -207,12 +208,12 @@ impl Constraints {
     /// Whether no constraint is active.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.records.is_empty()
     }
 
     /// Number of active constraints.
     pub(super) fn len(&self) -> usize {
-        self.by_id.len()
+        self.records.len()
     }
 
     /// Whether work is left for this or the next pass.
@@ -286,14 +287,25 @@ impl Constraints {
         self.pending = true;
     }
 
-    /// Slot in the job table of the constraint with this id. O(log c).
-    pub(super) fn record_slot(&self, id: u64) -> Option<u32> {
-        self.by_id.get(&id).map(|&constraint_slot| self.states[constraint_slot].record_slot)
+    /// The slot of the record of an active constraint. O(1).
+    fn record_slot(&self, constraint_slot: ConstraintIdx) -> u32 {
+        self.states[constraint_slot].record_slot.expect("the constraint is active")
     }
 
-    /// The constraint with this id. O(log c).
-    pub(super) fn at(&self, id: u64) -> &Constraint {
-        &self.states[self.by_id[&id]].definition
+    /// The slot of the record with this id. O(log c).
+    pub(super) fn find_record(&self, id: JobId) -> Option<u32> {
+        self.records.find(id)
+    }
+
+    /// The id of the record in this slot, and its constraint. O(1).
+    pub(super) fn record(&self, record_slot: u32) -> (JobId, &Constraint) {
+        let record = &self.records[record_slot];
+        (record.id, &self.states[record.place].definition)
+    }
+
+    /// The ids of all records. O(c).
+    pub(super) fn record_ids(&self) -> impl Iterator<Item = JobId> {
+        self.records.iter().map(|(_, record)| record.id)
     }
 
     pub(super) fn get(&self, constraint_slot: ConstraintIdx) -> &Constraint {

@@ -6,7 +6,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::snapshot::{PersistedStatus, Record};
 use crate::model::worker::{Compare, Condition, Scalar, WorkerCommand};
-use crate::store::{Effects, Outcome, Store};
+use crate::store::{Effects, JobLocation, Outcome, RecordKey, Store};
 
 fn status(harness: &Harness, id: JobId) -> Status {
     harness.store.job_info(harness.store.slot(id).unwrap()).status
@@ -291,10 +291,16 @@ fn payloads_of_all_encodings_and_indexed_queues_are_matched() {
 /// A second store, restored from the records of the first.
 fn recovered(harness: &Harness) -> Harness {
     let mut store = Store::new(8);
-    let end = harness.store.jobs.end();
-    // Later places first, so that constraints come between their jobs.
-    for slot in (0..end).rev().filter_map(|place| harness.store.job_at(place)) {
-        match harness.store.base_record(slot) {
+    let jobs = harness.store.jobs.iter().map(|(slot, _)| RecordKey::Job(JobLocation(slot)));
+    let mut keys: Vec<RecordKey> = jobs.collect();
+    keys.reverse();
+    // Constraints come between their jobs.
+    let constraints = harness.store.constraints.records.iter();
+    for (slot, _) in constraints {
+        keys.insert(keys.len() / 2, RecordKey::Constraint(slot));
+    }
+    for key in keys {
+        match harness.store.base_record(key) {
             Record::Job(job) => {
                 store.restore(&job, harness.now);
             }
@@ -334,8 +340,8 @@ fn recovered_constraint_limits_and_starts_without_tokens() {
     assert!(again.reserve(1, &["r"]).is_some());
     assert_eq!(again.reserve(1, &["r"]), None);
     // What was removed before the restart stays so.
-    let id = *again.store.constraints.by_id.keys().next_back().unwrap();
-    assert!(again.store.undo_restore(JobId(id)).is_some());
+    let id = again.store.constraints.record_ids().max().unwrap();
+    assert!(again.store.undo_restore(id).is_some());
     again.settle();
     assert_eq!(again.reserve(1, &["q"]), Some(jobs[1]));
     again.store.check_invariants();

@@ -114,7 +114,7 @@ impl Oracle {
         let store = &self.harness.store;
         let worker = self.worker(holder);
         let mut best: Option<u32> = None;
-        for (slot, job) in store.jobs.iter().filter(|(slot, _)| store.is_job(*slot)) {
+        for (slot, job) in store.jobs.iter() {
             let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
             let waits = matches!(job.status, Status::Ready | Status::Blocked);
             let is_in_source = match source {
@@ -453,7 +453,6 @@ impl Oracle {
             self.settle();
         }
         let left = self.harness.store.jobs.iter();
-        let left = left.filter(|(slot, _)| self.harness.store.is_job(*slot));
         let left: Vec<Status> = left.map(|(_, job)| job.status).collect();
         assert!(left.iter().all(|&status| status == Status::Buried), "{left:?} never ended");
     }
