@@ -2,7 +2,7 @@
 
 use super::bench::{float, seconds};
 use super::entropy;
-use super::progress::Progress;
+use super::progress_line::ProgressLine;
 use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::Engine;
 use crate::journal::disk::{DiskError, Files};
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::{debug, info, warn};
 
-/// Foreign files that are named one by one.
-const FOREIGN_NAMED: usize = 5;
+/// Foreign files that are reported by name.
+const FOREIGN_WARNINGS_MAX: usize = 5;
 
-/// Opens `dir`, brings back the jobs in it, and says how that went.
+/// Opens `dir`, restores the store from its journal, and logs what was recovered.
 ///
 /// # Errors
 /// A sentence for the operator.
@@ -30,66 +30,66 @@ pub(super) fn open(
     clock: &mut Clock,
     wake: &LoopWaker,
 ) -> io::Result<Engine> {
-    let failed = |refused: &OpenError| io::Error::other(explain(dir, refused));
+    let failed = |error: &OpenError| io::Error::other(explain_open_error(dir, error));
     let mut files = Directory::open(dir, LockMode::Exclusive)
-        .map_err(|fault| failed(&OpenError::Disk(fault)))?;
-    // Not the seed: what stands in files tells nothing of what is in memory.
-    let salt = entropy::draw();
-    let segment_bytes = segment_bytes(dir, &mut files).map_err(|fault| failed(&fault.into()))?;
+        .map_err(|error| failed(&OpenError::Disk(error)))?;
+    // Not the seed: files must not reveal the seed of hashes in memory.
+    let salt = entropy::random_u64();
+    let segment_bytes = segment_bytes(dir, &mut files).map_err(|error| failed(&error.into()))?;
     let options = JournalOptions { segment_bytes, sync, salt };
     let start = clock.sample();
-    let mut reading = RestoreProgress::new();
-    let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
+    let mut progress_line = RestoreProgress::new();
+    let mut show = |progress| progress_line.show(clock.sample().mono.0 - start.mono.0, progress);
     let restored = Engine::restore(&mut files, &options, seed, start, &mut show);
-    reading.clear();
-    let (restored, report) = restored.map_err(|refused| failed(&refused))?;
+    progress_line.clear();
+    let (restored, report) = restored.map_err(|error| failed(&error))?;
     let now = clock.sample();
-    tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
+    log_recovery(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
     let disk = FileDisk::start(files, sync, Arc::new(move || wake.wake()))
-        .map_err(|fault| failed(&OpenError::Disk(fault)))?;
+        .map_err(|error| failed(&OpenError::Disk(error)))?;
     Ok(Engine::durable(restored, Box::new(disk), now))
 }
 
-/// How large segments are to be: a small part of the space that there is for the directory. Warns
-/// if that is too little.
+/// The size of segments: a small part of the space for the directory. Warns if that space is too
+/// small.
 fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
     let free = match files.free_bytes() {
         Ok(free) => free,
-        Err(why) => {
-            debug!(%why, "so segments have the usual size");
+        Err(reason) => {
+            debug!(why = %reason, "so segments have the usual size");
             return Ok(JOURNAL_SEGMENT_BYTES);
         }
     };
-    let held: u64 = files.list()?.iter().map(|entry| entry.size).sum();
-    let space = free.saturating_add(held);
+    let used: u64 = files.list()?.iter().map(|entry| entry.size).sum();
+    let space = free.saturating_add(used);
     if space < SPACE_MIN_BYTES {
         warn!(
             dir = %dir.display(),
             free_bytes = free,
-            needed_bytes = SPACE_MIN_BYTES - held,
+            needed_bytes = SPACE_MIN_BYTES - used,
             "there is too little space for the data directory: puts may be refused"
         );
     }
     Ok(journal::segment_bytes_for(space))
 }
 
-/// The line on the terminal while a journal is read.
-pub(super) struct RestoreProgress(Progress);
+/// The progress line while a journal is read.
+pub(super) struct RestoreProgress(ProgressLine);
 
 impl RestoreProgress {
     pub(super) fn new() -> Self {
-        Self(Progress::new())
+        Self(ProgressLine::new())
     }
 
-    /// Shows how far it is after so many nanoseconds.
+    /// Draws the line, `nanos` nanoseconds after the start.
     pub(super) fn show(&mut self, nanos: u64, progress: journal::RecoveryProgress) {
         if self.0.is_due(nanos) {
             let done = float(progress.read_bytes) / float(progress.total_bytes.max(1));
             let (records, mib) = (progress.records, progress.read_bytes >> 20);
-            let word =
+            let details =
                 format_args!("{records} records, {mib} of {} MiB", progress.total_bytes >> 20);
-            self.0.show(nanos, "recovery", done, word);
+            self.0.show(nanos, "recovery", done, details);
         }
     }
 
@@ -98,8 +98,8 @@ impl RestoreProgress {
     }
 }
 
-/// As the operator has written it.
-fn mode(sync: SyncMode) -> String {
+/// The mode as a value of `--fsync`.
+fn fsync_setting(sync: SyncMode) -> String {
     match sync {
         SyncMode::Always => "always".to_owned(),
         SyncMode::Every(time) => humantime::format_duration(time).to_string(),
@@ -107,14 +107,14 @@ fn mode(sync: SyncMode) -> String {
     }
 }
 
-fn tell(dir: &Path, sync: SyncMode, report: &RecoveryReport, jobs: usize, nanos: u64) {
+fn log_recovery(dir: &Path, sync: SyncMode, report: &RecoveryReport, jobs: usize, nanos: u64) {
     info!(
         records = report.records,
         bytes = report.bytes,
         seconds = seconds(nanos / 1_000_000 * 1_000_000),
         "recovered"
     );
-    info!(dir = %dir.display(), fsync = mode(sync), jobs, "data opened");
+    info!(dir = %dir.display(), fsync = fsync_setting(sync), jobs, "data opened");
     if let Some(torn) = &report.torn {
         warn!(
             file = %dir.join(&torn.file).display(),
@@ -125,19 +125,19 @@ fn tell(dir: &Path, sync: SyncMode, report: &RecoveryReport, jobs: usize, nanos:
              that they were done, unless --fsync allowed it"
         );
     }
-    for name in report.foreign.iter().take(FOREIGN_NAMED) {
+    for name in report.foreign.iter().take(FOREIGN_WARNINGS_MAX) {
         let file = dir.join(name);
         warn!(file = %file.display(), "this is no file of the journal: it is left alone");
     }
-    if report.foreign.len() > FOREIGN_NAMED {
-        let more = report.foreign.len() - FOREIGN_NAMED;
+    if report.foreign.len() > FOREIGN_WARNINGS_MAX {
+        let more = report.foreign.len() - FOREIGN_WARNINGS_MAX;
         warn!(more, "there are more files that are none of the journal's");
     }
 }
 
-/// What the journal has done in a run, and how it stands at its end. Of the times of syncs those
-/// that half and 99 % of them took at most are the bounds of classes.
-pub(super) fn sum_up(status: &LogStats) {
+/// Logs the journal's counters at the end of a run. The percentiles of sync latency are upper
+/// bounds of histogram buckets.
+pub(super) fn log_stats(status: &LogStats) {
     let syncs = status.syncs.max(1);
     info!(
         live_bytes = status.live_bytes,
@@ -158,16 +158,16 @@ pub(super) fn sum_up(status: &LogStats) {
     );
 }
 
-/// Why the journal in `dir` is not opened, and what to do.
-pub(super) fn explain(dir: &Path, refused: &OpenError) -> String {
+/// The message for the operator when the journal in `dir` cannot be opened, with what to do.
+pub(super) fn explain_open_error(dir: &Path, error: &OpenError) -> String {
     let path = |file: &String| dir.join(file).display().to_string();
     let salvage = format!(
         "Nothing was changed. Take the directory from a backup, or copy what can be read into a \
          new one: jobcentre journal salvage {} OUT",
         dir.display()
     );
-    match refused {
-        OpenError::Disk(_) => refused.to_string(),
+    match error {
+        OpenError::Disk(_) => error.to_string(),
         OpenError::Damaged { file, offset, what } => {
             format!("the journal is damaged: {}, byte {offset}: {what}. {salvage}", path(file))
         }

@@ -1,25 +1,26 @@
-//! Chance, where it comes into the program: bits from the system that nobody can guess.
+//! Random numbers from the system.
 //!
-//! Below the reactor chance is handed in, so that a simulator can replay it. What is handed in is
-//! drawn here: seeds of generators and of hashes, salts, a UUID. They are no keys of cryptography.
+//! Below the reactor randomness is a parameter, so that a simulator can replay a run. These are the
+//! values of that parameter: seeds of generators and hashes, salts, a UUID. They are unpredictable,
+//! but not cryptographic keys.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// 64 bits, other ones with each call and in each run. They come from the keys of a fresh hash: the
-/// system's entropy, asked for once in a thread and counted up from then on. What is hashed does
-/// not matter.
-pub(super) fn draw() -> u64 {
+/// 64 random bits, different in each call and each run. They are the hash of a constant under new
+/// keys of `RandomState`, which come from the system's entropy once a thread and are incremented
+/// from then on.
+pub(super) fn random_u64() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::draw;
+    use super::random_u64;
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_draws_are_alike() {
-        let drawn: BTreeSet<u64> = (0..1_000).map(|_| draw()).collect();
-        assert_eq!(drawn.len(), 1_000);
+    fn random_values_differ() {
+        let values: BTreeSet<u64> = (0..1_000).map(|_| random_u64()).collect();
+        assert_eq!(values.len(), 1_000);
     }
 }

@@ -1,27 +1,16 @@
 //! L7: the command line: arguments, configuration, logging, wiring.
 
-mod address;
 mod bench;
-mod config;
-mod constraints;
 mod data_dir;
+mod descriptors;
 mod entropy;
-mod files;
-mod fsync;
-mod http_name;
+mod escape;
 mod journal;
 mod log;
-mod mistakes;
-mod number;
-mod processor;
-mod progress;
+mod progress_line;
 mod serve;
-mod shown;
-mod size;
+mod settings;
 mod terminal;
-mod text;
-mod tick;
-mod times;
 mod work;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -83,7 +72,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error),
+        Err(error) => return print_usage_error(&error),
     };
     match cli.command {
         Command::Serve(command) => command.run(),
@@ -94,17 +83,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says on stderr why the program cannot do what it was told. Whoever closed stderr does not want
-/// to know, and is not to be punished with a panic.
-fn complain(error: impl Display) {
+/// Prints an error on stderr. A closed stderr is ignored: `eprintln` would panic.
+fn print_error(error: impl Display) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-/// Prints what is wrong with the arguments, and where a value came from that nobody typed.
-fn explain(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a closed stderr.
+/// Prints clap's message about the arguments, and the variable from which a wrong value came.
+fn print_usage_error(error: &clap::Error) -> ExitCode {
+    // A closed stderr is ignored.
     let _ = error.print();
-    if let Some(variable) = mistakes::variable_behind(error) {
+    if let Some(variable) = settings::errors::source_variable(error) {
         let _ = writeln!(
             std::io::stderr(),
             "The value comes from the environment variable {variable}."

@@ -1,8 +1,9 @@
-//! `jobcentre serve`: everything wired together.
+//! `jobcentre serve`: settings, data directory, engine, server and reactor are wired together.
 
-use super::address::cannot_listen;
-use super::config::{Config, Options};
-use super::{complain, constraints, data_dir, entropy, files, log, mistakes, processor};
+use super::settings::config::{Config, Options};
+use super::settings::listen_addr::explain_bind_error;
+use super::settings::{constraint_tables, errors, processor};
+use super::{data_dir, descriptors, entropy, log, print_error};
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
 use crate::query::value_max;
@@ -39,7 +40,7 @@ impl Serve {
             Some(path) => match Options::from_file(path) {
                 Ok(options) => options,
                 Err(error) => {
-                    complain(&error);
+                    print_error(&error);
                     return ExitCode::from(WRONG_USAGE);
                 }
             },
@@ -47,21 +48,21 @@ impl Serve {
         };
         let config = self.options.or(file).complete();
         if config.protocols.is_empty() && !config.processor {
-            complain(
+            print_error(
                 "every protocol is off: give --listen, --pinpriq or --http an address, or \
                  --processor",
             );
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
-        mistakes::warn_of_variables();
+        errors::warn_of_unknown_variables();
         if let Err(error) = ignore_signals() {
             warn!(%error, "SIGHUP, SIGUSR1, SIGUSR2 and SIGALRM would end this server");
         }
         match serve(&config) {
-            Ok((ending, whole)) => {
-                if whole {
-                    report(ending);
+            Ok((outcome, stdio_ok)) => {
+                if stdio_ok {
+                    log_outcome(outcome);
                     return ExitCode::SUCCESS;
                 }
                 error!("stopped because stdin or stdout failed");
@@ -75,15 +76,15 @@ impl Serve {
     }
 }
 
-/// Returns how it has ended, and whether stdin and stdout could be used all the time.
+/// Runs the server. Returns how it was shut down, and whether stdin and stdout worked to the end.
 fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
-    let shares = files::reserve_descriptors_for_clients(config.max_clients);
+    let shares = descriptors::reserve_descriptors_for_clients(config.max_clients);
     let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
     let settings = Settings { max_request: config.max_request, max_clients };
-    let seed = entropy::draw();
+    let seed = entropy::random_u64();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {
         data_dir::open(dir, config.fsync, seed, &mut clock, &wake)?
@@ -93,7 +94,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     };
     let queries = QueryThreads::new(value_max(config.max_request), &wake);
     let mut engine = engine.with_queries(Box::new(queries), config.query_timeout);
-    constraints::set(&mut engine, &config.constraints, || clock.sample())?;
+    constraint_tables::apply(&mut engine, &config.constraints, || clock.sample())?;
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())
@@ -102,10 +103,10 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
             outbound: shares.outbound,
             rejected: shares.rejected,
         });
-    let mut reactor =
-        Reactor::bind(server, &config.protocols, clock, &wake).map_err(|error| advise(&error))?;
+    let mut reactor = Reactor::bind(server, &config.protocols, clock, &wake)
+        .map_err(|error| explain_reactor_error(&error))?;
     reactor.set_lingering_max(shares.lingering);
-    reactor.addresses().into_iter().for_each(warn_of_strangers);
+    reactor.addresses().into_iter().for_each(warn_if_not_loopback);
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
     }
@@ -118,15 +119,15 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         max_request = config.max_request,
         "serving"
     );
-    let ending = reactor.run()?;
+    let outcome = reactor.run()?;
     if let Some(status) = reactor.core().journal_status() {
-        data_dir::sum_up(&status);
+        data_dir::log_stats(&status);
     }
-    Ok((ending, !reactor.has_stdio_failed()))
+    Ok((outcome, !reactor.has_stdio_failed()))
 }
 
-/// Why a protocol is not open, with the flag that sets where it is.
-fn advise(error: &io::Error) -> io::Error {
+/// Adds to the error of a listener the flag that sets its address, and what to do.
+fn explain_reactor_error(error: &io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
     let text = match inner {
         Some(CannotListen { protocol, address, error }) => {
@@ -136,15 +137,15 @@ fn advise(error: &io::Error) -> io::Error {
                 Protocol::Http => "--http",
                 Protocol::Processor => "--processor",
             };
-            cannot_listen(*address, flag, true, error)
+            explain_bind_error(*address, flag, true, error)
         }
         None => error.to_string(),
     };
     io::Error::new(error.kind(), text)
 }
 
-/// Says what it means to listen where others than this machine's users can connect.
-fn warn_of_strangers(address: SocketAddr) {
+/// Warns if a listener is reachable from other machines: no protocol has authentication.
+fn warn_if_not_loopback(address: SocketAddr) {
     if !address.ip().to_canonical().is_loopback() {
         warn!(
             %address,
@@ -154,17 +155,18 @@ fn warn_of_strangers(address: SocketAddr) {
     }
 }
 
-/// Trust in the authorities of `--worker-ca`.
+/// The trust store with the certificates of `--worker-ca`.
 fn read_trust(path: &Path) -> io::Result<TrustStore> {
-    let wrong =
-        |kind, why: String| io::Error::new(kind, format!("--worker-ca {}: {why}", path.display()));
+    let explain = |kind, reason: String| {
+        io::Error::new(kind, format!("--worker-ca {}: {reason}", path.display()))
+    };
     let pem = std::fs::read(path)
-        .map_err(|error| wrong(error.kind(), format!("cannot be read: {error}")))?;
-    TrustStore::with(&pem).map_err(|why| wrong(io::ErrorKind::InvalidData, why))
+        .map_err(|error| explain(error.kind(), format!("cannot be read: {error}")))?;
+    TrustStore::with(&pem).map_err(|reason| explain(io::ErrorKind::InvalidData, reason))
 }
 
-fn report(ending: ShutdownOutcome) {
-    match ending {
+fn log_outcome(outcome: ShutdownOutcome) {
+    match outcome {
         ShutdownOutcome::Graceful { unread: 0 } => {
             info!("stopped: everything received was answered");
         }

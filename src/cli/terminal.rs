@@ -1,26 +1,26 @@
-//! What stderr is, as far as looks depend on it: a terminal, its width, and whether colours and
-//! moving lines are wanted there.
+//! Properties of stderr: whether it is a terminal, its width, and whether colours and redrawn lines
+//! can be used.
 
 use rustix::termios::tcgetwinsize;
 use std::ffi::OsStr;
 use std::io::{IsTerminal, stderr};
 
-/// The width of a terminal that does not tell it.
-const USUAL_COLUMNS: usize = 80;
+/// The width of a terminal that does not report it.
+const DEFAULT_COLUMNS: usize = 80;
 
-/// Stderr is a terminal.
+/// Whether stderr is a terminal.
 pub(super) fn is_terminal() -> bool {
     stderr().is_terminal()
 }
 
-/// Colours may be used on stderr: a terminal that knows them, and a user who has not set `NO_COLOR`
-/// (<https://no-color.org>: to anything but nothing).
+/// Whether colours may be used on stderr: the terminal supports them, and `NO_COLOR` is unset or
+/// empty (<https://no-color.org>).
 pub(super) fn has_colours() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
-    is_terminal() && !refused && !is_dumb()
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
+    is_terminal() && !no_colour && !is_dumb()
 }
 
-/// A line on stderr can be written anew: a terminal that can move its cursor.
+/// Whether a line on stderr can be redrawn: the terminal can move its cursor.
 pub(super) fn can_rewrite() -> bool {
     is_terminal() && !is_dumb()
 }
@@ -29,8 +29,8 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == OsStr::new("dumb"))
 }
 
-/// How many characters fit into a line on stderr.
+/// Characters in a line on stderr.
 pub(super) fn columns() -> usize {
-    let told = tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
-    if told == 0 { USUAL_COLUMNS } else { told }
+    let reported = tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
+    if reported == 0 { DEFAULT_COLUMNS } else { reported }
 }

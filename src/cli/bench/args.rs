@@ -1,9 +1,9 @@
-//! What can be asked of `jobcentre bench`, and whether it makes sense.
+//! Arguments of `jobcentre bench`, and their validation.
 
 use super::content::PAYLOAD_MIN;
 use super::protocols::BenchProtocol;
-use crate::cli::number::whole;
-use crate::cli::size::Size;
+use crate::cli::settings::size::Size;
+use crate::cli::settings::whole_number::parse as parse_number;
 use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -40,11 +40,11 @@ pub(in crate::cli) struct Bench {
     address: Option<String>,
 
     /// Connections that send requests [default: 64; idle and wait: 1].
-    #[arg(long, short, value_name = "N", value_parser = whole::<usize>)]
+    #[arg(long, short, value_name = "N", value_parser = parse_number::<usize>)]
     connections: Option<usize>,
 
     /// Requests that each connection keeps in flight.
-    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = whole::<usize>)]
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = parse_number::<usize>)]
     depth: usize,
 
     /// Exact length of a job's JSON text, in bytes or with KiB or MiB.
@@ -52,24 +52,24 @@ pub(in crate::cli) struct Bench {
     payload: Size,
 
     /// Queues that the jobs are spread over.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_number::<u64>)]
     queues: u64,
 
     /// Different priorities of jobs [default: 1000; pinpriq: 255].
-    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     priorities: Option<u64>,
 
     /// Jobs put before measuring [default: 50000 for mixed; for drain what --requests needs, or
     /// 100000].
-    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     backlog: Option<u64>,
 
     /// Waiting workers, each a connection of its own (wait).
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_number::<usize>)]
     waiters: usize,
 
     /// Connections that do nothing (idle).
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_number::<usize>)]
     idle: usize,
 
     /// Send so many requests a second, and count latency from the time at which each should have
@@ -79,7 +79,7 @@ pub(in crate::cli) struct Bench {
 
     /// Measure this many requests, rounded up to whole jobs. A get that waits is not counted.
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
-    #[arg(value_parser = whole::<u64>)]
+    #[arg(value_parser = parse_number::<u64>)]
     requests: Option<u64>,
 
     /// Measure for so long: 10, 10s or 500ms [default: 10s; put and drain: 100000 requests].
@@ -102,7 +102,7 @@ pub(in crate::cli) struct Bench {
     /// Process id of the server, if it runs on this machine: reports its CPU time and memory. Bytes
     /// for each job (put) and each connection (idle) are right only for a fresh server, because
     /// memory that it has kept does not show.
-    #[arg(long, value_name = "PID", value_parser = whole::<u32>)]
+    #[arg(long, value_name = "PID", value_parser = parse_number::<u32>)]
     server_pid: Option<u32>,
 
     /// Write the result as JSON; `-`: to stdout, instead of the table.
@@ -122,7 +122,7 @@ pub(in crate::cli) struct Bench {
     queue_prefix: Option<String>,
 
     /// Decides the contents of jobs [default: a random one].
-    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     seed: Option<u64>,
 }
 
@@ -133,9 +133,9 @@ pub(super) enum RunLength {
     Time(Duration),
 }
 
-/// Arguments that make sense, complete.
+/// The validated arguments, with defaults filled in.
 #[derive(Clone, Debug)]
-pub(super) struct BenchPlan {
+pub(super) struct BenchSettings {
     pub(super) workload: Workload,
     pub(super) protocol: BenchProtocol,
     pub(super) address: String,
@@ -148,7 +148,7 @@ pub(super) struct BenchPlan {
     pub(super) waiters: usize,
     pub(super) idle: usize,
     pub(super) rate: Option<f64>,
-    pub(super) extent: RunLength,
+    pub(super) run_length: RunLength,
     pub(super) warmup: Duration,
     pub(super) patience: Duration,
     pub(super) keep: bool,
@@ -159,61 +159,61 @@ pub(super) struct BenchPlan {
     pub(super) seed: u64,
 }
 
-/// Tubes and keys of other servers bear this as well.
-const PREFIX_MAX: usize = 100;
+/// Valid in the names of tubes and keys of the other servers too.
+const PREFIX_MAX_BYTES: usize = 100;
 const QUEUES_MAX: u64 = 1_000_000;
-const PRIORITIES: u64 = 1000;
+const DEFAULT_PRIORITIES: u64 = 1000;
 const IN_FLIGHT_MAX: usize = 10_000_000;
-const BACKLOG_OF_MIXED: u64 = 50_000;
-const REQUESTS_OF_PUT_AND_DRAIN: u64 = 100_000;
-const DURATION: Duration = Duration::from_secs(10);
+const MIXED_BACKLOG_JOBS: u64 = 50_000;
+const DEFAULT_REQUESTS: u64 = 100_000;
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 impl Bench {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// Says what makes no sense.
-    pub(super) fn plan(&self, entropy: u64) -> Result<BenchPlan, String> {
+    /// A message about the argument that is wrong.
+    pub(super) fn settings(&self, entropy: u64) -> Result<BenchSettings, String> {
         self.check()?;
-        let only_counted = matches!(self.workload, Workload::Put | Workload::Drain);
-        let extent = match (self.requests, self.duration) {
+        let has_default_count = matches!(self.workload, Workload::Put | Workload::Drain);
+        let run_length = match (self.requests, self.duration) {
             (Some(requests), _) => RunLength::Requests(requests),
             (None, Some(duration)) => RunLength::Time(duration),
-            // A drain ends when its backlog is gone.
+            // A drain ends with its backlog.
             (None, None) if self.workload == Workload::Drain && self.backlog.is_some() => {
                 RunLength::Requests(u64::MAX)
             }
-            (None, None) if only_counted => RunLength::Requests(REQUESTS_OF_PUT_AND_DRAIN),
-            (None, None) => RunLength::Time(DURATION),
+            (None, None) if has_default_count => RunLength::Requests(DEFAULT_REQUESTS),
+            (None, None) => RunLength::Time(DEFAULT_DURATION),
         };
-        let backlog = match (self.workload, self.backlog, extent) {
+        let backlog = match (self.workload, self.backlog, run_length) {
             (_, Some(backlog), _) => backlog,
-            (Workload::Mixed, None, _) => BACKLOG_OF_MIXED,
+            (Workload::Mixed, None, _) => MIXED_BACKLOG_JOBS,
             (Workload::Drain, None, RunLength::Requests(requests)) => {
                 requests.div_ceil(1 + u64::from(self.protocol.deletes()))
             }
-            (Workload::Drain, None, RunLength::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
+            (Workload::Drain, None, RunLength::Time(_)) => DEFAULT_REQUESTS,
             _ => 0,
         };
-        let of = |workload, count| if self.workload == workload { count } else { 0 };
+        let if_workload = |workload, count| if self.workload == workload { count } else { 0 };
         let connections =
             if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
         let prefix = self.queue_prefix.clone();
         let priorities_max = self.protocol.priorities_max();
-        Ok(BenchPlan {
+        Ok(BenchSettings {
             workload: self.workload,
             protocol: self.protocol,
-            address: self.address.clone().unwrap_or_else(|| self.protocol.usual_address()),
+            address: self.address.clone().unwrap_or_else(|| self.protocol.default_address()),
             connections: self.connections.unwrap_or(connections),
             depth: self.depth,
             payload: self.payload.0,
             queues: self.queues,
-            priorities: self.priorities.unwrap_or_else(|| PRIORITIES.min(priorities_max)),
+            priorities: self.priorities.unwrap_or_else(|| DEFAULT_PRIORITIES.min(priorities_max)),
             backlog,
-            waiters: of(Workload::Wait, self.waiters),
-            idle: of(Workload::Idle, self.idle),
+            waiters: if_workload(Workload::Wait, self.waiters),
+            idle: if_workload(Workload::Idle, self.idle),
             rate: self.rate,
-            extent,
+            run_length,
             warmup: self.warmup,
             patience: self.patience,
             keep: self.keep,
@@ -251,8 +251,8 @@ impl Bench {
         if self.priorities.is_some_and(|count| !(1..=priorities_max).contains(&count)) {
             return Err(format!("--priorities: a number from 1 to {priorities_max} is possible"));
         }
-        let nothing = self.requests == Some(0) || self.duration.is_some_and(|time| time.is_zero());
-        if nothing {
+        let is_empty = self.requests == Some(0) || self.duration.is_some_and(|time| time.is_zero());
+        if is_empty {
             return Err("--requests, --duration: there is nothing to measure".to_owned());
         }
         if self.backlog.is_some() && !matches!(self.workload, Workload::Drain | Workload::Mixed) {
@@ -263,15 +263,15 @@ impl Bench {
         self.check_wait()?;
         self.check_files()?;
         match &self.queue_prefix {
-            Some(prefix) if !is_plain(prefix) => Err(format!(
+            Some(prefix) if !is_valid_prefix(prefix) => Err(format!(
                 "--queue-prefix: letters, digits, '.', '_' and inner '-' are possible, at most \
-                 {PREFIX_MAX}"
+                 {PREFIX_MAX_BYTES}"
             )),
             _ => Ok(()),
         }
     }
 
-    /// What is to be written at the end can be written now.
+    /// Checks that the output files can be written.
     fn check_files(&self) -> Result<(), String> {
         if let Some(path) = &self.plot {
             let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
@@ -307,31 +307,31 @@ impl Bench {
     }
 }
 
-/// Whether a file can be written, by trying; one that is not there is not left there.
+/// Checks by opening it that a file can be written; a file created for that is removed.
 fn check_writable(flag: &str, path: &Path) -> Result<(), String> {
-    let wrong = |why: &str| format!("{flag} {}: {why}", path.display());
+    let message = |why: &str| format!("{flag} {}: {why}", path.display());
     if path.is_dir() {
-        return Err(wrong("this is a directory: give the name of a file"));
+        return Err(message("this is a directory: give the name of a file"));
     }
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     if parent.is_some_and(|parent| !parent.is_dir()) {
-        return Err(wrong("there is no such directory"));
+        return Err(message("there is no such directory"));
     }
-    let tried = match File::options().write(true).create_new(true).open(path) {
+    let result = match File::options().write(true).create_new(true).open(path) {
         Ok(_) => std::fs::remove_file(path),
-        // What is no file may wait for a reader, or take what is written to heart.
+        // Opening a pipe or device may block, or have effects.
         Err(_) if path.exists() && !path.is_file() => Ok(()),
         Err(_) if path.is_file() => File::options().write(true).open(path).map(drop),
         Err(error) => Err(error),
     };
-    tried.map_err(|error| wrong(&format!("it cannot be written: {error}")))
+    result.map_err(|error| message(&format!("it cannot be written: {error}")))
 }
 
-fn is_plain(prefix: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=PREFIX_MAX).contains(&prefix.len())
+fn is_valid_prefix(prefix: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=PREFIX_MAX_BYTES).contains(&prefix.len())
         && !prefix.starts_with('-')
-        && prefix.bytes().all(plain)
+        && prefix.bytes().all(is_allowed)
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -359,36 +359,36 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         bench: Bench,
     }
 
-    fn plan(line: &str) -> Result<BenchPlan, String> {
+    fn settings_of(line: &str) -> Result<BenchSettings, String> {
         let words = std::iter::once("bench").chain(line.split_whitespace());
-        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
-        line.bench.plan(0xabc)
+        let line = TestCli::try_parse_from(words).map_err(|error| error.to_string())?;
+        line.bench.settings(0xabc)
     }
 
     #[test]
     fn defaults_depend_on_the_workload() {
-        let plan_of = |line: &str| plan(line).unwrap();
-        assert_eq!(plan_of("").workload, Workload::Cycle);
-        assert_eq!(plan_of("").extent, RunLength::Time(DURATION));
-        assert_eq!(plan_of("put").extent, RunLength::Requests(100_000));
-        assert_eq!(plan_of("drain -n 10").backlog, 5);
-        assert_eq!(plan_of("drain --backlog 7").extent, RunLength::Requests(u64::MAX));
-        assert_eq!(plan_of("mixed").backlog, 50_000);
-        assert_eq!((plan_of("idle").connections, plan_of("idle").idle), (1, 1000));
-        assert_eq!((plan_of("wait").connections, plan_of("wait").waiters), (1, 64));
-        assert_eq!((plan_of("cycle").idle, plan_of("cycle").waiters), (0, 0));
-        assert_eq!(plan_of("cycle").prefix, "bench-00000abc-");
-        let plan = plan_of("cycle --payload 1KiB --duration 500ms --rate 1e3");
-        assert_eq!((plan.payload, plan.rate), (1024, Some(1000.0)));
-        assert_eq!(plan.extent, RunLength::Time(Duration::from_millis(500)));
-        assert_eq!(plan.priorities, 1000);
-        let plan = plan_of("drain -n 10 --protocol pinpriq --payload 65535");
-        assert_eq!((plan.backlog, plan.priorities), (10, 255), "a pop is final");
+        let valid = |line: &str| settings_of(line).unwrap();
+        assert_eq!(valid("").workload, Workload::Cycle);
+        assert_eq!(valid("").run_length, RunLength::Time(DEFAULT_DURATION));
+        assert_eq!(valid("put").run_length, RunLength::Requests(100_000));
+        assert_eq!(valid("drain -n 10").backlog, 5);
+        assert_eq!(valid("drain --backlog 7").run_length, RunLength::Requests(u64::MAX));
+        assert_eq!(valid("mixed").backlog, 50_000);
+        assert_eq!((valid("idle").connections, valid("idle").idle), (1, 1000));
+        assert_eq!((valid("wait").connections, valid("wait").waiters), (1, 64));
+        assert_eq!((valid("cycle").idle, valid("cycle").waiters), (0, 0));
+        assert_eq!(valid("cycle").prefix, "bench-00000abc-");
+        let settings = valid("cycle --payload 1KiB --duration 500ms --rate 1e3");
+        assert_eq!((settings.payload, settings.rate), (1024, Some(1000.0)));
+        assert_eq!(settings.run_length, RunLength::Time(Duration::from_millis(500)));
+        assert_eq!(settings.priorities, 1000);
+        let settings = valid("drain -n 10 --protocol pinpriq --payload 65535");
+        assert_eq!((settings.backlog, settings.priorities), (10, 255), "a pop is final");
         for (protocol, address) in [
             ("job-centre", "127.0.0.1:11400"),
             ("pinpriq", "127.0.0.1:11401"),
@@ -396,9 +396,9 @@ mod tests {
             ("health", "127.0.0.1:11480"),
             ("redis", "127.0.0.1:6379"),
         ] {
-            assert_eq!(plan_of(&format!("cycle --protocol {protocol}")).address, address);
+            assert_eq!(valid(&format!("cycle --protocol {protocol}")).address, address);
         }
-        assert_eq!(plan_of("cycle --protocol redis --address x:1").address, "x:1");
+        assert_eq!(valid("cycle --protocol redis --address x:1").address, "x:1");
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
             ("cycle --protocol pinpriq --priorities 256", "255"),
             ("wait --waiters 1 --queues 2", "--waiters"),
         ] {
-            let error = plan(line).unwrap_err();
+            let error = settings_of(line).unwrap_err();
             assert!(error.contains(word), "{line}: {error}");
         }
     }

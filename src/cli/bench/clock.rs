@@ -1,4 +1,4 @@
-//! The load generator's one clock.
+//! The clock of the load generator.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// For reports: nobody reads the sixteenth digit.
+/// A number for reports, rounded to 15 digits.
 #[expect(clippy::cast_precision_loss, reason = "15 digits are enough for people")]
 pub(in crate::cli) fn float(number: u64) -> f64 {
     number as f64

@@ -14,9 +14,9 @@ pub(super) struct InFlight {
     pub(super) request: Request,
     /// When it was sent, or should have been.
     pub(super) at: u64,
-    /// Its latency counts.
+    /// Its latency is measured.
     pub(super) measured: bool,
-    /// It was the last of what was written, and a receipt was asked for.
+    /// It was followed by a request for a receipt.
     pub(super) receipt: bool,
 }
 
@@ -24,25 +24,25 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
-    /// The beginning of a reply whose rest is not here yet.
+    /// The received part of an incomplete reply.
     pub(super) input: Vec<u8>,
     output: Vec<u8>,
-    /// How much of `output` is sent.
+    /// Bytes of `output` that are sent.
     sent: usize,
     writable: bool,
     pub(super) in_flight: VecDeque<InFlight>,
-    /// What the protocol remembers of this connection.
-    memory: u64,
-    /// Its output has grown and it stands in the list of those to be flushed.
+    /// State that the protocol keeps for this connection.
+    protocol_state: u64,
+    /// It is in the list of connections to flush.
     pub(super) dirty: bool,
-    /// The priority of the last job of each queue, while nobody puts: it never rises.
-    pub(super) last: Vec<u64>,
+    /// The priority of the last job from each queue. While nothing is put it never rises.
+    pub(super) last_priorities: Vec<u64>,
 }
 
-/// Connects and waits until that is done.
+/// Connects, blocking.
 pub(super) fn connect(
     address: SocketAddr,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<std::net::TcpStream, String> {
     let explain = |error: io::Error| {
         if error.kind() == ErrorKind::ConnectionRefused {
@@ -51,31 +51,31 @@ pub(super) fn connect(
             format!("cannot connect to {address}: {error}")
         }
     };
-    let stream = std::net::TcpStream::connect_timeout(&address, patience).map_err(explain)?;
+    let stream = std::net::TcpStream::connect_timeout(&address, timeout).map_err(explain)?;
     stream.set_nodelay(true).map_err(explain)?;
-    stream.set_read_timeout(Some(patience)).map_err(explain)?;
+    stream.set_read_timeout(Some(timeout)).map_err(explain)?;
     Ok(stream)
 }
 
 impl Connection {
-    /// Connects, says what the protocol wants to be said first, and joins the loop.
+    /// Connects, sends the set-up requests of the protocol, and registers with the event loop.
     pub(super) fn open(
         address: SocketAddr,
-        patience: Duration,
-        wire: &Codec,
+        timeout: Duration,
+        codec: &Codec,
         registry: &Registry,
         token: Token,
     ) -> Result<Self, String> {
-        let mut stream = connect(address, patience)?;
-        wire.greet(&mut stream)?;
-        let join = || {
+        let mut stream = connect(address, timeout)?;
+        codec.set_up(&mut stream)?;
+        let register = || {
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
             Ok(stream)
         };
         let stream =
-            join().map_err(|error: io::Error| format!("cannot watch a socket: {error}"))?;
+            register().map_err(|error: io::Error| format!("cannot watch a socket: {error}"))?;
         Ok(Self {
             stream,
             input: Vec::new(),
@@ -83,40 +83,40 @@ impl Connection {
             sent: 0,
             writable: true,
             in_flight: VecDeque::new(),
-            memory: 0,
+            protocol_state: 0,
             dirty: false,
-            last: Vec::new(),
+            last_priorities: Vec::new(),
         })
     }
 
-    /// Adds a request to what is to be sent.
+    /// Appends a request to the output.
     #[inline]
-    pub(super) fn send(&mut self, flight: InFlight, wire: &Codec) {
-        wire.write(&flight.request, &mut self.memory, &mut self.output);
+    pub(super) fn send(&mut self, flight: InFlight, codec: &Codec) {
+        codec.write(&flight.request, &mut self.protocol_state, &mut self.output);
         self.in_flight.push_back(flight);
     }
 
-    /// One read. None if there is nothing.
+    /// One read. `None`: there is no input.
     #[inline]
     pub(super) fn read(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, String> {
         match self.stream.read(scratch) {
-            Ok(0) => Err(self.lost("the server closed a connection")),
+            Ok(0) => Err(self.connection_error("the server closed a connection")),
             Ok(count) => Ok(Some(count)),
             Err(error) if is_temporary(&error) => Ok(None),
-            Err(error) => Err(self.lost(&format!("a connection broke ({error})"))),
+            Err(error) => Err(self.connection_error(&format!("a connection broke ({error})"))),
         }
     }
 
-    /// One write, if there is anything to be sent.
+    /// One write, if there is output.
     #[inline]
-    pub(super) fn flush(&mut self, wire: &Codec) -> Result<(), String> {
+    pub(super) fn flush(&mut self, codec: &Codec) -> Result<(), String> {
         if self.output.is_empty() || !self.writable {
             return Ok(());
         }
         if let Some(last) = self.in_flight.back_mut()
             && !last.receipt
         {
-            last.receipt = wire.ask_receipt(&last.request, &mut self.output);
+            last.receipt = codec.ask_receipt(&last.request, &mut self.output);
         }
         match self.stream.write(&self.output[self.sent..]) {
             Ok(count) => {
@@ -132,18 +132,18 @@ impl Connection {
                 self.writable = false;
                 Ok(())
             }
-            Err(error) => Err(self.lost(&format!("a connection broke ({error})"))),
+            Err(error) => Err(self.connection_error(&format!("a connection broke ({error})"))),
         }
     }
 
-    /// The socket takes output again.
-    pub(super) fn handle_writable(&mut self, wire: &Codec) -> Result<(), String> {
+    /// The socket is writable again.
+    pub(super) fn handle_writable(&mut self, codec: &Codec) -> Result<(), String> {
         self.writable = true;
-        self.flush(wire)
+        self.flush(codec)
     }
 
     #[cold]
-    fn lost(&self, what: &str) -> String {
+    fn connection_error(&self, what: &str) -> String {
         format!("{what} with {} requests in flight", self.in_flight.len())
     }
 }

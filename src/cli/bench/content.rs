@@ -1,5 +1,5 @@
-//! What the jobs of a run are: everything about a job follows from its number, so that whatever
-//! comes back can be checked without remembering what was sent.
+//! The content of jobs. All of it follows from the number of the job, so that a delivered job can
+//! be checked without a copy of what was sent.
 
 use crate::base::rng::Rng;
 use crate::wire::json::push_number;
@@ -9,13 +9,13 @@ const HEAD: &[u8] = b"{\"n\":";
 const MIDDLE: &[u8] = b",\"data\":\"";
 const TAIL: &[u8] = b"\"}";
 
-/// The shortest job text: room for any number of a job.
+/// The shortest job text: every job number fits.
 pub(super) const PAYLOAD_MIN: usize = 32;
 
 /// Distinct fillers come from different places in a random text of at least this length.
 const TEXT_MIN: usize = 64 * 1024;
 
-/// Makes and recognises jobs.
+/// Generates and recognises jobs.
 #[derive(Debug)]
 pub(super) struct Content {
     size: usize,
@@ -74,15 +74,15 @@ impl Content {
     #[inline]
     pub(super) fn recognise(&self, job: &[u8]) -> Option<u64> {
         let rest = job.strip_prefix(HEAD)?;
-        let (seq, rest) = take_number(rest)?;
+        let (seq, rest) = parse_number(rest)?;
         let filler = rest.strip_prefix(MIDDLE)?.strip_suffix(TAIL)?;
         (job.len() == self.size && filler == self.filler(seq, filler.len())).then_some(seq)
     }
 
     #[inline]
     fn filler(&self, seq: u64, length: usize) -> &[u8] {
-        let places = (self.text.len() - self.size) as u64;
-        let start = ((mix(seq) >> 16) % places) as usize;
+        let offsets = (self.text.len() - self.size) as u64;
+        let start = ((mix(seq) >> 16) % offsets) as usize;
         &self.text[start..start + length]
     }
 }
@@ -93,9 +93,9 @@ fn mix(seq: u64) -> u64 {
     Rng::new(seq).next_u64()
 }
 
-/// Takes a decimal number off the front. None if there is none, or one that is too large.
+/// Parses a decimal number at the front. `None`: there is none, or it overflows.
 #[inline]
-pub(super) fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn parse_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number: u64 = 0;
     let mut length = 0;
     for byte in bytes {
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn numbers_are_taken_whole() {
-        assert_eq!(take_number(b"12}"), Some((12, &b"}"[..])));
-        assert_eq!(take_number(b"}"), None);
-        assert_eq!(take_number(b""), None);
-        assert_eq!(take_number(b"99999999999999999999999"), None);
+        assert_eq!(parse_number(b"12}"), Some((12, &b"}"[..])));
+        assert_eq!(parse_number(b"}"), None);
+        assert_eq!(parse_number(b""), None);
+        assert_eq!(parse_number(b"99999999999999999999999"), None);
     }
 }

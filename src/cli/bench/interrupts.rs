@@ -6,36 +6,36 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What was heard of SIGINT and SIGTERM.
+/// The last SIGINT or SIGTERM.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     /// The number of a signal, or 0.
-    heard: Arc<AtomicUsize>,
-    /// There is nothing to be put in order: a signal ends the process as usual.
+    signal: Arc<AtomicUsize>,
+    /// No clean-up is due: a signal ends the process by default.
     fatal: Arc<AtomicBool>,
 }
 
 impl Interrupts {
-    /// Signals are fatal until it is said otherwise.
-    pub(super) fn listen() -> io::Result<Self> {
-        let (heard, fatal) = (Arc::default(), Arc::new(AtomicBool::new(true)));
-        for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
-            flag::register_conditional_default(signal, Arc::clone(&fatal))?;
-            flag::register_usize(signal, Arc::clone(&heard), number)?;
+    /// Installs the handlers. Signals are fatal until [`Self::set_fatal`].
+    pub(super) fn install() -> io::Result<Self> {
+        let (signal, fatal) = (Arc::default(), Arc::new(AtomicBool::new(true)));
+        for (signal_number, exit_number) in [(SIGINT, 2), (SIGTERM, 15)] {
+            flag::register_conditional_default(signal_number, Arc::clone(&fatal))?;
+            flag::register_usize(signal_number, Arc::clone(&signal), exit_number)?;
         }
-        Ok(Self { heard, fatal })
+        Ok(Self { signal, fatal })
     }
 
     pub(super) fn set_fatal(&self, fatal: bool) {
         self.fatal.store(fatal, Ordering::Relaxed);
     }
 
-    /// The signal that has come since this was asked last.
+    /// The signal since the last call.
     #[inline]
     pub(super) fn take(&self) -> Option<u8> {
-        if self.heard.load(Ordering::Relaxed) == 0 {
+        if self.signal.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        u8::try_from(self.heard.swap(0, Ordering::Relaxed)).ok()
+        u8::try_from(self.signal.swap(0, Ordering::Relaxed)).ok()
     }
 }

@@ -1,12 +1,12 @@
-//! The book of all jobs of a run: each is put once, delivered once with the right content, and
-//! deleted once; anything else is an error that ends the run.
+//! Tracks all jobs of a run: each is put once, delivered once with its content, and deleted once.
+//! Anything else is an error that ends the run.
 
 use super::content::Content;
 use super::protocols::Job;
 
 /// What has happened to one job.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct JobEntry {
     /// The id the server gave it; meaningful once it is acknowledged or delivered.
     id: u64,
     acknowledged: bool,
@@ -17,36 +17,36 @@ struct Entry {
 /// All jobs of a run, by number.
 #[derive(Debug, Default)]
 pub(super) struct JobTracker {
-    jobs: Vec<Entry>,
-    totals: Totals,
+    jobs: Vec<JobEntry>,
+    totals: JobTotals,
 }
 
-/// How many jobs have come how far.
+/// Numbers of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Totals {
+pub(super) struct JobTotals {
     pub(super) put: u64,
     pub(super) delivered: u64,
     pub(super) deleted: u64,
 }
 
 impl JobTracker {
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> JobTotals {
         self.totals
     }
 
-    /// How many jobs were begun.
-    pub(super) fn begun(&self) -> u64 {
+    /// The number of jobs that were started.
+    pub(super) fn started(&self) -> u64 {
         self.jobs.len() as u64
     }
 
     /// The number of a new job, about to be put.
     #[inline]
-    pub(super) fn begin(&mut self) -> u64 {
-        self.jobs.push(Entry::default());
+    pub(super) fn start(&mut self) -> u64 {
+        self.jobs.push(JobEntry::default());
         self.jobs.len() as u64 - 1
     }
 
-    /// The id that the server gave this job, 0 if it has not said so yet.
+    /// The id that the server gave this job; 0: not known yet.
     #[inline]
     pub(super) fn id(&self, seq: u64) -> u64 {
         self.jobs.get(index(seq)).map_or(0, |entry| entry.id)
@@ -69,7 +69,7 @@ impl JobTracker {
         Ok(())
     }
 
-    /// The server has handed out a job, as the answer to a get from `queue`; gives its number.
+    /// The server has delivered a job in reply to a get from `queue`. Returns its number.
     #[inline]
     pub(super) fn deliver(
         &mut self,
@@ -81,7 +81,7 @@ impl JobTracker {
             return Err(format!(
                 "a get from {queue} delivered job {} with a content that this run never put: {}",
                 job.id,
-                shown(job.text)
+                quote(job.text)
             ));
         };
         if job.priority.is_some_and(|priority| priority != content.priority(seq)) {
@@ -94,16 +94,16 @@ impl JobTracker {
         if job.queue.is_some_and(|name| name != queue.as_bytes()) {
             return Err(format!(
                 "a get from {queue} delivered job n={seq} from another queue: {}",
-                shown(job.queue.unwrap_or_default())
+                quote(job.queue.unwrap_or_default())
             ));
         }
-        self.take(seq, job.id)?;
+        self.record_delivery(seq, job.id)?;
         Ok(seq)
     }
 
-    /// The server has handed out the job with this number.
+    /// The server has delivered the job with this number.
     #[inline]
-    pub(super) fn take(&mut self, seq: u64, id: u64) -> Result<(), String> {
+    pub(super) fn record_delivery(&mut self, seq: u64, id: u64) -> Result<(), String> {
         let Some(entry) = self.jobs.get_mut(index(seq)) else {
             return Err(format!("job n={seq} was delivered before it was put"));
         };
@@ -134,12 +134,12 @@ impl JobTracker {
         (0..).zip(&self.jobs).filter(|(_, entry)| !entry.delivered).map(|(seq, _)| seq)
     }
 
-    /// Whether every job went all its way.
+    /// Checks that every job was put, delivered and deleted.
     pub(super) fn check_complete(&self) -> Result<(), String> {
-        let problem = |entry: &Entry| match entry {
-            Entry { acknowledged: false, .. } => Some("its put was never acknowledged"),
-            Entry { delivered: false, .. } => Some("it was put and never delivered"),
-            Entry { deleted: false, .. } => Some("it was delivered and never deleted"),
+        let problem = |entry: &JobEntry| match entry {
+            JobEntry { acknowledged: false, .. } => Some("its put was never acknowledged"),
+            JobEntry { delivered: false, .. } => Some("it was put and never delivered"),
+            JobEntry { deleted: false, .. } => Some("it was delivered and never deleted"),
             _ => None,
         };
         let mut lost = (0..).zip(&self.jobs).filter_map(|(seq, job)| Some((seq, problem(job)?)));
@@ -157,12 +157,12 @@ fn index(seq: u64) -> usize {
     usize::try_from(seq).unwrap_or(usize::MAX)
 }
 
-/// As much of what the server sent as a message bears.
-pub(super) fn shown(bytes: &[u8]) -> String {
-    const SHOWN: usize = 200;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
+/// The start of what the server sent, escaped, for a message.
+pub(super) fn quote(bytes: &[u8]) -> String {
+    const QUOTED_MAX_BYTES: usize = 200;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTED_MAX_BYTES)]).into_owned();
     let text: String = text.chars().flat_map(char::escape_default).collect();
-    if bytes.len() > SHOWN {
+    if bytes.len() > QUOTED_MAX_BYTES {
         format!("'{text}'... ({} bytes)", bytes.len())
     } else {
         format!("'{text}'")
@@ -174,13 +174,13 @@ mod tests {
     use super::*;
 
     struct Fixture {
-        ledger: JobTracker,
+        tracker: JobTracker,
         content: Content,
     }
 
     impl Fixture {
         fn new() -> Self {
-            Self { ledger: JobTracker::default(), content: Content::new(64, 10, 1, 1) }
+            Self { tracker: JobTracker::default(), content: Content::new(64, 10, 1, 1) }
         }
 
         fn text(&self, seq: u64) -> Vec<u8> {
@@ -191,31 +191,31 @@ mod tests {
 
         fn deliver(&mut self, id: u64, text: &[u8]) -> Result<u64, String> {
             let job = Job { id, text, priority: None, queue: Some(b"q") };
-            self.ledger.deliver(&job, "q", &self.content)
+            self.tracker.deliver(&job, "q", &self.content)
         }
     }
 
     #[test]
-    fn a_job_goes_its_way_once() {
+    fn job_is_put_delivered_and_deleted_once() {
         let mut fixture = Fixture::new();
-        let (first, second) = (fixture.ledger.begin(), fixture.ledger.begin());
-        fixture.ledger.acknowledge(first, 1).unwrap();
+        let (first, second) = (fixture.tracker.start(), fixture.tracker.start());
+        fixture.tracker.acknowledge(first, 1).unwrap();
         let (text, other) = (fixture.text(first), fixture.text(second));
         assert_eq!(fixture.deliver(1, &text), Ok(first));
         assert_eq!(fixture.deliver(2, &other), Ok(second), "before its acknowledgement arrives");
-        fixture.ledger.acknowledge(second, 2).unwrap();
-        fixture.ledger.delete(first);
-        assert!(fixture.ledger.check_complete().unwrap_err().contains("n=1"));
-        fixture.ledger.delete(second);
-        assert_eq!(fixture.ledger.check_complete(), Ok(()));
-        assert_eq!(fixture.ledger.totals(), Totals { put: 2, delivered: 2, deleted: 2 });
+        fixture.tracker.acknowledge(second, 2).unwrap();
+        fixture.tracker.delete(first);
+        assert!(fixture.tracker.check_complete().unwrap_err().contains("n=1"));
+        fixture.tracker.delete(second);
+        assert_eq!(fixture.tracker.check_complete(), Ok(()));
+        assert_eq!(fixture.tracker.totals(), JobTotals { put: 2, delivered: 2, deleted: 2 });
     }
 
     #[test]
-    fn a_duplicate_is_noticed() {
+    fn second_delivery_is_an_error() {
         let mut fixture = Fixture::new();
-        let seq = fixture.ledger.begin();
-        fixture.ledger.acknowledge(seq, 1).unwrap();
+        let seq = fixture.tracker.start();
+        fixture.tracker.acknowledge(seq, 1).unwrap();
         let text = fixture.text(seq);
         fixture.deliver(1, &text).unwrap();
         let error = fixture.deliver(1, &text).unwrap_err();
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_job_is_noticed() {
+    fn delivery_of_a_wrong_job_is_an_error() {
         let mut fixture = Fixture::new();
-        let seq = fixture.ledger.begin();
-        fixture.ledger.acknowledge(seq, 1).unwrap();
+        let seq = fixture.tracker.start();
+        fixture.tracker.acknowledge(seq, 1).unwrap();
         let mut text = fixture.text(seq);
         let error = fixture.deliver(2, &text).unwrap_err();
         assert!(error.contains("delivered as id 2"), "{error}");
@@ -235,10 +235,10 @@ mod tests {
         assert!(error.contains("before it was put"), "{error}");
         let priority = Some(fixture.content.priority(seq) + 1);
         let job = Job { id: 1, text: &text, priority, queue: Some(b"q") };
-        let error = fixture.ledger.deliver(&job, "q", &fixture.content).unwrap_err();
+        let error = fixture.tracker.deliver(&job, "q", &fixture.content).unwrap_err();
         assert!(error.contains("priority"), "{error}");
         let job = Job { id: 1, text: &text, priority: None, queue: Some(b"q2") };
-        let error = fixture.ledger.deliver(&job, "q", &fixture.content).unwrap_err();
+        let error = fixture.tracker.deliver(&job, "q", &fixture.content).unwrap_err();
         assert!(error.contains("another queue"), "{error}");
         text[40] ^= 1;
         let error = fixture.deliver(1, &text).unwrap_err();
@@ -246,11 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_job_is_noticed() {
+    fn lost_job_is_an_error() {
         let mut fixture = Fixture::new();
-        let seq = fixture.ledger.begin();
-        assert!(fixture.ledger.check_complete().unwrap_err().contains("never acknowledged"));
-        fixture.ledger.acknowledge(seq, 1).unwrap();
-        assert!(fixture.ledger.check_complete().unwrap_err().contains("never delivered"));
+        let seq = fixture.tracker.start();
+        assert!(fixture.tracker.check_complete().unwrap_err().contains("never acknowledged"));
+        fixture.tracker.acknowledge(seq, 1).unwrap();
+        assert!(fixture.tracker.check_complete().unwrap_err().contains("never delivered"));
     }
 }

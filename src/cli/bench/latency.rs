@@ -1,4 +1,4 @@
-//! How long things took: one histogram for each kind of request, and one for all of them.
+//! Latency histograms, one for each kind of request.
 
 use super::clock::{float, nanos};
 use super::protocols::Request;
@@ -6,15 +6,15 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longer times are counted as this.
+/// Longer latencies are recorded as this.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Times are kept to three digits.
-const DIGITS: u8 = 3;
+/// Decimal digits of precision.
+const PRECISION_DIGITS: u8 = 3;
 
-/// What is measured by itself.
+/// What is measured separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LatencyKind {
     Put,
     Get,
     Delete,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Delivery,
 }
 
-impl Kind {
+impl LatencyKind {
     pub(super) const ALL: [Self; 4] = [Self::Put, Self::Get, Self::Delete, Self::Delivery];
 
     pub(super) fn name(self) -> &'static str {
@@ -43,11 +43,11 @@ impl Kind {
     }
 }
 
-/// The times of one run, in nanoseconds.
+/// The latencies of one run, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Latencies {
-    kinds: [Histogram<u64>; Kind::ALL.len()],
-    /// How late requests were sent that had an intended time.
+    kinds: [Histogram<u64>; LatencyKind::ALL.len()],
+    /// How late requests with an intended time were sent.
     lateness: Histogram<u64>,
 }
 
@@ -55,7 +55,8 @@ impl Default for Latencies {
     fn default() -> Self {
         // Proof: the bounds are constants that satisfy the constructor's conditions.
         let empty = || {
-            Histogram::new_with_bounds(1, nanos(LONGEST), DIGITS).expect("the bounds are possible")
+            Histogram::new_with_bounds(1, nanos(LONGEST), PRECISION_DIGITS)
+                .expect("the bounds are valid")
         };
         Self { kinds: std::array::from_fn(|_| empty()), lateness: empty() }
     }
@@ -63,7 +64,7 @@ impl Default for Latencies {
 
 impl Latencies {
     #[inline]
-    pub(super) fn record(&mut self, kind: Kind, nanos: u64) {
+    pub(super) fn record(&mut self, kind: LatencyKind, nanos: u64) {
         self.kinds[kind as usize].saturating_record(nanos.max(1));
     }
 
@@ -73,14 +74,14 @@ impl Latencies {
     }
 
     /// The histogram of a kind.
-    pub(super) fn of(&self, kind: Kind) -> &Histogram<u64> {
+    pub(super) fn of(&self, kind: LatencyKind) -> &Histogram<u64> {
         &self.kinds[kind as usize]
     }
 
-    /// All requests; deliveries are none.
+    /// All requests, without deliveries.
     pub(super) fn all(&self) -> Histogram<u64> {
-        let mut all = self.of(Kind::Put).clone();
-        for kind in [Kind::Get, Kind::Delete] {
+        let mut all = self.of(LatencyKind::Put).clone();
+        for kind in [LatencyKind::Get, LatencyKind::Delete] {
             // Proof: all histograms have the same bounds.
             all.add(self.of(kind)).expect("the histograms have the same bounds");
         }
@@ -107,7 +108,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// None of nothing.
+    /// `None`: the histogram is empty.
     pub(super) fn of(histogram: &Histogram<u64>) -> Option<Self> {
         if histogram.is_empty() {
             return None;
@@ -133,27 +134,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_kept_apart_and_deliveries_are_no_requests() {
+    fn deliveries_are_not_counted_as_requests() {
         let mut latencies = Latencies::default();
         for micros in 1..=1000 {
-            latencies.record(Kind::Put, micros * 1000);
-            latencies.record(Kind::Delivery, 9_000_000);
+            latencies.record(LatencyKind::Put, micros * 1000);
+            latencies.record(LatencyKind::Delivery, 9_000_000);
         }
-        latencies.record(Kind::Get, 0);
-        let put = Summary::of(latencies.of(Kind::Put)).unwrap();
+        latencies.record(LatencyKind::Get, 0);
+        let put = Summary::of(latencies.of(LatencyKind::Put)).unwrap();
         assert_eq!(put.count, 1000);
         assert!((put.p50 - 500.0).abs() < 1.0 && (put.p99 - 990.0).abs() < 1.0, "{put:?}");
         assert!(put.p99 < put.p99_9 && put.p99_9 <= put.p99_99 && put.p99_99 <= put.max);
         let all = Summary::of(&latencies.all()).unwrap();
         assert_eq!(all.count, 1001);
         assert!(all.max < 1_002.0, "{all:?}");
-        assert_eq!(Summary::of(latencies.of(Kind::Delete)), None);
+        assert_eq!(Summary::of(latencies.of(LatencyKind::Delete)), None);
     }
 
     #[test]
-    fn a_time_beyond_the_longest_counts_as_the_longest() {
+    fn latency_beyond_the_maximum_is_recorded_as_the_maximum() {
         let mut latencies = Latencies::default();
-        latencies.record(Kind::Put, u64::MAX);
-        assert_eq!(latencies.of(Kind::Put).len(), 1);
+        latencies.record(LatencyKind::Put, u64::MAX);
+        assert_eq!(latencies.of(LatencyKind::Put).len(), 1);
     }
 }

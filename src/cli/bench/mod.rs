@@ -1,11 +1,10 @@
 //! `jobcentre bench`: a load generator that checks every reply.
 //!
-//! It is a client program: one thread and one epoll of its own, beside the reactor the only user of
-//! mio. Its parts, from the bottom: [`clock`]; [`content`] makes jobs and recognises them;
-//! [`protocols`] writes requests and reads replies; [`job_tracker`] keeps book of every job;
-//! [`phase`] says what comes next; [`window`] is what counts of it; [`generator`] drives it all,
-//! until
-//! [`interrupts`] say otherwise; [`report`], [`table`] and [`plot`] tell the user.
+//! It is a client program with one thread and its own epoll instance; beside the reactor it is the
+//! only user of mio. Its modules, from the lowest: [`clock`]; [`content`] generates and recognises
+//! jobs; [`protocols`] encodes requests and parses replies; [`job_tracker`] tracks every job;
+//! [`phase`] decides what is sent next; [`window`] holds the measurements; [`generator`] is the
+//! event loop; [`interrupts`] stop it; [`report`], [`table`] and [`plot`] print the result.
 
 mod args;
 mod clock;
@@ -23,9 +22,9 @@ mod report;
 mod table;
 mod window;
 
-use super::{complain, entropy};
+use super::{entropy, print_error};
 pub(super) use args::Bench;
-use args::BenchPlan;
+use args::BenchSettings;
 pub(super) use clock::{float, seconds};
 use generator::Generator;
 use interrupts::Interrupts;
@@ -37,68 +36,71 @@ use std::process::ExitCode;
 const WRONG_USAGE: u8 = 2;
 
 impl Bench {
-    /// Runs the load and reports.
+    /// Runs the benchmark and prints the report.
     pub(super) fn run(&self) -> ExitCode {
-        let plan = match self.plan(entropy::draw()) {
-            Ok(plan) => plan,
+        let settings = match self.settings(entropy::random_u64()) {
+            Ok(settings) => settings,
             Err(error) => {
-                complain(&error);
+                print_error(&error);
                 return ExitCode::from(WRONG_USAGE);
             }
         };
-        match run(&plan) {
+        match run(&settings) {
             Ok(None) => ExitCode::SUCCESS,
-            // As a shell says that a signal has ended a program.
+            // The exit status by which a shell reports a signal.
             Ok(Some(signal)) => ExitCode::from(128 + signal),
             Err(error) => {
-                complain(&error);
+                print_error(&error);
                 ExitCode::FAILURE
             }
         }
     }
 }
 
-/// Gives the signal that has ended the run before its time.
-fn run(plan: &BenchPlan) -> Result<Option<u8>, String> {
-    let address = resolve(&plan.address)?;
-    let needed = plan.connections + plan.waiters + plan.idle;
-    let room = super::files::reserve_descriptors(needed);
-    if room < needed {
+/// Returns the signal that interrupted the run, if one did.
+fn run(settings: &BenchSettings) -> Result<Option<u8>, String> {
+    let address = resolve(&settings.address)?;
+    let needed = settings.connections + settings.waiters + settings.idle;
+    let allowed = super::descriptors::reserve_descriptors(needed);
+    if allowed < needed {
         return Err(format!(
-            "{needed} connections are too many: the system allows this program about {room} \
+            "{needed} connections are too many: the system allows this program about {allowed} \
              (ulimit -Hn)"
         ));
     }
-    let interrupts = Interrupts::listen()
+    let interrupts = Interrupts::install()
         .map_err(|error| format!("the system does not let signals be handled: {error}"))?;
-    let mut generator = Generator::connect(plan, address, interrupts)?;
+    let mut generator = Generator::connect(settings, address, interrupts)?;
     if let Err(error) = generator.run() {
-        return Err(with_left(error, &generator));
+        return Err(with_jobs_left(error, &generator));
     }
     let interrupted = generator.interrupted();
     if !generator.window.is_done() {
-        complain(with_left("interrupted before anything was measured".to_owned(), &generator));
+        print_error(with_jobs_left(
+            "interrupted before anything was measured".to_owned(),
+            &generator,
+        ));
         return Ok(interrupted);
     }
-    let report = report::Report::new(plan, &generator);
+    let report = report::Report::new(settings, &generator);
     let json = report.json()?;
-    let to_stdout = plan.json.as_deref() == Some(Path::new("-"));
-    // First of all: a file that cannot be written must not cost the result.
-    let shown = if to_stdout { format!("{json}\n") } else { report.to_string() };
-    // Whoever has closed stdout does not want to know.
-    let _ = stdout().write_all(shown.as_bytes());
-    if let (Some(path), false) = (&plan.json, to_stdout) {
+    let to_stdout = settings.json.as_deref() == Some(Path::new("-"));
+    // First: a file that cannot be written must not lose the result.
+    let text = if to_stdout { format!("{json}\n") } else { report.to_string() };
+    // A closed stdout is ignored.
+    let _ = stdout().write_all(text.as_bytes());
+    if let (Some(path), false) = (&settings.json, to_stdout) {
         write(path, &json)?;
     }
-    if let Some(path) = &plan.plot {
+    if let Some(path) = &settings.plot {
         write(path, &plot::draw(&report.title(), &generator.window.latencies)?)?;
     }
     Ok(interrupted)
 }
 
-/// What went wrong, and what it has left at the server.
-fn with_left(what: String, generator: &Generator<'_>) -> String {
-    match generator.left() {
+/// An error message, followed by what the run has left at the server.
+fn with_jobs_left(what: String, generator: &Generator<'_>) -> String {
+    match generator.jobs_left_note() {
         Some(left) => format!("{what}; {left}"),
         None => what,
     }
@@ -106,8 +108,8 @@ fn with_left(what: String, generator: &Generator<'_>) -> String {
 
 fn resolve(address: &str) -> Result<SocketAddr, String> {
     let explain = |why: &str| format!("--address {address}: {why}; give HOST:PORT");
-    let mut found = address.to_socket_addrs().map_err(|error| explain(&error.to_string()))?;
-    found.next().ok_or_else(|| explain("no address has this name"))
+    let mut addresses = address.to_socket_addrs().map_err(|error| explain(&error.to_string()))?;
+    addresses.next().ok_or_else(|| explain("no address has this name"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

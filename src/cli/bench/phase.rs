@@ -1,5 +1,5 @@
-//! What the tokens of one phase do. A token is the right to have one request in flight: it carries
-//! the next step, and whoever holds all of them holds all of the work.
+//! The phases of a run. A token is the right to have one request in flight; it carries the next
+//! step. A phase ends when all its tokens are spent.
 //!
 //! ```text
 //! puts:   Put -> Put -> ...
@@ -9,17 +9,17 @@
 //! probes: Next -> Next -> ...                    nothing must be found
 //! ```
 //!
-//! In a cycle every get follows an acknowledged put into the same queue, so it finds a job: its own
-//! or somebody else's, whose token then finds this one.
+//! In a cycle every get follows an acknowledged put into the same queue, so it finds a job: its
+//! own, or that of another token, which then gets this one.
 
 use super::clock::float;
 use super::content::Content;
 use super::job_tracker::JobTracker;
 use super::protocols::Request;
 
-/// What a token does next.
+/// The next request of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum TokenStep {
     /// Put a new job.
     Put,
     /// Get from the queue of this job.
@@ -30,13 +30,13 @@ pub(super) enum Step {
     Delete { seq: u64, id: u64 },
 }
 
-/// Which way the tokens go.
+/// The cycle of steps of the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PhaseKind {
     Puts,
     Takes,
     Cycles,
-    /// Puts, while others wait for the jobs.
+    /// Puts of jobs that waiting workers get.
     Feeds,
     /// Gets that must find nothing.
     Probes,
@@ -79,32 +79,39 @@ impl RateSchedule {
 /// One phase of a run.
 #[derive(Debug)]
 pub(super) struct Phase {
-    pub(super) way: PhaseKind,
+    pub(super) kind: PhaseKind,
     pub(super) name: &'static str,
-    /// Jobs that are still to be begun.
+    /// Jobs that are not started yet.
     pub(super) jobs_left: u64,
-    /// Jobs that are to be taken, the next one last.
+    /// Jobs to get, the next one last.
     to_take: Vec<u64>,
-    pub(super) pace: Option<RateSchedule>,
-    /// How many jobs may be put and not delivered (`Feeds`).
+    pub(super) rate_schedule: Option<RateSchedule>,
+    /// The largest number of jobs that are put and not delivered (`Feeds`).
     pub(super) undelivered_max: u64,
 }
 
 impl Phase {
-    pub(super) fn new(name: &'static str, way: PhaseKind, jobs: u64) -> Self {
+    pub(super) fn new(name: &'static str, kind: PhaseKind, jobs: u64) -> Self {
         let undelivered_max = u64::MAX;
-        Self { way, name, jobs_left: jobs, to_take: Vec::new(), pace: None, undelivered_max }
+        Self {
+            kind,
+            name,
+            jobs_left: jobs,
+            to_take: Vec::new(),
+            rate_schedule: None,
+            undelivered_max,
+        }
     }
 
-    /// Takes what the run has put and not got back, in the order of the puts.
-    pub(super) fn takes(name: &'static str, ledger: &JobTracker) -> Self {
+    /// Gets and deletes the undelivered jobs of the run, in the order of the puts.
+    pub(super) fn takes(name: &'static str, tracker: &JobTracker) -> Self {
         let mut phase = Self::new(name, PhaseKind::Takes, u64::MAX);
-        phase.to_take = ledger.undelivered().collect();
+        phase.to_take = tracker.undelivered().collect();
         phase.to_take.reverse();
         phase
     }
 
-    /// Looks into every queue once.
+    /// Checks that every queue is empty.
     pub(super) fn probes(name: &'static str, content: &Content) -> Self {
         let mut phase = Self::new(name, PhaseKind::Probes, u64::MAX);
         // The first jobs are spread over all queues.
@@ -112,59 +119,61 @@ impl Phase {
         phase
     }
 
-    /// What a fresh token does.
-    pub(super) fn first(&self) -> Step {
-        match self.way {
-            PhaseKind::Puts | PhaseKind::Cycles | PhaseKind::Feeds => Step::Put,
-            PhaseKind::Takes | PhaseKind::Probes => Step::Next,
+    /// The first step of a token.
+    pub(super) fn first(&self) -> TokenStep {
+        match self.kind {
+            PhaseKind::Puts | PhaseKind::Cycles | PhaseKind::Feeds => TokenStep::Put,
+            PhaseKind::Takes | PhaseKind::Probes => TokenStep::Next,
         }
     }
 
     #[inline]
-    pub(super) fn after_put(&self, seq: u64) -> Step {
-        match self.way {
-            PhaseKind::Cycles => Step::Get { seq },
-            PhaseKind::Puts | PhaseKind::Takes | PhaseKind::Feeds | PhaseKind::Probes => Step::Put,
+    pub(super) fn after_put(&self, seq: u64) -> TokenStep {
+        match self.kind {
+            PhaseKind::Cycles => TokenStep::Get { seq },
+            PhaseKind::Puts | PhaseKind::Takes | PhaseKind::Feeds | PhaseKind::Probes => {
+                TokenStep::Put
+            }
         }
     }
 
-    /// The request of a step. None if there is nothing left to be begun: the token is spent.
+    /// The request of a step. `None`: no job is left, the token is spent.
     #[inline]
-    pub(super) fn begin(
+    pub(super) fn start_step(
         &mut self,
-        step: Step,
-        ledger: &mut JobTracker,
+        step: TokenStep,
+        tracker: &mut JobTracker,
         content: &Content,
     ) -> Option<Request> {
-        let get = |seq, ledger: &JobTracker| {
-            let (queue, id) = (content.queue(seq), ledger.id(seq));
+        let get = |seq, tracker: &JobTracker| {
+            let (queue, id) = (content.queue(seq), tracker.id(seq));
             Request::Get { queue, seq, id, wait: false }
         };
         match step {
-            Step::Get { seq } => return Some(get(seq, ledger)),
-            Step::Delete { seq, id } => return Some(Request::Delete { seq, id }),
-            Step::Put | Step::Next => {}
+            TokenStep::Get { seq } => return Some(get(seq, tracker)),
+            TokenStep::Delete { seq, id } => return Some(Request::Delete { seq, id }),
+            TokenStep::Put | TokenStep::Next => {}
         }
         if self.jobs_left == 0 {
             return None;
         }
         let request = match step {
-            Step::Next => get(self.to_take.pop()?, ledger),
-            _ => Request::Put { seq: ledger.begin() },
+            TokenStep::Next => get(self.to_take.pop()?, tracker),
+            _ => Request::Put { seq: tracker.start() },
         };
         self.jobs_left -= 1;
         Some(request)
     }
 
-    /// When a token that has something to do may go: its sending time, if that has come.
+    /// The sending time of the next request, if it may be sent now.
     #[inline]
     pub(super) fn permit(&self, now: u64, undelivered: u64) -> Option<u64> {
-        if self.way == PhaseKind::Feeds && undelivered >= self.undelivered_max {
+        if self.kind == PhaseKind::Feeds && undelivered >= self.undelivered_max {
             return None;
         }
-        match &self.pace {
+        match &self.rate_schedule {
             None => Some(now),
-            Some(pace) => Some(pace.due()).filter(|&due| due <= now),
+            Some(rate_schedule) => Some(rate_schedule.due()).filter(|&due| due <= now),
         }
     }
 }
@@ -174,34 +183,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_puts_gets_and_deletes_until_nothing_is_left() {
+    fn cycle_puts_gets_and_deletes_until_its_jobs_are_used_up() {
         let content = Content::new(32, 1, 3, 1);
-        let mut ledger = JobTracker::default();
+        let mut tracker = JobTracker::default();
         let mut phase = Phase::new("", PhaseKind::Cycles, 2);
-        let mut begin = |step| phase.begin(step, &mut ledger, &content);
-        assert_eq!(begin(Step::Put), Some(Request::Put { seq: 0 }));
-        assert_eq!(begin(Step::Put), Some(Request::Put { seq: 1 }));
-        assert_eq!(begin(Step::Put), None, "two jobs were allowed");
+        let mut start = |step| phase.start_step(step, &mut tracker, &content);
+        assert_eq!(start(TokenStep::Put), Some(Request::Put { seq: 0 }));
+        assert_eq!(start(TokenStep::Put), Some(Request::Put { seq: 1 }));
+        assert_eq!(start(TokenStep::Put), None, "two jobs were allowed");
         let get = Request::Get { queue: 1, seq: 4, id: 0, wait: false };
-        assert_eq!(begin(Step::Get { seq: 4 }), Some(get), "what is begun is ended");
+        assert_eq!(start(TokenStep::Get { seq: 4 }), Some(get), "what is begun is ended");
         let delete = Request::Delete { seq: 4, id: 9 };
-        assert_eq!(begin(Step::Delete { seq: 4, id: 9 }), Some(delete));
-        assert_eq!(phase.after_put(3), Step::Get { seq: 3 });
+        assert_eq!(start(TokenStep::Delete { seq: 4, id: 9 }), Some(delete));
+        assert_eq!(phase.after_put(3), TokenStep::Get { seq: 3 });
     }
 
     #[test]
-    fn takes_ask_once_for_each_job_that_is_there() {
+    fn takes_request_each_undelivered_job_once() {
         let content = Content::new(32, 1, 2, 1);
-        let mut ledger = JobTracker::default();
+        let mut tracker = JobTracker::default();
         for seq in [0, 1, 2] {
-            assert_eq!(ledger.begin(), seq);
-            ledger.acknowledge(seq, seq + 10).unwrap();
+            assert_eq!(tracker.start(), seq);
+            tracker.acknowledge(seq, seq + 10).unwrap();
         }
-        ledger.take(1, 11).unwrap();
-        let mut phase = Phase::takes("", &ledger);
+        tracker.record_delivery(1, 11).unwrap();
+        let mut phase = Phase::takes("", &tracker);
         let mut queues = Vec::new();
         while let Some(Request::Get { queue, seq, id, .. }) =
-            phase.begin(Step::Next, &mut ledger, &content)
+            phase.start_step(TokenStep::Next, &mut tracker, &content)
         {
             queues.push((queue, seq, id));
         }
@@ -209,20 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_even_and_forgives_nothing() {
-        let mut pace = RateSchedule::new(1000.0, 500);
-        assert_eq!(pace.due(), 500);
+    fn late_request_keeps_its_intended_time() {
+        let mut rate_schedule = RateSchedule::new(1000.0, 500);
+        assert_eq!(rate_schedule.due(), 500);
         for _ in 0..5 {
-            pace.advance();
+            rate_schedule.advance();
         }
-        assert_eq!(pace.due(), 5_000_500);
-        assert_eq!(pace.missed(10_000_500), 5);
-        assert_eq!(pace.missed(1), 0);
+        assert_eq!(rate_schedule.due(), 5_000_500);
+        assert_eq!(rate_schedule.missed(10_000_500), 5);
+        assert_eq!(rate_schedule.missed(1), 0);
         let mut phase = Phase::new("", PhaseKind::Feeds, 1);
-        phase.pace = Some(pace);
+        phase.rate_schedule = Some(rate_schedule);
         phase.undelivered_max = 2;
         assert_eq!(phase.permit(5_000_499, 0), None, "too early");
         assert_eq!(phase.permit(9_000_000, 0), Some(5_000_500), "late: the intended time counts");
-        assert_eq!(phase.permit(9_000_000, 2), None, "enough jobs are on the way");
+        assert_eq!(phase.permit(9_000_000, 2), None, "enough jobs are on the kind");
     }
 }

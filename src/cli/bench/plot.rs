@@ -1,18 +1,18 @@
-//! The distribution of latencies as a picture: one line for each kind of request, from the fastest
-//! towards the slowest, where every step to the right is ten times rarer.
+//! Plots the distribution of latencies: one line for each kind of request; the x axis is the
+//! quantile, on a logarithmic scale of 1 / (1 - quantile).
 
 use super::clock::float;
-use super::latency::{Kind, Latencies};
+use super::latency::{Latencies, LatencyKind};
 use hdrhistogram::Histogram;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (960, 540);
-/// The rarest that is drawn is one in so many.
+/// The end of the x axis: one request in this many is slower.
 const RAREST: f64 = 100_000.0;
 /// Steps in which rarity grows by ten.
 const STEPS: u32 = 24;
 
-/// Draws the picture.
+/// Returns the plot as SVG.
 pub(super) fn draw(title: &str, latencies: &Latencies) -> Result<String, String> {
     let mut svg = String::new();
     paint(&mut svg, title, latencies).map_err(|error| format!("cannot draw: {error}"))?;
@@ -24,7 +24,7 @@ fn paint(
     title: &str,
     latencies: &Latencies,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let lines: Vec<(Kind, Vec<(f64, f64)>)> = Kind::ALL
+    let lines: Vec<(LatencyKind, Vec<(f64, f64)>)> = LatencyKind::ALL
         .into_iter()
         .map(|kind| (kind, points(latencies.of(kind))))
         .filter(|(_, points)| !points.is_empty())
@@ -65,12 +65,12 @@ fn paint(
     Ok(())
 }
 
-fn color(kind: Kind) -> RGBColor {
+fn color(kind: LatencyKind) -> RGBColor {
     match kind {
-        Kind::Put => RGBColor(0, 114, 178),
-        Kind::Get => RGBColor(213, 94, 0),
-        Kind::Delete => RGBColor(0, 158, 115),
-        Kind::Delivery => RGBColor(204, 121, 167),
+        LatencyKind::Put => RGBColor(0, 114, 178),
+        LatencyKind::Get => RGBColor(213, 94, 0),
+        LatencyKind::Delete => RGBColor(0, 158, 115),
+        LatencyKind::Delivery => RGBColor(204, 121, 167),
     }
 }
 
@@ -100,20 +100,20 @@ mod tests {
     fn a_picture_shows_what_was_measured_and_names_it() {
         let mut latencies = Latencies::default();
         for micros in 1..=2000 {
-            latencies.record(Kind::Put, micros * 1000);
-            latencies.record(Kind::Delivery, micros * 500);
+            latencies.record(LatencyKind::Put, micros * 1000);
+            latencies.record(LatencyKind::Delivery, micros * 500);
         }
         let svg = draw("a <title>", &latencies).unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         for word in ["put", "delivery", "99.9 %", "microseconds", "a &lt;title&gt;"] {
             assert!(svg.contains(word), "{word}");
         }
-        assert!(!svg.contains("delete"), "of nothing there is nothing to see");
+        assert!(!svg.contains("delete"), "an empty histogram has no line");
         draw("nothing at all", &Latencies::default()).unwrap();
     }
 
     #[test]
-    fn rarity_is_shown_as_people_say_it() {
+    fn rarity_is_labelled_as_a_percentage() {
         let shares = [1.0, 10.0, 100.0, 1000.0, 100_000.0].map(share);
         assert_eq!(shares, ["0 %", "90 %", "99 %", "99.9 %", "99.999 %"]);
     }

@@ -1,23 +1,23 @@
-//! What the system knows about a process: CPU time and memory. On systems without /proc: nothing.
+//! CPU time and memory of a process, from /proc; `None` on systems without it.
 
 use serde::Serialize;
 use std::fs;
 
-/// One look at a process.
+/// CPU time and memory of a process at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) cpu_nanos: u64,
     pub(super) memory_bytes: u64,
 }
 
-/// The kernel shows clock ticks to programs in units of a hundredth of a second.
+/// The unit of CPU times in `stat`: `USER_HZ` is 100.
 const TICK_NANOS: u64 = 10_000_000;
 
-/// Looks at a process, `self` or a number.
+/// Samples a process, `self` or a process id.
 pub(super) fn sample(process: &str) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let memory_bytes = resident(&status)?;
-    let cpu_nanos = scheduled(process).or_else(|| {
+    let memory_bytes = resident_bytes(&status)?;
+    let cpu_nanos = cpu_nanos_of_threads(process).or_else(|| {
         ticks(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
             .map(|ticks| ticks * TICK_NANOS)
     })?;
@@ -25,7 +25,7 @@ pub(super) fn sample(process: &str) -> Option<Sample> {
 }
 
 /// Nanoseconds on a CPU, summed over the threads.
-fn scheduled(process: &str) -> Option<u64> {
+fn cpu_nanos_of_threads(process: &str) -> Option<u64> {
     let mut sum = 0;
     for task in fs::read_dir(format!("/proc/{process}/task")).ok()? {
         let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
@@ -34,8 +34,8 @@ fn scheduled(process: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// User and system time of a `stat` file. The name of the program stands in parentheses and may
-/// hold anything.
+/// User and system time of a `stat` file. The name of the program, in parentheses, may
+/// contain anything.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -45,7 +45,7 @@ fn ticks(stat: &str) -> Option<u64> {
 }
 
 /// Resident memory of a `status` file.
-fn resident(status: &str) -> Option<u64> {
+fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
@@ -72,7 +72,7 @@ fn cpus(stat: &str) -> usize {
     stat.lines().filter(is_cpu).count()
 }
 
-/// What the numbers were measured on.
+/// The machine of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Machine {
     pub(super) cpus: usize,
@@ -87,7 +87,7 @@ impl Machine {
             let line = text.lines().find(|line| line.starts_with("model name"))?;
             Some(line.split_once(':')?.1.trim().to_owned())
         });
-        // This process may be bound to some of them.
+        // Not `available_parallelism`: this process may be bound to some of them.
         let cpus = read("/proc/stat").map(|text| cpus(&text)).filter(|&cpus| cpus > 0);
         let allowed = || std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -107,8 +107,8 @@ mod tests {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 21 34 0 0 20 0 1 0 100 1000 10";
         assert_eq!(ticks(stat), Some(55));
         assert_eq!(ticks("nonsense"), None);
-        assert_eq!(resident("Name:\tx\nVmRSS:\t    2048 kB\nRssAnon: 1 kB\n"), Some(2 << 20));
-        assert_eq!(resident("Name:\tx\n"), None);
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\nRssAnon: 1 kB\n"), Some(2 << 20));
+        assert_eq!(resident_bytes("Name:\tx\n"), None);
         assert_eq!(busy("cpu  1 2 3 10 20 4 5 6 99 99\ncpu0 1"), Some((21, 51)));
         assert_eq!(busy("cpu  1 2"), None);
         assert_eq!(cpus("cpu  1 2\ncpu0 1\ncpu1 1\nintr 5\n"), 2);

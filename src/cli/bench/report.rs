@@ -1,10 +1,10 @@
-//! The result, and what is to be known about it: as JSON for programs. [`super::table`] shows it.
+//! The result with its conditions, as JSON. [`super::table`] prints it as text.
 
-use super::args::{BenchPlan, RunLength, Workload};
+use super::args::{BenchSettings, RunLength, Workload};
 use super::clock::{float, seconds};
 use super::generator::Generator;
-use super::job_tracker::Totals;
-use super::latency::{Kind, Summary};
+use super::job_tracker::JobTotals;
+use super::latency::{LatencyKind, Summary};
 use super::process::{Machine, Sample};
 use super::protocols::BenchProtocol;
 use super::table::count;
@@ -12,10 +12,10 @@ use super::window::Snapshot;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Everything that a run has to tell.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
-    /// Rises when a field changes its meaning.
+    /// Version of this format: incremented when a field changes its meaning.
     format: u32,
     version: &'static str,
     workload: Workload,
@@ -32,22 +32,22 @@ pub(super) struct Report {
     rate: Option<f64>,
     warmup_seconds: f64,
     seed: u64,
-    /// Between the first and the last look at the clock.
+    /// Length of the measurement window.
     pub(super) seconds: f64,
-    /// Those that count.
+    /// Measured requests.
     pub(super) requests: u64,
     pub(super) requests_per_second: f64,
     /// At a fixed rate: requests that should have been sent in time and were not.
     missed: u64,
     /// Of the whole run, all of them checked.
-    pub(super) jobs: Totals,
+    pub(super) jobs: JobTotals,
     pub(super) latency_us: Latency,
     pub(super) server: Option<Server>,
     pub(super) generator: Option<Cpu>,
     /// Busy share of all CPUs of this machine together.
     pub(super) machine_busy: Option<f64>,
     pub(super) machine: Machine,
-    /// What the reader should know before believing the numbers.
+    /// Reservations about the numbers.
     pub(super) notes: Vec<String>,
 }
 
@@ -82,14 +82,14 @@ pub(super) struct Server {
 }
 
 /// Above this share of a CPU the generator may be what limits the result.
-const SATURATED: f64 = 0.95;
+const SATURATED_SHARE: f64 = 0.95;
 
 /// Above this share of a CPU, other programs disturb the measurement.
-const OTHERS: f64 = 0.3;
+const OTHER_PROGRAMS_SHARE: f64 = 0.3;
 
 impl Report {
-    /// Sums up a finished run.
-    pub(super) fn new(plan: &BenchPlan, generator: &Generator<'_>) -> Self {
+    /// The report of a finished run.
+    pub(super) fn new(plan: &BenchSettings, generator: &Generator<'_>) -> Self {
         let (start, end) = (&generator.window.start, &generator.window.end);
         let latencies = &generator.window.latencies;
         let all = latencies.all();
@@ -116,17 +116,17 @@ impl Report {
             requests: all.len(),
             requests_per_second: float(all.len()) / elapsed,
             missed: generator.missed,
-            jobs: generator.ledger.totals(),
+            jobs: generator.tracker.totals(),
             latency_us: Latency {
                 all: Summary::of(&all),
-                put: of(Kind::Put),
-                get: of(Kind::Get),
-                delete: of(Kind::Delete),
-                delivery: of(Kind::Delivery),
+                put: of(LatencyKind::Put),
+                get: of(LatencyKind::Get),
+                delete: of(LatencyKind::Delete),
+                delivery: of(LatencyKind::Delivery),
                 lateness: Summary::of(latencies.lateness()),
             },
             server: server(plan, generator),
-            generator: cpu(start, end, |mark| mark.own),
+            generator: cpu(start, end, |snapshot| snapshot.own),
             machine_busy: busy(start, end),
             machine: Machine::this(),
             notes: generator.notes(),
@@ -135,8 +135,8 @@ impl Report {
         report
     }
 
-    fn add_notes(&mut self, plan: &BenchPlan) {
-        let busy = self.generator.filter(|cpu| cpu.share > SATURATED);
+    fn add_notes(&mut self, plan: &BenchSettings) {
+        let busy = self.generator.filter(|cpu| cpu.share > SATURATED_SHARE);
         if let (Some(cpu), None) = (busy, plan.rate) {
             self.notes.push(format!(
                 "the generator used {:.0} % of a CPU: the server may be able to do more",
@@ -152,7 +152,7 @@ impl Report {
             (self.machine_busy, &self.server, &self.generator)
         {
             let others = busy * float(self.machine.cpus as u64) - server.cpu.share - own.share;
-            if others > OTHERS {
+            if others > OTHER_PROGRAMS_SHARE {
                 self.notes.push(format!(
                     "other programs used {:.0} % of a CPU meanwhile: on a quiet machine the \
                      numbers are better",
@@ -177,7 +177,8 @@ impl Report {
         if plan.server_pid.is_some() && self.server.is_none() {
             self.notes.push("--server-pid: nothing is known about this process".into());
         }
-        if let (RunLength::Requests(wanted), true) = (plan.extent, plan.workload == Workload::Drain)
+        if let (RunLength::Requests(wanted), true) =
+            (plan.run_length, plan.workload == Workload::Drain)
             && self.requests < wanted
             && wanted != u64::MAX
         {
@@ -213,12 +214,12 @@ impl Report {
     }
 }
 
-/// The name under which the value of an argument is typed.
+/// The name of an argument value.
 fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-fn server(plan: &BenchPlan, generator: &Generator<'_>) -> Option<Server> {
+fn server(plan: &BenchSettings, generator: &Generator<'_>) -> Option<Server> {
     let (start, end) = (&generator.window.start, &generator.window.end);
     let (before, after) = (start.server?, end.server?);
     let growth = |from: Sample, to: Sample| float(to.memory_bytes) - float(from.memory_bytes);
@@ -227,7 +228,7 @@ fn server(plan: &BenchPlan, generator: &Generator<'_>) -> Option<Server> {
     let (unconnected, connected) = (generator.unconnected.server?, before);
     let connections = (plan.connections + plan.idle) as u64;
     Some(Server {
-        cpu: cpu(start, end, |mark| mark.server)?,
+        cpu: cpu(start, end, |snapshot| snapshot.server)?,
         memory_before_bytes: before.memory_bytes,
         memory_after_bytes: after.memory_bytes,
         bytes_per_job: is_put.then(|| growth(before, after) / float(put)),

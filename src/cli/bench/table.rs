@@ -1,21 +1,21 @@
-//! The result for people: lines that fit a terminal of 80 columns.
+//! The result as text, within 80 columns.
 
 use super::clock::float;
 use super::report::Report;
 use std::fmt;
 
 const COLUMNS: usize = 80;
-/// Where the text of a line begins that has a name.
-const TEXT: usize = 13;
+/// The column of the text in a line with a name.
+const TEXT_COLUMN: usize = 13;
 
-/// From so many microseconds on, times are shown in seconds.
-const LONG_MICROS: f64 = 1e7;
+/// From this many microseconds on, times are printed in seconds.
+const SECONDS_FROM_MICROS: f64 = 1e7;
 
 pub(super) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", grouped(number)) }
 }
 
-/// A number as people read it: 1,234,567.
+/// A number with grouped digits: 1,234,567.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -39,21 +39,21 @@ fn mib(bytes: u64) -> f64 {
 }
 
 /// Microseconds in at most seven characters.
-fn short(micros: f64) -> String {
+fn format_micros(micros: f64) -> String {
     match micros {
         _ if micros < 9_999.95 => format!("{micros:.1}"),
-        _ if micros < LONG_MICROS => format!("{micros:.0}"),
+        _ if micros < SECONDS_FROM_MICROS => format!("{micros:.0}"),
         _ => format!("{:.1} s", micros / 1e6),
     }
 }
 
-/// A count in at most ten characters, as long as it can be.
-fn narrow(number: u64) -> String {
+/// A count, with grouped digits if it fits ten characters.
+fn format_count(number: u64) -> String {
     let text = grouped(number);
     if text.len() > 10 { number.to_string() } else { text }
 }
 
-/// Words from `indent` on, behind `head`, in as many lines as they need.
+/// Writes `head`, then `text` from column `indent` on, wrapped.
 fn push_wrapped(f: &mut fmt::Formatter<'_>, head: &str, indent: usize, text: &str) -> fmt::Result {
     write!(f, "{head:<indent$}")?;
     let mut column = indent;
@@ -87,25 +87,35 @@ impl fmt::Display for Report {
             let cpu = server.cpu;
             let (us, share) = (cpu.microseconds_per_request, 100.0 * cpu.share);
             let text = format!("{us:.2} us CPU a request, {share:.0} % of a CPU");
-            push_wrapped(f, "  server", TEXT, &text)?;
+            push_wrapped(f, "  server", TEXT_COLUMN, &text)?;
             let (before, after) = (mib(server.memory_before_bytes), mib(server.memory_after_bytes));
             let text = format!("memory {before:.1} MiB before, {after:.1} after");
-            push_wrapped(f, "", TEXT, &text)?;
+            push_wrapped(f, "", TEXT_COLUMN, &text)?;
             if let Some(bytes) = server.bytes_per_job {
-                push_wrapped(f, "", TEXT, &format!("{bytes:.0} bytes of memory a job"))?;
+                push_wrapped(f, "", TEXT_COLUMN, &format!("{bytes:.0} bytes of memory a job"))?;
             }
             if let Some(bytes) = server.bytes_per_connection {
-                push_wrapped(f, "", TEXT, &format!("{bytes:.0} bytes of memory a connection"))?;
+                push_wrapped(
+                    f,
+                    "",
+                    TEXT_COLUMN,
+                    &format!("{bytes:.0} bytes of memory a connection"),
+                )?;
             }
         }
         if let Some(cpu) = &self.generator {
             let (us, share) = (cpu.microseconds_per_request, 100.0 * cpu.share);
             let text = format!("{us:.2} us CPU a request, {share:.0} % of a CPU");
-            push_wrapped(f, "  generator", TEXT, &text)?;
+            push_wrapped(f, "  generator", TEXT_COLUMN, &text)?;
         }
         if let Some(busy) = self.machine_busy {
             let cpus = count(self.machine.cpus as u64, "CPU");
-            push_wrapped(f, "  machine", TEXT, &format!("{:.0} % busy, {cpus}", 100.0 * busy))?;
+            push_wrapped(
+                f,
+                "  machine",
+                TEXT_COLUMN,
+                &format!("{:.0} % busy, {cpus}", 100.0 * busy),
+            )?;
         }
         let checked = format!(
             "{} jobs put, {} delivered, {} deleted, each once and unchanged",
@@ -113,8 +123,8 @@ impl fmt::Display for Report {
             grouped(self.jobs.delivered),
             grouped(self.jobs.deleted)
         );
-        push_wrapped(f, "  checked", TEXT, &checked)?;
-        self.notes.iter().try_for_each(|note| push_wrapped(f, "  note", TEXT, note))
+        push_wrapped(f, "  checked", TEXT_COLUMN, &checked)?;
+        self.notes.iter().try_for_each(|note| push_wrapped(f, "  note", TEXT_COLUMN, note))
     }
 }
 
@@ -136,11 +146,11 @@ impl Report {
         ];
         for (name, summary) in lines {
             let Some(line) = summary else { continue };
-            write!(f, "  {name:<9} {:>10}", narrow(line.count))?;
+            write!(f, "  {name:<9} {:>10}", format_count(line.count))?;
             for micros in
                 [line.mean, line.p50, line.p90, line.p99, line.p99_9, line.p99_99, line.max]
             {
-                write!(f, " {:>7}", short(micros))?;
+                write!(f, " {:>7}", format_micros(micros))?;
             }
             writeln!(f)?;
         }
@@ -175,17 +185,17 @@ mod tests {
             (1e7, "10.0 s"),
             (3.6e9, "3600.0 s"),
         ] {
-            assert_eq!(short(micros), text);
+            assert_eq!(format_micros(micros), text);
         }
-        assert_eq!(narrow(99_999_999), "99,999,999");
-        assert_eq!(narrow(123_456_789), "123456789");
+        assert_eq!(format_count(99_999_999), "99,999,999");
+        assert_eq!(format_count(123_456_789), "123456789");
     }
 
     struct Wrapped(&'static str);
 
     impl fmt::Display for Wrapped {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            push_wrapped(f, "  note", TEXT, self.0)
+            push_wrapped(f, "  note", TEXT_COLUMN, self.0)
         }
     }
 

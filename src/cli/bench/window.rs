@@ -1,36 +1,36 @@
-//! The part of a run that counts: between two looks at the clock and at the processes.
+//! The part of a run that is measured, between two snapshots of the clock and the processes.
 
 use super::clock::Clock;
-use super::latency::{Kind, Latencies};
+use super::latency::{Latencies, LatencyKind};
 use super::process::{self, Sample};
 
-/// A moment, with everything that was looked at then.
+/// A time, with what the processes had used until then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) at: u64,
     pub(super) server: Option<Sample>,
     pub(super) own: Option<Sample>,
     pub(super) machine: Option<(u64, u64)>,
-    /// Replies of the whole run until then.
+    /// Replies since the start of the run.
     pub(super) replies: u64,
-    /// Jobs put, until then, and acknowledged.
+    /// Acknowledged puts since the start of the run.
     pub(super) put: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WindowState {
     Before,
     Open,
-    /// No further request counts; some that do are still in flight.
+    /// No further request is measured; some that are measured are in flight.
     Closing,
     Done,
 }
 
-/// What was measured. A request counts if it was sent while the window was open, whenever its reply
-/// came; so the slow ones at the end count like all others.
+/// The measurements. A request is measured if it is sent while the window is open, whenever its
+/// reply arrives, so that slow requests at the end are not missing.
 #[derive(Debug)]
 pub(super) struct MeasurementWindow {
-    state: State,
+    state: WindowState,
     server_pid: Option<u32>,
     in_flight: u64,
     pub(super) latencies: Latencies,
@@ -41,7 +41,7 @@ pub(super) struct MeasurementWindow {
 impl MeasurementWindow {
     pub(super) fn new(server_pid: Option<u32>) -> Self {
         Self {
-            state: State::Before,
+            state: WindowState::Before,
             server_pid,
             in_flight: 0,
             latencies: Latencies::default(),
@@ -50,7 +50,7 @@ impl MeasurementWindow {
         }
     }
 
-    pub(super) fn mark(&self, clock: Clock, replies: u64, put: u64) -> Snapshot {
+    pub(super) fn snapshot(&self, clock: Clock, replies: u64, put: u64) -> Snapshot {
         Snapshot {
             server: self.server_pid.and_then(|pid| process::sample(&pid.to_string())),
             own: process::sample("self"),
@@ -62,63 +62,63 @@ impl MeasurementWindow {
     }
 
     pub(super) fn is_before(&self) -> bool {
-        self.state == State::Before
+        self.state == WindowState::Before
     }
 
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == WindowState::Open
     }
 
-    pub(super) fn open(&mut self, mark: Snapshot) {
-        assert!(self.state == State::Before, "a window opens once");
-        self.start = mark;
-        self.state = State::Open;
+    pub(super) fn open(&mut self, snapshot: Snapshot) {
+        assert!(self.state == WindowState::Before, "a window opens once");
+        self.start = snapshot;
+        self.state = WindowState::Open;
     }
 
-    /// Nothing that is sent from now on counts.
+    /// Nothing that is sent from now on is measured.
     pub(super) fn close(&mut self) {
-        if self.state == State::Open {
-            self.state = State::Closing;
+        if self.state == WindowState::Open {
+            self.state = WindowState::Closing;
         }
     }
 
-    /// Whether the last reply that counts has come, and the end was not marked yet.
+    /// Whether the last measured reply has arrived, and the window is not finished yet.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        self.state == State::Closing && self.in_flight == 0
+        self.state == WindowState::Closing && self.in_flight == 0
     }
 
-    pub(super) fn finish(&mut self, mark: Snapshot) {
-        assert!(self.is_over(), "the end is marked once, at the end");
-        self.end = mark;
-        self.state = State::Done;
+    pub(super) fn finish(&mut self, snapshot: Snapshot) {
+        assert!(self.is_over(), "a window is finished once");
+        self.end = snapshot;
+        self.state = WindowState::Done;
     }
 
-    /// The run is given up: what is still in flight does not count.
-    pub(super) fn cut(&mut self, mark: Snapshot) {
-        if matches!(self.state, State::Open | State::Closing) {
-            self.end = mark;
-            self.state = State::Done;
+    /// The run is aborted: requests in flight are not measured.
+    pub(super) fn abort(&mut self, snapshot: Snapshot) {
+        if matches!(self.state, WindowState::Open | WindowState::Closing) {
+            self.end = snapshot;
+            self.state = WindowState::Done;
         }
     }
 
-    /// Whether there is something to be told: the window was open, and is closed.
+    /// Whether there is a result: the window was open, and is finished.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == WindowState::Done
     }
 
-    /// A request is sent; whether it counts.
+    /// A request is sent. Returns whether it is measured.
     #[inline]
-    pub(super) fn admit(&mut self) -> bool {
+    pub(super) fn on_sent(&mut self) -> bool {
         let open = self.is_open();
         self.in_flight += u64::from(open);
         open
     }
 
-    /// Its reply has come.
+    /// The reply to a measured request has arrived.
     #[inline]
-    pub(super) fn settle(&mut self, kind: Kind, nanos: u64) {
+    pub(super) fn on_reply(&mut self, kind: LatencyKind, nanos: u64) {
         self.in_flight -= 1;
         self.latencies.record(kind, nanos);
     }

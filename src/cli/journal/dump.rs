@@ -12,9 +12,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Appends the line of a record whose moments are counted from 1970. O(bytes).
-pub(super) fn push(record: &Record<'_>, origin: RecordLocation, out: &mut Vec<u8>) {
-    let RecordLocation { epoch, offset, sequence } = origin;
+/// Appends the line of a record. Its times count nanoseconds since 1970. O(bytes).
+pub(super) fn push(record: &Record<'_>, location: RecordLocation, out: &mut Vec<u8>) {
+    let RecordLocation { epoch, offset, sequence } = location;
     let kind = match record {
         Record::Job(_) => "job",
         Record::State(..) => "state",
@@ -24,160 +24,161 @@ pub(super) fn push(record: &Record<'_>, origin: RecordLocation, out: &mut Vec<u8
         Record::Constraint(..) => "constraint",
         Record::Worker(..) => "worker",
     };
-    text(out, "{\"record\":\"");
-    text(out, kind);
-    text(out, "\",\"segment\":");
+    push_raw(out, "{\"record\":\"");
+    push_raw(out, kind);
+    push_raw(out, "\",\"segment\":");
     push_number(out, epoch);
-    number(out, "offset", offset);
-    number(out, "batch", sequence);
+    push_number_field(out, "offset", offset);
+    push_number_field(out, "batch", sequence);
     match record {
         Record::Job(job) => push_job(job, out),
         Record::State(id, state) => {
-            number(out, "id", id.0);
+            push_number_field(out, "id", id.0);
             push_state(state, out);
         }
-        Record::Deleted(id) => number(out, "id", id.0),
+        Record::Deleted(id) => push_number_field(out, "id", id.0),
         Record::Event(id, version, event) => {
-            number(out, "id", id.0);
-            number(out, "version", *version);
+            push_number_field(out, "id", id.0);
+            push_number_field(out, "version", *version);
             push_events(&EventLog::default().with(event.clone()), out);
         }
         Record::Queue(id, name) => {
-            number(out, "id", id.0);
+            push_number_field(out, "id", id.0);
             push_queue(name, out);
         }
         Record::Constraint(id, constraint) => {
-            number(out, "id", id.0);
-            member(out, "name");
+            push_number_field(out, "id", id.0);
+            push_field_name(out, "name");
             push_string(out, constraint.name.as_bytes());
             let mut written = Vec::new();
             write_constraint(constraint, &mut written);
-            member(out, "constraint");
+            push_field_name(out, "constraint");
             push_json(out, &written);
         }
         Record::Worker(id, worker) => {
-            number(out, "id", id.0);
+            push_number_field(out, "id", id.0);
             push_worker(worker, out);
         }
     }
-    text(out, "}\n");
+    push_raw(out, "}\n");
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
+fn push_raw(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A member whose value follows.
-fn member(out: &mut Vec<u8>, name: &str) {
-    text(out, ",\"");
-    text(out, name);
-    text(out, "\":");
+/// Appends the name of a field; its value follows.
+fn push_field_name(out: &mut Vec<u8>, name: &str) {
+    push_raw(out, ",\"");
+    push_raw(out, name);
+    push_raw(out, "\":");
 }
 
-fn number(out: &mut Vec<u8>, name: &str, value: u64) {
-    member(out, name);
+fn push_number_field(out: &mut Vec<u8>, name: &str, value: u64) {
+    push_field_name(out, name);
     push_number(out, value);
 }
 
-fn moment(out: &mut Vec<u8>, name: &str, at: Mono) {
-    member(out, name);
+fn push_timestamp(out: &mut Vec<u8>, name: &str, at: Mono) {
+    push_field_name(out, name);
     let at = UNIX_EPOCH + Duration::from_nanos(at.0);
-    write!(out, "\"{}\"", humantime::format_rfc3339_millis(at)).expect("memory takes everything");
+    write!(out, "\"{}\"", humantime::format_rfc3339_millis(at))
+        .expect("writing to a vector does not fail");
 }
 
 fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
-    number(out, "id", job.id.0);
+    push_number_field(out, "id", job.id.0);
     if let Some(name) = job.name {
-        member(out, "uuid");
+        push_field_name(out, "uuid");
         push_string(out, name);
     }
     push_queue(job.queue, out);
-    member(out, "pri");
+    push_field_name(out, "pri");
     match job.priority {
         Priority::Small(number) => push_number(out, number),
-        Priority::Big(digits) => text(out, digits),
-        Priority::Unselected => text(out, "null"),
+        Priority::Big(digits) => push_raw(out, digits),
+        Priority::Unselected => push_raw(out, "null"),
     }
     if job.tie_break == TieBreak::Lifo {
-        text(out, ",\"turn\":\"newest-first\"");
+        push_raw(out, ",\"turn\":\"newest-first\"");
     }
     push_payload("job", job.payload, out);
     if let Some(options) = &job.options {
-        push_terms(options, out);
+        push_options(options, out);
     }
     if let Some(at) = job.expires {
-        moment(out, "expires", at);
+        push_timestamp(out, "expires", at);
     }
     push_state(&job.state, out);
     if let Some(history) = &job.history {
-        member(out, "user_state");
-        push_text_of_json(history.state, out);
-        number(out, "modified", history.modified);
-        number(out, "version", history.version);
+        push_field_name(out, "user_state");
+        push_json_on_one_line(history.state, out);
+        push_number_field(out, "modified", history.modified);
+        push_number_field(out, "version", history.version);
         push_events(&history.events, out);
     }
 }
 
 fn push_queue(name: &[u8], out: &mut Vec<u8>) {
-    member(out, "queue");
+    push_field_name(out, "queue");
     push_string(out, name);
     if std::str::from_utf8(name).is_err() {
-        member(out, "queue_base64");
+        push_field_name(out, "queue_base64");
         push_base64(name, out);
     }
 }
 
 fn push_worker(worker: &PersistedWorker<'_>, out: &mut Vec<u8>) {
     for (name, value) in [("name", worker.name), ("url", worker.url)] {
-        member(out, name);
+        push_field_name(out, name);
         push_string(out, value.as_bytes());
     }
-    number(out, "max_jobs", worker.max_jobs.into());
+    push_number_field(out, "max_jobs", worker.max_jobs.into());
     if let Some(queues) = &worker.queues {
-        text(out, ",\"queues\":[");
-        for (place, name) in queues.iter().enumerate() {
-            text(out, if place == 0 { "" } else { "," });
+        push_raw(out, ",\"queues\":[");
+        for (index, name) in queues.iter().enumerate() {
+            push_raw(out, if index == 0 { "" } else { "," });
             push_string(out, name);
         }
-        text(out, "]");
+        push_raw(out, "]");
     }
 }
 
 fn push_events(events: &EventLog, out: &mut Vec<u8>) {
     let mut written = Vec::new();
     write_events(events, &mut written);
-    member(out, "events");
-    push_text_of_json(&written, out);
+    push_field_name(out, "events");
+    push_json_on_one_line(&written, out);
 }
 
-/// JSON as it was put in, line ends between its tokens made spaces.
-fn push_text_of_json(json: &[u8], out: &mut Vec<u8>) {
-    let plain = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
-    out.extend(json.iter().map(plain));
+/// Appends JSON text with the line ends between its tokens replaced by spaces.
+fn push_json_on_one_line(json: &[u8], out: &mut Vec<u8>) {
+    let without_line_end = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
+    out.extend(json.iter().map(without_line_end));
 }
 
-fn push_terms(options: &JobOptions, out: &mut Vec<u8>) {
-    let lengths = [
+fn push_options(options: &JobOptions, out: &mut Vec<u8>) {
+    let durations_ms = [
         ("ttr_ms", options.lease_ms),
         ("keep_ms", options.result_retention_ms),
         ("bury_ms", options.dead_retention_ms),
     ];
-    for (name, length) in lengths.into_iter().filter(|&(_, length)| length > 0) {
-        number(out, name, length);
+    for (name, ms) in durations_ms.into_iter().filter(|&(_, ms)| ms > 0) {
+        push_number_field(out, name, ms);
     }
     if let Some(retry) = &options.retry {
-        text(out, ",\"retry\":{\"limit\":");
+        push_raw(out, ",\"retry\":{\"limit\":");
         push_number(out, retry.limit);
-        number(out, "first_ms", retry.first_ms);
-        number(out, "factor", retry.factor.into());
-        number(out, "max_ms", retry.max_ms);
-        number(out, "jitter_percent", retry.jitter_percent.into());
-        text(out, "}");
+        push_number_field(out, "first_ms", retry.first_ms);
+        push_number_field(out, "factor", retry.factor.into());
+        push_number_field(out, "max_ms", retry.max_ms);
+        push_number_field(out, "jitter_percent", retry.jitter_percent.into());
+        push_raw(out, "}");
     }
     for (name, set) in [("followed", options.tracked), ("fetch_once", options.result_once)] {
         if set {
-            member(out, name);
-            text(out, "true");
+            push_field_name(out, name);
+            push_raw(out, "true");
         }
     }
 }
@@ -190,52 +191,52 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
         PersistedStatus::Completed(at) => ("kept", Some(at)),
         PersistedStatus::Buried(at) => ("buried", at),
     };
-    member(out, "state");
+    push_field_name(out, "state");
     push_string(out, name.as_bytes());
     if let Some(at) = until {
-        moment(out, "until", at);
+        push_timestamp(out, "until", at);
     }
     if let PersistedStatus::Running { worker, lease, .. } = state.stage {
-        number(out, "worker", worker.0);
-        number(out, "lease", lease.0.into());
+        push_number_field(out, "worker", worker.0);
+        push_number_field(out, "lease", lease.0.into());
     }
     if state.retries > 0 {
-        number(out, "retries", state.retries.into());
+        push_number_field(out, "retries", state.retries.into());
     }
     if let Some(result) = state.result {
         push_payload("result", result, out);
     }
     if let Some(message) = state.message {
-        member(out, "message");
+        push_field_name(out, "message");
         push_string(out, message.as_bytes());
     }
     if let Some(progress) = state.progress {
-        member(out, "progress");
-        write!(out, "{progress}").expect("memory takes everything");
+        push_field_name(out, "progress");
+        write!(out, "{progress}").expect("writing to a vector does not fail");
     }
 }
 
-/// JSON as JSON; anything else as the line protocol shows it.
+/// Appends JSON as JSON, and anything else as the Job Centre protocol encodes it.
 fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
-    member(out, name);
+    push_field_name(out, name);
     match payload.encoding {
         Encoding::MsgPack => push_json(out, payload.bytes),
-        Encoding::Json | Encoding::JsonLine => push_text_of_json(payload.bytes, out),
+        Encoding::Json | Encoding::JsonLine => push_json_on_one_line(payload.bytes, out),
         Encoding::Packet { key_len } => {
             let (key, packet) = payload.bytes.split_at(usize::from(key_len));
-            text(out, "{\"key\":");
+            push_raw(out, "{\"key\":");
             push_base64(key, out);
-            text(out, ",\"payload\":");
+            push_raw(out, ",\"payload\":");
             push_base64(packet, out);
-            text(out, "}");
+            push_raw(out, "}");
         }
     }
 }
 
 fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    text(out, "\"");
-    text(out, &BASE64_STANDARD.encode(bytes));
-    text(out, "\"");
+    push_raw(out, "\"");
+    push_raw(out, &BASE64_STANDARD.encode(bytes));
+    push_raw(out, "\"");
 }
 
 #[cfg(test)]
@@ -286,10 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn every_record_is_a_line_of_json() {
-        let plain = fresh(Encoding::Json, b"{\n\"n\":0.10\r}");
+    fn record_is_one_line_of_json() {
+        let job = fresh(Encoding::Json, b"{\n\"n\":0.10\r}");
         assert_eq!(
-            line(&Record::Job(plain)),
+            line(&Record::Job(job)),
             r#"job "id":7,"queue":"q","pri":-5,"job":{ "n":0.10 },"state":"waiting"}"#
         );
         let packet = Snapshot {
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_a_job_is_shown() {
+    fn history_is_printed_with_its_job() {
         let event = |what, at| Event { kind: what, at };
         let note = event(EventKind::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
         assert_eq!(
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_followed_is_shown() {
+    fn tracked_job_and_worker_are_printed() {
         let options = JobOptions { tracked: true, result_once: true, ..JobOptions::default() };
         let running =
             PersistedStatus::Running { worker: WorkerId(2), until: None, lease: LeaseEpoch(3) };
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_processor_knows_of_a_job_is_shown() {
+    fn processor_job_is_printed_with_uuid_and_progress() {
         let running = PersistedStatus::Running {
             worker: WorkerId(2),
             until: Some(Mono(5_000_000)),
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_few_jobs_have_is_shown_where_it_is() {
+    fn rare_options_and_results_are_printed() {
         let retry = Retry { limit: 3, first_ms: 1, factor: 2, max_ms: 9, jitter_percent: 10 };
         let options = JobOptions { lease_ms: 30, retry: Some(retry), ..JobOptions::default() };
         let digits = Priority::Big("18446744073709551616");

@@ -1,10 +1,10 @@
-//! `jobcentre journal`: what an operator can do with a data directory while no server runs on it.
+//! `jobcentre journal`: checks, prints or salvages a data directory that no server uses.
 
 mod dump;
 
-use super::complain;
-use super::data_dir::{RestoreProgress, explain};
-use super::shown::push_escaped;
+use super::data_dir::{RestoreProgress, explain_open_error};
+use super::escape::push_escaped;
+use super::print_error;
 use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::read_record;
 use crate::journal::{
@@ -67,39 +67,39 @@ enum Command {
     },
 }
 
-/// Why a command could not be carried out.
+/// Why a command failed.
 enum JournalCommandError {
-    /// A sentence for the operator.
+    /// A message for the operator.
     Reason(String),
-    /// Nobody reads the output any more.
-    Unreadable,
+    /// The reader of the output has closed it.
+    OutputClosed,
 }
 
 impl From<io::Error> for JournalCommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {
-            return Self::Unreadable;
+            return Self::OutputClosed;
         }
         Self::Reason(format!("cannot write the output: {error}"))
     }
 }
 
 impl Journal {
-    /// Does what was asked.
+    /// Runs the command.
     pub(super) fn run(&self) -> ExitCode {
         let mut out = BufWriter::new(stdout().lock());
-        let done = match &self.command {
+        let result = match &self.command {
             Command::Check { dir } => check(dir, &mut out),
             Command::Dump { dir } => dump(dir, &mut out),
-            Command::Salvage { dir, out: to } => rescue(dir, to, &mut out),
+            Command::Salvage { dir, out: to } => copy_readable(dir, to, &mut out),
         };
-        // What was printed so far comes before the complaint.
-        match done.and_then(|()| Ok(out.flush()?)) {
-            Ok(()) | Err(JournalCommandError::Unreadable) => ExitCode::SUCCESS,
-            Err(JournalCommandError::Reason(why)) => {
-                // If this fails too, there is nothing better to say.
+        // The output so far comes before the error message.
+        match result.and_then(|()| Ok(out.flush()?)) {
+            Ok(()) | Err(JournalCommandError::OutputClosed) => ExitCode::SUCCESS,
+            Err(JournalCommandError::Reason(message)) => {
+                // If this fails too, the first error is the one to report.
                 let _ = out.flush();
-                complain(why);
+                print_error(message);
                 ExitCode::FAILURE
             }
         }
@@ -107,7 +107,7 @@ impl Journal {
 }
 
 fn open(dir: &Path, access: LockMode) -> Result<Directory, JournalCommandError> {
-    Directory::open(dir, access).map_err(|fault| JournalCommandError::Reason(fault.to_string()))
+    Directory::open(dir, access).map_err(|error| JournalCommandError::Reason(error.to_string()))
 }
 
 /// Reads all records of a directory.
@@ -116,14 +116,15 @@ fn read_all(
     each: &mut dyn FnMut(Record<'_>, RecordLocation) -> Result<(), String>,
 ) -> Result<RecoveryReport, JournalCommandError> {
     let mut files = open(dir, LockMode::ReadOnly)?;
-    let (mut clock, mut reading) = (Clock::start(), RestoreProgress::new());
+    let (mut clock, mut progress_line) = (Clock::start(), RestoreProgress::new());
     let report = read(
         &mut files,
-        &mut |bytes, origin| each(read_record(bytes)?, origin),
-        &mut |progress: RecoveryProgress| reading.show(clock.sample().mono.0, progress),
+        &mut |bytes, location| each(read_record(bytes)?, location),
+        &mut |progress: RecoveryProgress| progress_line.show(clock.sample().mono.0, progress),
     );
-    reading.clear();
-    let report = report.map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
+    progress_line.clear();
+    let report =
+        report.map_err(|error| JournalCommandError::Reason(explain_open_error(dir, &error)))?;
     if report.segments == 0 {
         let dir = dir.display();
         return Err(JournalCommandError::Reason(format!(
@@ -148,10 +149,10 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
         };
         Ok(())
     })?;
-    let RecoveryReport { records, batches, bytes, segments, high_id: mark, torn, foreign } = report;
+    let RecoveryReport { records, batches, bytes, segments, high_id, torn, foreign } = report;
     writeln!(out, "jobs       {}", jobs.len())?;
     writeln!(out, "records    {records}\nbatches    {batches}\nbytes      {bytes}")?;
-    writeln!(out, "segments   {segments}\nnext id    {mark} or higher")?;
+    writeln!(out, "segments   {segments}\nnext id    {high_id} or higher")?;
     if let Some(torn) = torn {
         let file = dir.join(&torn.file);
         writeln!(
@@ -164,7 +165,7 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
         )?;
     }
     for name in &foreign {
-        // Whoever has made it may have called it anything.
+        // The name of a foreign file can contain anything.
         let mut path = String::new();
         push_escaped(&dir.join(name).display().to_string(), &mut path);
         writeln!(out, "foreign    {path}: left alone")?;
@@ -174,36 +175,29 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
 }
 
 fn dump(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
-    let (mut line, mut failed) = (Vec::new(), None);
-    let read = read_all(dir, &mut |record, origin| {
+    let (mut line, mut write_error) = (Vec::new(), None);
+    let read = read_all(dir, &mut |record, location| {
         line.clear();
-        dump::push(&record, origin, &mut line);
+        dump::push(&record, location, &mut line);
         out.write_all(&line).map_err(|error| {
-            let why = error.to_string();
-            failed = Some(error);
-            why
+            let message = error.to_string();
+            write_error = Some(error);
+            message
         })
     });
-    match failed {
+    match write_error {
         Some(error) => Err(error.into()),
         None => read.map(drop),
     }
 }
 
-fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
+fn copy_readable(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
     let mut from = open(dir, LockMode::ReadOnly)?;
     let mut into = open(to, LockMode::Exclusive)?;
-    let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT_BYTES)
-        .map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
-    let SalvageReport {
-        batches,
-        records,
-        lost_batches,
-        missing,
-        skipped,
-        suspicious: doubtful,
-        superseded,
-    } = salvaged;
+    let report = salvage(&mut from, &mut into, JOURNAL_SEGMENT_BYTES)
+        .map_err(|error| JournalCommandError::Reason(explain_open_error(dir, &error)))?;
+    let SalvageReport { batches, records, lost_batches, missing, skipped, suspicious, superseded } =
+        report;
     for name in &missing {
         writeln!(out, "missing    {}", dir.join(name).display())?;
     }
@@ -216,8 +210,8 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), JournalComm
             part.what
         )?;
     }
-    for doubt in &doubtful {
-        writeln!(out, "doubtful   {}: {}", dir.join(&doubt.file).display(), doubt.what)?;
+    for part in &suspicious {
+        writeln!(out, "doubtful   {}: {}", dir.join(&part.file).display(), part.what)?;
     }
     if superseded > 0 {
         writeln!(out, "left out   batches: {superseded}, which no longer counted")?;

@@ -1,10 +1,10 @@
 //! Log lines on stderr, for people or for programs.
 
-mod lines;
+mod line_format;
 
 use super::terminal;
 use clap::ValueEnum;
-use lines::Lines;
+use line_format::LineFormat;
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -35,7 +35,7 @@ pub(super) enum Level {
     Debug,
 }
 
-/// Starts logging. To be called once.
+/// Starts logging. Must be called once.
 pub(super) fn start(format: Format, level: Level) {
     let level = match level {
         Level::Error => LevelFilter::ERROR,
@@ -43,14 +43,14 @@ pub(super) fn start(format: Format, level: Level) {
         Level::Info => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
     };
-    let lines =
-        Lines { format, colours: terminal::has_colours(), terminal: terminal::is_terminal() };
+    let line_format =
+        LineFormat { format, colours: terminal::has_colours(), terminal: terminal::is_terminal() };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(level)
-        // By default a failed write is reported by another write, which panics: a log that nobody
-        // reads any more must not end the server.
+        // By default a failed write is reported by another write, which panics: a closed stderr
+        // must not end the server.
         .log_internal_errors(false)
-        .event_format(lines)
+        .event_format(line_format)
         .init();
 }

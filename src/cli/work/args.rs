@@ -1,8 +1,8 @@
-//! What can be asked of `jobcentre work`, and whether it makes sense.
+//! Arguments of `jobcentre work`, and their validation.
 
-use crate::cli::address::ListenAddr;
 use crate::cli::log::{Format, Level};
-use crate::cli::{number, processor, times};
+use crate::cli::settings::listen_addr::ListenAddr;
+use crate::cli::settings::{duration, processor, whole_number};
 use crate::wire::url::{self, Url};
 use clap::Args;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Work {
     name: Option<String>,
 
     /// How many commands run at a time [default: as many as there are processors].
-    #[arg(long, value_name = "N", value_parser = number::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = whole_number::parse_at_least_one)]
     max_jobs: Option<usize>,
 
     /// The name of jobs that are taken; can be given several times [default: all jobs that were put
@@ -70,9 +70,9 @@ pub(in crate::cli) struct Work {
     command: Vec<OsString>,
 }
 
-/// All of it, complete.
+/// The validated arguments, with defaults filled in.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct WorkSettings {
     pub(super) url: Url,
     pub(super) name: String,
     pub(super) max_jobs: usize,
@@ -90,8 +90,8 @@ impl Work {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// Says what makes no sense.
-    pub(super) fn plan(self) -> Result<Plan, String> {
+    /// A message about arguments that contradict each other, or about a missing program.
+    pub(super) fn settings(self) -> Result<WorkSettings, String> {
         if self.url.tls {
             return Err("--url: this worker does not speak https to its master".to_owned());
         }
@@ -104,16 +104,16 @@ impl Work {
             ));
         }
         if let Some(program) = self.command.first()
-            && !exists(program)
+            && !program_exists(program)
         {
             return Err(format!("there is no program {}", Path::new(program).display()));
         }
-        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cpus = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let name = self.name.unwrap_or_else(processor::host);
-        Ok(Plan {
+        Ok(WorkSettings {
             url: self.url,
             name,
-            max_jobs: self.max_jobs.unwrap_or_else(cores),
+            max_jobs: self.max_jobs.unwrap_or_else(cpus),
             jobs: self.job,
             listen: self.listen,
             advertise: self.advertise,
@@ -126,8 +126,8 @@ impl Work {
     }
 }
 
-/// Whether there is such a program now: a name without a slash is looked for as the system does.
-fn exists(program: &OsStr) -> bool {
+/// Whether the program exists now. A name without a slash is looked up in `PATH`.
+fn program_exists(program: &OsStr) -> bool {
     if Path::new(program).components().count() > 1 {
         return Path::new(program).is_file();
     }
@@ -155,12 +155,12 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 const TIME_HELP: &str = "give a time such as 500ms or 5s";
 
 fn parse_patience(text: &str) -> Result<Duration, String> {
-    times::parse(text, TIME_HELP)
+    duration::parse(text, TIME_HELP)
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let help = TIME_HELP;
-    let time = times::parse(text, help)?;
+    let time = duration::parse(text, help)?;
     if time.is_zero() { Err(format!("that is no time at all: {help}")) } else { Ok(time) }
 }
 
@@ -170,16 +170,17 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         work: Work,
     }
 
     #[test]
-    fn a_command_is_enough() {
-        let plan = Line::try_parse_from(["work", "--", "sh"]).unwrap().work.plan().unwrap();
-        assert_eq!(&*plan.url.authority, "127.0.0.1:11480");
-        assert_eq!(plan.name, processor::host());
-        assert!(plan.max_jobs >= 1 && plan.jobs.is_empty());
+    fn only_the_command_is_required() {
+        let settings =
+            TestCli::try_parse_from(["work", "--", "sh"]).unwrap().work.settings().unwrap();
+        assert_eq!(&*settings.url.authority, "127.0.0.1:11480");
+        assert_eq!(settings.name, processor::host());
+        assert!(settings.max_jobs >= 1 && settings.jobs.is_empty());
     }
 }

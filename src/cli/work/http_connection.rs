@@ -1,7 +1,7 @@
 //! A blocking connection that carries HTTP messages, for either side.
 //!
-//! Invariants: everything has to be over by a moment that was set ([`HttpConnection::within`]);
-//! what is kept is bounded by the longest head and by what the reader of a body allows.
+//! Invariants: every operation ends by the deadline ([`HttpConnection::set_timeout`]); buffered
+//! input is bounded by the longest head and the limit of the body.
 
 use crate::base::buf::Input;
 use crate::base::time::Mono;
@@ -12,23 +12,23 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const READ: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
-/// A connection, and what was received of it and not read yet.
+/// A connection with its buffered input.
 pub(super) struct HttpConnection {
     stream: TcpStream,
     unread: Vec<u8>,
     scratch: Box<[u8]>,
     clock: Clock,
-    until: Mono,
+    deadline: Mono,
 }
 
-/// Why nothing more can come of a connection.
+/// Why a connection cannot be used any more.
 #[derive(Debug)]
 pub(super) enum ConnectionError {
     /// It ended or timed out.
     Closed(io::Error),
-    /// What comes is not HTTP, or too long.
+    /// The input is not HTTP, or too long.
     Protocol(Fault),
 }
 
@@ -59,42 +59,42 @@ impl From<io::Error> for ConnectionError {
 
 impl HttpConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        // Without it small answers are late; they are right all the same.
+        // Without it small responses are only later.
         let _ = stream.set_nodelay(true);
-        let scratch = vec![0; READ].into_boxed_slice();
-        Self { stream, unread: Vec::new(), scratch, clock: Clock::start(), until: Mono(0) }
+        let scratch = vec![0; READ_BYTES].into_boxed_slice();
+        Self { stream, unread: Vec::new(), scratch, clock: Clock::start(), deadline: Mono(0) }
     }
 
-    /// From now on everything may take this long.
-    pub(super) fn within(&mut self, patience: Duration) {
-        self.until = self.clock.moment().after(patience);
+    /// Sets the deadline of all operations from now on.
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
+        self.deadline = self.clock.moment().after(timeout);
     }
 
-    /// Reads on until `take` finds a head.
+    /// Reads until `parse` returns a head.
     pub(super) fn head<T>(
         &mut self,
-        take: impl Fn(&mut Input<'_>) -> Result<Option<T>, Fault>,
+        parse: impl Fn(&mut Input<'_>) -> Result<Option<T>, Fault>,
     ) -> Result<T, ConnectionError> {
         loop {
             let mut input = Input::new(&self.unread);
-            let taken = take(&mut input)?;
+            let parsed = parse(&mut input)?;
             let left = input.unread().len();
             self.unread.drain(..self.unread.len() - left);
-            if let Some(taken) = taken {
-                return Ok(taken);
+            if let Some(parsed) = parsed {
+                return Ok(parsed);
             }
-            self.more()?;
+            self.read_more()?;
         }
     }
 
-    /// Whether what was received and not read yet begins so.
+    /// Whether the buffered input starts with `bytes`.
     pub(super) fn begins_with(&self, bytes: &[u8]) -> bool {
         self.unread.starts_with(bytes)
     }
 
-    /// Waits until something comes that may be a head.
-    pub(super) fn begin(&mut self) -> Result<(), ConnectionError> {
-        if self.unread.is_empty() { Ok(self.more()?) } else { Ok(()) }
+    /// Waits for the first bytes of a head.
+    pub(super) fn wait_for_input(&mut self) -> Result<(), ConnectionError> {
+        if self.unread.is_empty() { Ok(self.read_more()?) } else { Ok(()) }
     }
 
     /// Reads a body of at most `max` bytes.
@@ -103,7 +103,7 @@ impl HttpConnection {
         let mut bytes = Vec::new();
         loop {
             let mut input = Input::new(&self.unread);
-            let over = loop {
+            let is_complete = loop {
                 match body.next(&mut input)? {
                     Piece::Data(piece) => bytes.extend_from_slice(piece),
                     Piece::End => break true,
@@ -112,33 +112,33 @@ impl HttpConnection {
             };
             let left = input.unread().len();
             self.unread.drain(..self.unread.len() - left);
-            if over {
+            if is_complete {
                 return Ok(bytes);
             }
-            match self.more() {
+            match self.read_more() {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof && body.ends_well() => {
                     return Ok(bytes);
                 }
-                more => more?,
+                result => result?,
             }
         }
     }
 
     /// Sends all of it.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let left = self.left()?;
+        let left = self.time_left()?;
         self.stream.set_write_timeout(Some(left))?;
         self.stream.write_all(bytes)
     }
 
-    fn left(&mut self) -> io::Result<Duration> {
-        let left = self.until.until(self.clock.moment());
+    fn time_left(&mut self) -> io::Result<Duration> {
+        let left = self.deadline.until(self.clock.moment());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 
-    fn more(&mut self) -> io::Result<()> {
+    fn read_more(&mut self) -> io::Result<()> {
         loop {
-            let left = self.left()?;
+            let left = self.time_left()?;
             self.stream.set_read_timeout(Some(left))?;
             match self.stream.read(&mut self.scratch) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

@@ -1,13 +1,14 @@
-//! What the master asks of a worker: `POST /worker-job`.
+//! The HTTP server of a worker: it accepts jobs, `POST /worker-job`.
 //!
-//! Each connection has a thread, and there are not more than [`MORE_CONNECTIONS`] beyond the
-//! places. A job begins when its acceptance has been sent: no report can overtake that.
+//! Each connection has a thread; there are at most `max_jobs` and [`EXTRA_CONNECTIONS_MAX`] of
+//! them. A job starts after its acceptance has been sent, so that no report overtakes the
+//! acceptance.
 
 use super::WorkerContext;
 use super::http_connection::{ConnectionError, HttpConnection};
-use super::job::{Job, work};
-use super::run::OUTPUT_MAX;
-use crate::cli::address::cannot_listen;
+use super::job::{Job, run_job};
+use super::run::OUTPUT_MAX_BYTES;
+use crate::cli::settings::listen_addr::explain_bind_error;
 use crate::model::id::JobId;
 use crate::protocol::http::lightjq::messages::{WorkerJob, job_id, write_error};
 use crate::wire::http::{
@@ -23,49 +24,49 @@ use std::thread;
 use std::time::Duration;
 use tracing::{debug, warn};
 
-/// Connections beyond one for each place: a master pools some, and may come anew.
-const MORE_CONNECTIONS: usize = 64;
+/// Connections beyond one for each slot: a server keeps some idle, and may reconnect.
+const EXTRA_CONNECTIONS_MAX: usize = 64;
 
-/// How long a connection may wait for its next request, and a request or an answer take.
-const IDLE_PATIENCE: Duration = Duration::from_mins(10);
-const REQUEST_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeouts of the wait for the next request, and of a request or response.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What of a head matters here.
-struct Head {
+/// The relevant fields of a request head.
+struct RequestHead {
     method: String,
     target: String,
     framing: Option<Framing>,
     keep_alive: bool,
     expect: Expect,
-    coded: bool,
-    /// A browser sends it, for a web page.
-    of_page: bool,
+    compressed: bool,
+    /// A browser sent it for a web page.
+    from_web_page: bool,
 }
 
-/// An answer that is no acceptance.
-struct Refusal(u16, String);
+/// A response other than the acceptance: status and message.
+struct Rejection(u16, String);
 
-/// Accepts connections for ever.
-pub(super) fn open(listener: &TcpListener, shop: &Arc<WorkerContext>) {
+/// Accepts connections, and serves each in a thread. Does not return.
+pub(super) fn accept_connections(listener: &TcpListener, context: &Arc<WorkerContext>) {
     let connections = Arc::new(AtomicUsize::new(0));
-    let most = shop.plan.max_jobs.saturating_add(MORE_CONNECTIONS);
+    let connections_max = context.settings.max_jobs.saturating_add(EXTRA_CONNECTIONS_MAX);
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
-                let _ = shop.desk.sleep_or_end(Duration::from_millis(100));
+                let _ = context.state.sleep_or_cancel(Duration::from_millis(100));
                 continue;
             }
         };
-        if connections.load(Ordering::Relaxed) >= most {
-            warn!(most, "too many connections: one more is closed");
+        if connections.load(Ordering::Relaxed) >= connections_max {
+            warn!(most = connections_max, "too many connections: one more is closed");
             continue;
         }
-        let (shop, count) = (Arc::clone(shop), Counted::new(&connections));
+        let (context, count) = (Arc::clone(context), ConnectionCount::new(&connections));
         let spawned = thread::Builder::new().name("connection".to_owned()).spawn(move || {
-            if let Err(broken) = serve(HttpConnection::new(stream), &shop) {
-                debug!(%broken, "a connection of the master has ended");
+            if let Err(error) = serve(HttpConnection::new(stream), &context) {
+                debug!(broken = %error, "a connection of the master has ended");
             }
             drop(count);
         });
@@ -75,50 +76,53 @@ pub(super) fn open(listener: &TcpListener, shop: &Arc<WorkerContext>) {
     }
 }
 
-/// One of so many, until it is dropped.
-struct Counted(Arc<AtomicUsize>);
+/// Counts one connection until it is dropped.
+struct ConnectionCount(Arc<AtomicUsize>);
 
-impl Counted {
+impl ConnectionCount {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Serves a connection to its end.
-fn serve(mut line: HttpConnection, shop: &Arc<WorkerContext>) -> Result<(), ConnectionError> {
+fn serve(
+    mut connection: HttpConnection,
+    context: &Arc<WorkerContext>,
+) -> Result<(), ConnectionError> {
     loop {
-        line.within(IDLE_PATIENCE);
-        line.begin()?;
-        line.within(REQUEST_PATIENCE);
-        let request = read(&mut line);
+        connection.set_timeout(IDLE_TIMEOUT);
+        connection.wait_for_input()?;
+        connection.set_timeout(REQUEST_TIMEOUT);
+        let request = read(&mut connection);
         let (head, body) = match request {
             Ok(request) => request,
             Err(ConnectionError::Protocol(fault)) => {
-                let refusal = Refusal(fault.status, fault.why.to_owned());
-                return Ok(line.send(&refuse(&refusal, false))?);
+                let rejection = Rejection(fault.status, fault.why.to_owned());
+                return Ok(connection.send(&rejection_response(&rejection, false))?);
             }
-            Err(lost) => return Err(lost),
+            Err(error) => return Err(error),
         };
-        let accepted = accept(&head, &body, shop);
+        let accepted = accept(&head, &body, context);
         drop(body);
-        // Waiting for a place was not the connection's fault.
-        line.within(REQUEST_PATIENCE);
+        // The wait for a slot does not count.
+        connection.set_timeout(REQUEST_TIMEOUT);
         match accepted {
-            Ok(go) => {
-                line.send(&answer(202, head.keep_alive, &[]))?;
-                // Its thread waits for this, or for `go` being dropped.
-                let _ = go.send(());
+            Ok(start) => {
+                connection.send(&response(202, head.keep_alive, &[]))?;
+                // The thread of the job waits for this; it ends if `start` is dropped instead.
+                let _ = start.send(());
             }
-            Err(refusal) => {
-                debug!(status = refusal.0, why = refusal.1, "a job is refused");
-                line.send(&refuse(&refusal, head.keep_alive))?;
+            Err(rejection) => {
+                debug!(status = rejection.0, why = rejection.1, "a job is refused");
+                connection.send(&rejection_response(&rejection, head.keep_alive))?;
             }
         }
         if !head.keep_alive {
@@ -127,82 +131,86 @@ fn serve(mut line: HttpConnection, shop: &Arc<WorkerContext>) -> Result<(), Conn
     }
 }
 
-fn read(line: &mut HttpConnection) -> Result<(Head, Vec<u8>), ConnectionError> {
-    let head = line.head(|input| {
-        Ok(next_request(input)?.map(|head| Head {
+fn read(connection: &mut HttpConnection) -> Result<(RequestHead, Vec<u8>), ConnectionError> {
+    let head = connection.head(|input| {
+        Ok(next_request(input)?.map(|head| RequestHead {
             method: head.method.to_owned(),
             target: head.target.to_owned(),
             framing: head.framing,
             keep_alive: head.keep_alive,
             expect: head.expect,
-            coded: head.coded,
-            of_page: head.origin.is_some() || head.fetch_site.is_some(),
+            compressed: head.coded,
+            from_web_page: head.origin.is_some() || head.fetch_site.is_some(),
         }))
     })?;
     if head.expect == Expect::Continue {
-        line.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        connection.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     let body = match head.framing {
-        Some(framing) => line.body(framing, OUTPUT_MAX as u64)?,
+        Some(framing) => connection.body(framing, OUTPUT_MAX_BYTES as u64)?,
         None => Vec::new(),
     };
     Ok((head, body))
 }
 
-/// Takes a job, whose thread waits for a word to begin; without it, it ends.
-fn accept(head: &Head, body: &[u8], shop: &Arc<WorkerContext>) -> Result<Sender<()>, Refusal> {
-    if head.target != "/worker-job" && head.target != shop.path {
-        return Err(Refusal(404, format!("there is nothing at {}", head.target)));
+/// Accepts a job. Its thread starts it when the sender is used, and ends when it is dropped.
+fn accept(
+    head: &RequestHead,
+    body: &[u8],
+    context: &Arc<WorkerContext>,
+) -> Result<Sender<()>, Rejection> {
+    if head.target != "/worker-job" && head.target != context.path {
+        return Err(Rejection(404, format!("there is nothing at {}", head.target)));
     }
     if head.method != "POST" {
-        return Err(Refusal(405, "only POST is possible".to_owned()));
+        return Err(Rejection(405, "only POST is possible".to_owned()));
     }
-    if head.of_page {
-        return Err(Refusal(403, "a web page has made a browser send this".to_owned()));
+    if head.from_web_page {
+        return Err(Rejection(403, "a web page has made a browser send this".to_owned()));
     }
-    if head.coded {
-        return Err(Refusal(415, "the body is compressed".to_owned()));
+    if head.compressed {
+        return Err(Rejection(415, "the body is compressed".to_owned()));
     }
-    let bad = |why: &dyn std::fmt::Display| Refusal(400, why.to_string());
-    let asked = WorkerJob::read(body).map_err(|problem| bad(&problem))?;
-    let id = job_id(asked.id.as_bytes());
+    let malformed = |why: &dyn std::fmt::Display| Rejection(400, why.to_string());
+    let request = WorkerJob::read(body).map_err(|problem| malformed(&problem))?;
+    let id = job_id(request.id.as_bytes());
     if id == JobId::NEVER {
-        return Err(bad(&"'id' is none that the master gives out"));
+        return Err(malformed(&"'id' is none that the master gives out"));
     }
-    if asked.name.contains('\0') {
-        return Err(bad(&"'name' holds a NUL, which no command can be told"));
+    if request.name.contains('\0') {
+        return Err(malformed(&"'name' holds a NUL, which no command can be told"));
     }
-    let wanted = &shop.plan.jobs;
-    if !wanted.is_empty() && !wanted.iter().any(|name| name == asked.name) {
-        return Err(Refusal(404, format!("this worker takes no jobs {:?}", asked.name)));
+    let accepted_names = &context.settings.jobs;
+    if !accepted_names.is_empty() && !accepted_names.iter().any(|name| name == request.name) {
+        return Err(Rejection(404, format!("this worker takes no jobs {:?}", request.name)));
     }
     let mut input = Vec::new();
-    to_json(asked.argument.bytes, &mut input).map_err(|error| bad(&error))?;
-    let busy = |why: &str| Refusal(503, why.to_owned());
-    let place = shop.desk.take_place().ok_or_else(|| busy("there is no free place"))?;
+    to_json(request.argument.bytes, &mut input).map_err(|error| malformed(&error))?;
+    let unavailable = |why: &str| Rejection(503, why.to_owned());
+    let slot = context.state.take_slot().ok_or_else(|| unavailable("there is no free place"))?;
     let job = Job {
         id,
-        name: asked.name.to_owned(),
-        timeout: asked.timeout_ms.map(Duration::from_millis),
+        name: request.name.to_owned(),
+        timeout: request.timeout_ms.map(Duration::from_millis),
         input,
-        worker: shop.desk.known_as(),
-        place,
+        worker: context.state.worker_id(),
+        slot,
     };
-    begin(job, shop).map_err(|error| busy(&format!("no thread: {error}")))
+    start_thread(job, context).map_err(|error| unavailable(&format!("no thread: {error}")))
 }
 
-fn begin(job: Job, shop: &Arc<WorkerContext>) -> io::Result<Sender<()>> {
-    let (go, gone) = channel();
-    let shop = Arc::clone(shop);
+fn start_thread(job: Job, context: &Arc<WorkerContext>) -> io::Result<Sender<()>> {
+    let (start, started) = channel();
+    let context = Arc::clone(context);
     thread::Builder::new().name("job".to_owned()).spawn(move || {
-        if gone.recv().is_ok() {
-            work(&shop, job);
+        if started.recv().is_ok() {
+            run_job(&context, job);
         }
     })?;
-    Ok(go)
+    Ok(start)
 }
 
-fn answer(status: u16, keep_alive: bool, body: &[u8]) -> Vec<u8> {
+fn response(status: u16, keep_alive: bool, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     push_status_line(&mut out, status);
     if !body.is_empty() {
@@ -217,13 +225,13 @@ fn answer(status: u16, keep_alive: bool, body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn refuse(refusal: &Refusal, keep_alive: bool) -> Vec<u8> {
+fn rejection_response(rejection: &Rejection, keep_alive: bool) -> Vec<u8> {
     let mut body = Vec::new();
-    write_error(&refusal.1, &mut body);
-    answer(refusal.0, keep_alive, &body)
+    write_error(&rejection.1, &mut body);
+    response(rejection.0, keep_alive, &body)
 }
 
-/// Where the master's calls are awaited.
+/// Binds the listener of `--listen`.
 pub(super) fn listen(at: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(at).map_err(|error| cannot_listen(at, "--listen", false, &error))
+    TcpListener::bind(at).map_err(|error| explain_bind_error(at, "--listen", false, &error))
 }

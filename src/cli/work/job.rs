@@ -1,10 +1,10 @@
-//! One job, from its place to its report: what an end of the command means, and how the master
-//! hears of it.
+//! One job, from its slot to its report: the outcome of the command, and its delivery to the
+//! server.
 
 use super::WorkerContext;
-use super::run::{CommandOutput, ExitReason, OUTPUT_MAX, Task, run};
+use super::run::{self, CommandOutput, ExitReason, OUTPUT_MAX_BYTES, Task};
 use super::worker_state::SlotGuard;
-use crate::cli::shown::last_of;
+use crate::cli::escape::truncate_front;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::worker::WorkerId;
@@ -16,21 +16,21 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use tracing::{debug, info, warn};
 
-/// Exit statuses after which another try is of no use: `EX_USAGE` and `EX_DATAERR` of sysexits.
-const HOPELESS: [i32; 2] = [64, 65];
+/// Exit statuses after which the job is not retried: `EX_USAGE` and `EX_DATAERR` of sysexits.
+const FINAL_EXIT_STATUSES: [i32; 2] = [64, 65];
 
-/// How much of stderr goes into a message.
-const MESSAGE_MAX: usize = 4 * 1024;
+/// Bytes of stderr in the message of a failure.
+const MESSAGE_MAX_BYTES: usize = 4 * 1024;
 
-/// How much of a message is logged.
-const LOGGED_MAX: usize = 400;
+/// Bytes of a message in the log.
+const LOGGED_MAX_BYTES: usize = 400;
 
-/// Waits between the tries to deliver a report: the first, and the longest.
-const RETRY_FIRST: Duration = Duration::from_millis(200);
-const RETRY_MOST: Duration = Duration::from_secs(5);
+/// The backoff between attempts to deliver a report: the first, and the longest.
+const REPORT_BACKOFF_MIN: Duration = Duration::from_millis(200);
+const REPORT_BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// How long an undelivered report is kept: about ten minutes.
-const TRIES: u32 = 120;
+/// After this many attempts, about ten minutes, a report is dropped.
+const REPORT_ATTEMPTS_MAX: u32 = 120;
 
 /// A job that was accepted.
 pub(super) struct Job {
@@ -39,13 +39,13 @@ pub(super) struct Job {
     pub(super) timeout: Option<Duration>,
     /// Its argument, as JSON.
     pub(super) input: Vec<u8>,
-    /// Under which number of the worker it came, if that was known already.
+    /// The worker's id when the job came, if the worker was registered.
     pub(super) worker: Option<WorkerId>,
-    pub(super) place: SlotGuard,
+    pub(super) slot: SlotGuard,
 }
 
-/// What came of a job, with what the report borrows.
-struct Verdict {
+/// The outcome of a job, with the value that the report borrows.
+struct JobOutcome {
     value: Vec<u8>,
     failure: Option<Failure>,
 }
@@ -54,16 +54,16 @@ struct Failure {
     reason: Reason,
     should_retry: bool,
     message: String,
-    /// How the command ended, where the message is what it said.
+    /// How the command ended, if the message is its stderr.
     end: Option<String>,
 }
 
-impl Verdict {
+impl JobOutcome {
     fn success(value: Vec<u8>) -> Self {
         Self { value, failure: None }
     }
 
-    /// `detail` is what went wrong, for programs.
+    /// `detail` is the cause for programs.
     fn failure(should_retry: bool, message: String, detail: Option<(&str, i32)>) -> Self {
         let mut value = Vec::new();
         match detail {
@@ -78,24 +78,24 @@ impl Verdict {
         Self { value, failure: Some(Failure { reason, should_retry, message, end: None }) }
     }
 
-    /// A failure of a command that ended so and said something, or nothing.
-    fn ended(should_retry: bool, end: String, said: String, detail: Option<(&str, i32)>) -> Self {
-        if said.is_empty() {
+    /// The failure of a command that ended with this on stderr.
+    fn ended(should_retry: bool, end: String, stderr: String, detail: Option<(&str, i32)>) -> Self {
+        if stderr.is_empty() {
             return Self::failure(should_retry, end, detail);
         }
-        let mut verdict = Self::failure(should_retry, said, detail);
-        if let Some(failure) = &mut verdict.failure {
+        let mut outcome = Self::failure(should_retry, stderr, detail);
+        if let Some(failure) = &mut outcome.failure {
             failure.end = Some(end);
         }
-        verdict
+        outcome
     }
 
     fn timeout(message: String) -> Self {
-        let mut verdict = Self::failure(true, message, None);
-        if let Some(failure) = &mut verdict.failure {
+        let mut outcome = Self::failure(true, message, None);
+        if let Some(failure) = &mut outcome.failure {
             failure.reason = Reason::Timeout;
         }
-        verdict
+        outcome
     }
 
     fn report(&self, job_id: JobId, finished_at: Option<i64>) -> Vec<u8> {
@@ -119,40 +119,42 @@ impl Verdict {
     }
 }
 
-/// Runs a job and reports. Its place is free when the master has heard of it.
-pub(super) fn work(shop: &WorkerContext, job: Job) {
-    let Job { id, name, timeout, input, worker, place } = job;
+/// Runs a job and reports its outcome. Its slot is freed after the report.
+pub(super) fn run_job(context: &WorkerContext, job: Job) {
+    let Job { id, name, timeout, input, worker, slot } = job;
     let number = id.0.to_string();
-    let timeout = match (timeout, shop.plan.timeout) {
+    let timeout = match (timeout, context.settings.timeout) {
         (Some(asked), Some(most)) => Some(asked.min(most)),
         (asked, most) => asked.or(most),
     };
-    let (command, name) = (&*shop.plan.command, &*name);
+    let (command, name) = (&*context.settings.command, &*name);
     let task = Task { command, id: &number, name, timeout, input: &input };
     debug!(job = id.0, name, "begins");
-    let verdict = match run(&task, &shop.desk) {
+    let outcome = match run::run(&task, &context.state) {
         Ok(CommandOutput { end: ExitReason::Cancelled, .. }) => {
             return warn!(job = id.0, name, "killed: the worker stops; the job goes back");
         }
-        Ok(ran) => judge(&ran, timeout, shop.plan.text),
-        Err(error) => Verdict::failure(true, format!("the command cannot be run: {error}"), None),
+        Ok(run) => outcome_of(&run, timeout, context.settings.text),
+        Err(error) => {
+            JobOutcome::failure(true, format!("the command cannot be run: {error}"), None)
+        }
     };
     drop(input);
-    if let Some(failure) = &verdict.failure {
-        tell(id, name, failure);
+    if let Some(failure) = &outcome.failure {
+        log_failure(id, name, failure);
     } else {
         debug!(job = id.0, name, "done");
     }
-    deliver(shop, id, worker, &verdict);
-    drop(place);
+    report(context, id, worker, &outcome);
+    drop(slot);
 }
 
-/// Logs a failure, in one line: the master gets the whole message.
-fn tell(id: JobId, name: &str, failure: &Failure) {
-    let said = last_of(&failure.message, LOGGED_MAX);
+/// Logs a failure, truncated; the server gets the whole message.
+fn log_failure(id: JobId, name: &str, failure: &Failure) {
+    let stderr = truncate_front(&failure.message, LOGGED_MAX_BYTES);
     let why = match &failure.end {
-        Some(end) => format!("{end}: {said}"),
-        None => said.into_owned(),
+        Some(end) => format!("{end}: {stderr}"),
+        None => stderr.into_owned(),
     };
     if failure.should_retry {
         info!(
@@ -164,38 +166,38 @@ fn tell(id: JobId, name: &str, failure: &Failure) {
     }
 }
 
-/// What the end of a command means.
-fn judge(ran: &CommandOutput, timeout: Option<Duration>, text: bool) -> Verdict {
+/// The outcome of a command that has ended.
+fn outcome_of(run: &CommandOutput, timeout: Option<Duration>, text: bool) -> JobOutcome {
     let failed = |status: &ExitStatus| {
-        let (what, detail) = match (status.code(), status.signal()) {
+        let (end, detail) = match (status.code(), status.signal()) {
             (Some(code), _) => (format!("exit status {code}"), Some(("exit_status", code))),
             (None, Some(signal)) => (format!("ended by signal {signal}"), Some(("signal", signal))),
             (None, None) => (status.to_string(), None),
         };
-        let again = status.code().is_none_or(|code| !HOPELESS.contains(&code));
-        let said = tail(&ran.errors);
-        Verdict::ended(again, what, said, detail)
+        let should_retry = status.code().is_none_or(|code| !FINAL_EXIT_STATUSES.contains(&code));
+        let stderr = last_lines(&run.stderr_tail);
+        JobOutcome::ended(should_retry, end, stderr, detail)
     };
-    match &ran.end {
+    match &run.end {
         ExitReason::Exited(status) if !status.success() => failed(status),
-        ExitReason::Exited(_) => match result(&ran.output, text) {
-            Ok(value) => Verdict::success(value),
-            Err(message) => Verdict::failure(false, message, None),
+        ExitReason::Exited(_) => match result(&run.output, text) {
+            Ok(value) => JobOutcome::success(value),
+            Err(message) => JobOutcome::failure(false, message, None),
         },
         ExitReason::TimedOut | ExitReason::Cancelled => {
             let time = timeout.unwrap_or_default();
-            let said = tail(&ran.errors);
-            let end = if said.is_empty() { said } else { format!(": {said}") };
-            Verdict::timeout(format!("timeout after {}{end}", humantime::format_duration(time)))
+            let stderr = last_lines(&run.stderr_tail);
+            let end = if stderr.is_empty() { stderr } else { format!(": {stderr}") };
+            JobOutcome::timeout(format!("timeout after {}{end}", humantime::format_duration(time)))
         }
         ExitReason::OutputTooLarge => {
-            let message = format!("the command printed more than {OUTPUT_MAX} bytes");
-            Verdict::failure(false, message, None)
+            let message = format!("the command printed more than {OUTPUT_MAX_BYTES} bytes");
+            JobOutcome::failure(false, message, None)
         }
     }
 }
 
-/// What a command printed, as a result.
+/// The command's output as a result.
 fn result(output: &[u8], text: bool) -> Result<Vec<u8>, String> {
     let mut value = Vec::new();
     if text {
@@ -215,11 +217,11 @@ fn result(output: &[u8], text: bool) -> Result<Vec<u8>, String> {
     Ok(value)
 }
 
-/// The last lines of what was printed on stderr.
-fn tail(errors: &[u8]) -> String {
-    let errors = errors.trim_ascii_end();
-    let mut last = &errors[errors.len().saturating_sub(MESSAGE_MAX)..];
-    if last.len() < errors.len()
+/// The last lines of stderr.
+fn last_lines(stderr_tail: &[u8]) -> String {
+    let stderr_tail = stderr_tail.trim_ascii_end();
+    let mut last = &stderr_tail[stderr_tail.len().saturating_sub(MESSAGE_MAX_BYTES)..];
+    if last.len() < stderr_tail.len()
         && let Some(line) = last.iter().position(|&byte| byte == b'\n')
     {
         last = &last[line + 1..];
@@ -227,23 +229,22 @@ fn tail(errors: &[u8]) -> String {
     String::from_utf8_lossy(last).into_owned()
 }
 
-/// Tells the master, again and again if need be. What it does not take as a result becomes a
-/// failure.
-fn deliver(shop: &WorkerContext, id: JobId, worker: Option<WorkerId>, verdict: &Verdict) {
-    let Some(worker) = worker.or_else(|| shop.desk.worker()) else { return };
+/// Reports to the server, with retries. A result that the server rejects becomes a failure.
+fn report(context: &WorkerContext, id: JobId, worker: Option<WorkerId>, outcome: &JobOutcome) {
+    let Some(worker) = worker.or_else(|| context.state.wait_for_worker_id()) else { return };
     let finished_at = i64::try_from(Clock::start().sample().wall.0).ok();
-    let mut body = verdict.report(id, finished_at);
-    let mut is_result = verdict.failure.is_none();
-    let mut rest = RETRY_FIRST;
-    for _ in 0..TRIES {
-        let why = match shop.master.report(worker, &body) {
+    let mut body = outcome.report(id, finished_at);
+    let mut is_result = outcome.failure.is_none();
+    let mut backoff = REPORT_BACKOFF_MIN;
+    for _ in 0..REPORT_ATTEMPTS_MAX {
+        let why = match context.server.report(worker, &body) {
             Ok(answer) => match answer.status {
                 200..300 => return,
-                404 if verdict.is_timeout() => {
+                404 if outcome.is_timeout() => {
                     return debug!(job = id.0, "the master knew of the timeout");
                 }
                 404 => {
-                    shop.desk.doubt();
+                    context.state.suspect_registration();
                     let why = answer.explain();
                     return warn!(job = id.0, why, "the master does not wait for this report");
                 }
@@ -252,7 +253,7 @@ fn deliver(shop: &WorkerContext, id: JobId, worker: Option<WorkerId>, verdict: &
                     let why = answer.explain();
                     warn!(job = id.0, why, "the master does not take this result");
                     let message = format!("the master does not take the result: {why}");
-                    body = Verdict::failure(false, message, None).report(id, finished_at);
+                    body = JobOutcome::failure(false, message, None).report(id, finished_at);
                     is_result = false;
                     continue;
                 }
@@ -263,12 +264,12 @@ fn deliver(shop: &WorkerContext, id: JobId, worker: Option<WorkerId>, verdict: &
             },
             Err(why) => why,
         };
-        let pause = humantime::format_duration(rest);
+        let pause = humantime::format_duration(backoff);
         warn!(job = id.0, why, "a report was not delivered: trying again in {pause}");
-        if !shop.desk.sleep_or_end(rest) {
+        if !context.state.sleep_or_cancel(backoff) {
             return warn!(job = id.0, "a report is lost: the worker stops");
         }
-        rest = (rest * 2).min(RETRY_MOST);
+        backoff = (backoff * 2).min(REPORT_BACKOFF_MAX);
     }
     warn!(job = id.0, "a report is given up: the server tries the job again after its timeout");
 }

@@ -1,9 +1,8 @@
 //! `jobcentre work`: the reference worker of LightJQ, for commands.
 //!
-//! A client program with blocking threads: one that the master calls at, one for each connection,
-//! two for each running job, and the main one, which keeps the worker registered. They share a
-//! [`WorkerState`]; what is unbounded elsewhere (connections, places, what is read) is bounded
-//! there and in the modules of this folder.
+//! A client program with blocking threads: one that accepts connections from the server, one for
+//! each connection, two for each running job, and the main one, which keeps the worker registered.
+//! They share a [`WorkerState`]. Connections, running jobs and input are bounded.
 
 mod args;
 mod guard;
@@ -14,11 +13,11 @@ mod run;
 mod server_client;
 mod worker_state;
 
-use super::{complain, log};
+use super::{log, print_error};
 use crate::base::strings::StringList;
 use crate::model::worker::{Worker, WorkerId};
-use args::Plan;
 pub(super) use args::Work;
+use args::WorkSettings;
 pub(super) use guard::Guard;
 use server_client::{KeepAlive, RegisterError, ServerClient};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -34,40 +33,40 @@ use worker_state::{NextAction, WorkerState};
 
 const WRONG_USAGE: u8 = 2;
 
-/// Waits between the tries to register: the first, and the longest.
-const REGISTER_FIRST: Duration = Duration::from_millis(500);
-const REGISTER_MOST: Duration = Duration::from_secs(10);
+/// The backoff between attempts to register: the first, and the longest.
+const REGISTER_BACKOFF_MIN: Duration = Duration::from_millis(500);
+const REGISTER_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// How often the master is asked whether it still knows an idle worker: so often that it keeps the
-/// connection.
+/// The interval in which an idle worker checks its registration, short enough that the server keeps
+/// the connection open.
 const CHECK_PERIOD: Duration = Duration::from_secs(15);
 
-/// How long killed commands and what waits for them may take to be gone.
-const HALT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the threads of killed commands may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What all threads know.
+/// What the threads share.
 struct WorkerContext {
-    plan: Plan,
-    /// What the master was told.
+    settings: WorkSettings,
+    /// The registered URL of this worker.
     url: String,
-    /// Where its calls come.
+    /// The path to which the server sends jobs.
     path: String,
-    master: ServerClient,
-    desk: Arc<WorkerState>,
+    server: ServerClient,
+    state: Arc<WorkerState>,
 }
 
 impl Work {
-    /// Works until a signal.
+    /// Works until a signal ends it.
     pub(super) fn run(self) -> ExitCode {
-        let plan = match self.plan() {
-            Ok(plan) => plan,
+        let settings = match self.settings() {
+            Ok(settings) => settings,
             Err(error) => {
-                complain(&error);
+                print_error(&error);
                 return ExitCode::from(WRONG_USAGE);
             }
         };
-        log::start(plan.log.0, plan.log.1);
-        match work(plan) {
+        log::start(settings.log.0, settings.log.1);
+        match work(settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 error!("{error}");
@@ -77,58 +76,59 @@ impl Work {
     }
 }
 
-fn work(plan: Plan) -> Result<(), String> {
+fn work(settings: WorkSettings) -> Result<(), String> {
     let system = |error: io::Error| format!("the system refuses: {error}");
-    let listener = http_server::listen(plan.listen)?;
+    let listener = http_server::listen(settings.listen)?;
     let address = listener.local_addr().map_err(system)?;
-    let url = plan.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
+    let url = settings.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
     let path = crate::wire::url::parse(&url).map_err(|why| format!("{url}: {why}"))?.base;
-    let desk = WorkerState::new(plan.max_jobs).map_err(system)?;
-    hear_signals(&desk).map_err(system)?;
-    let master = ServerClient::new(plan.url.clone());
+    let state = WorkerState::new(settings.max_jobs).map_err(system)?;
+    handle_signals(&state).map_err(system)?;
+    let server = ServerClient::new(settings.url.clone());
     let path = format!("{path}/worker-job");
-    let shop = Arc::new(WorkerContext { plan, url, path, master, desk });
-    info!(%address, url = shop.url, max_jobs = shop.plan.max_jobs, "listening");
-    let serving = Arc::clone(&shop);
+    let context = Arc::new(WorkerContext { settings, url, path, server, state });
+    info!(%address, url = context.url, max_jobs = context.settings.max_jobs, "listening");
+    let serving = Arc::clone(&context);
     thread::Builder::new()
         .name("protocol".to_owned())
-        .spawn(move || http_server::open(&listener, &serving))
+        .spawn(move || http_server::accept_connections(&listener, &serving))
         .map_err(system)?;
-    let kept = keep_registered(&shop);
-    end(&shop);
-    kept
+    let result = keep_registered(&context);
+    shut_down(&context);
+    result
 }
 
-/// The first signal stops the worker, the second one kills its commands. SIGHUP is one of them: the
-/// terminal of a worker is gone.
-fn hear_signals(desk: &Arc<WorkerState>) -> io::Result<()> {
-    let (mut heard, signal) = UnixStream::pair()?;
-    for each in [SIGTERM, SIGINT, SIGHUP] {
-        pipe::register(each, signal.try_clone()?)?;
+/// The first signal stops the worker, the second one kills its commands. SIGHUP counts as one: the
+/// terminal of the worker was closed.
+fn handle_signals(state: &Arc<WorkerState>) -> io::Result<()> {
+    let (mut receiver, signal) = UnixStream::pair()?;
+    for number in [SIGTERM, SIGINT, SIGHUP] {
+        pipe::register(number, signal.try_clone()?)?;
     }
     ignore_signals()?;
-    let desk = Arc::clone(desk);
+    let state = Arc::clone(state);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while heard.read_exact(&mut [0]).is_ok() && !desk.stop() {}
+        while receiver.read_exact(&mut [0]).is_ok() && !state.stop() {}
         warn!("second signal: running commands are killed");
-        desk.halt();
-        // The main thread may be talking to a master that does not answer; a third signal, or some
-        // time, ends that.
-        let _ = heard.set_read_timeout(Some(2 * HALT_PATIENCE));
-        let _ = heard.read(&mut [0]);
+        state.cancel_all();
+        // The main thread may wait for a server that does not answer: the process exits after a
+        // third signal or a timeout.
+        let _ = receiver.set_read_timeout(Some(2 * KILL_TIMEOUT));
+        let _ = receiver.read(&mut [0]);
         std::process::exit(1);
     })?;
     Ok(())
 }
 
-/// Signals that mean nothing to a worker are logged, once a second at most, and do not end it.
+/// Logs the signals that have no meaning for a worker, once a second at most; by default they would
+/// end it.
 fn ignore_signals() -> io::Result<()> {
-    let (mut heard, signal) = UnixStream::pair()?;
-    for each in [SIGUSR1, SIGUSR2, SIGALRM] {
-        pipe::register(each, signal.try_clone()?)?;
+    let (mut receiver, signal) = UnixStream::pair()?;
+    for number in [SIGUSR1, SIGUSR2, SIGALRM] {
+        pipe::register(number, signal.try_clone()?)?;
     }
     thread::Builder::new().name("ignored".to_owned()).spawn(move || {
-        while heard.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {
+        while receiver.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {
             info!("SIGUSR1, SIGUSR2 and SIGALRM are ignored: SIGTERM stops the worker");
             thread::sleep(Duration::from_secs(1));
         }
@@ -136,41 +136,43 @@ fn ignore_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Sees to it that the master knows the worker, until it is to stop.
+/// Keeps the worker registered until it stops.
 ///
 /// # Errors
-/// If the master will never know it.
-fn keep_registered(shop: &WorkerContext) -> Result<(), String> {
-    let mut tie = None;
+/// The server rejects the registration for good.
+fn keep_registered(context: &WorkerContext) -> Result<(), String> {
+    let mut connection = None;
     loop {
-        match (shop.desk.next_action(CHECK_PERIOD), &mut tie) {
+        match (context.state.next_action(CHECK_PERIOD), &mut connection) {
             (NextAction::Stop, _) => return Ok(()),
-            (NextAction::Check { worker, doubt }, Some(tie)) => check(shop, tie, worker, doubt),
-            (NextAction::Check { .. } | NextAction::Register, _) => tie = register(shop)?,
+            (NextAction::Check { worker, suspect }, Some(connection)) => {
+                check_registration(context, connection, worker, suspect);
+            }
+            (NextAction::Check { .. } | NextAction::Register, _) => connection = register(context)?,
         }
     }
 }
 
-/// Introduces the worker; nothing if it is to stop before.
-fn register(shop: &WorkerContext) -> Result<Option<KeepAlive>, String> {
-    let Plan { name, max_jobs, jobs, .. } = &shop.plan;
+/// Registers the worker, with retries. `None`: it is stopped before that succeeds.
+fn register(context: &WorkerContext) -> Result<Option<KeepAlive>, String> {
+    let WorkSettings { name, max_jobs, jobs, .. } = &context.settings;
     let mut names = StringList::default();
     for job in jobs {
         names.push(job.as_bytes());
     }
     let worker = Worker {
         name,
-        url: &shop.url,
+        url: &context.url,
         max_jobs: u32::try_from(*max_jobs).unwrap_or(u32::MAX),
         queues: (!jobs.is_empty()).then(|| names.from(0)),
     };
-    let mut rest = REGISTER_FIRST;
+    let mut backoff = REGISTER_BACKOFF_MIN;
     loop {
-        match shop.master.register(&worker) {
-            Ok((id, tie)) => {
-                info!(worker = id.0, name, server = shop.plan.url.authority, "registered");
-                shop.desk.set_worker(Some(id));
-                return Ok(Some(tie));
+        match context.server.register(&worker) {
+            Ok((id, connection)) => {
+                info!(worker = id.0, name, server = context.settings.url.authority, "registered");
+                context.state.set_worker_id(Some(id));
+                return Ok(Some(connection));
             }
             Err(RegisterError::Permanent(why)) => {
                 return Err(format!(
@@ -178,54 +180,65 @@ fn register(shop: &WorkerContext) -> Result<Option<KeepAlive>, String> {
                 ));
             }
             Err(RegisterError::Transient(why)) => {
-                warn!(why, "not registered: trying again in {}", humantime::format_duration(rest));
+                warn!(
+                    why,
+                    "not registered: trying again in {}",
+                    humantime::format_duration(backoff)
+                );
             }
         }
-        if !shop.desk.sleep_or_stop(rest) {
+        if !context.state.sleep_or_stop(backoff) {
             return Ok(None);
         }
-        rest = (rest * 2).min(REGISTER_MOST);
+        backoff = (backoff * 2).min(REGISTER_BACKOFF_MAX);
     }
 }
 
-/// A master without a journal forgets its workers when it is restarted; with one, it may hold jobs
-/// for this worker that were never sent. As the worker has nothing to do, and takes its own place
-/// on the list, it is told again whenever the connection has ended; also one that cannot say
-/// whether it knows this worker, if there is reason to doubt.
-fn check(shop: &WorkerContext, tie: &mut KeepAlive, worker: WorkerId, doubt: bool) {
-    match shop.master.knows(tie, worker) {
-        Ok(Some(true)) => shop.desk.set_worker(Some(worker)),
+/// Checks whether the server still has this worker in its registry. A server without a journal
+/// forgets its workers at a restart; one with a journal may hold reservations for jobs that it
+/// never sent. So an idle worker registers again (which replaces its entry) when the connection has
+/// ended, and, if there is a `suspect` sign, when the server cannot say.
+fn check_registration(
+    context: &WorkerContext,
+    connection: &mut KeepAlive,
+    worker: WorkerId,
+    suspect: bool,
+) {
+    match context.server.is_registered(connection, worker) {
+        Ok(Some(true)) => context.state.set_worker_id(Some(worker)),
         Ok(Some(false)) => {
             warn!(worker = worker.0, "the master has forgotten this worker");
-            shop.desk.set_worker(None);
+            context.state.set_worker_id(None);
         }
-        Ok(None) if doubt => {
+        Ok(None) if suspect => {
             warn!(worker = worker.0, "the master may have forgotten this worker");
-            shop.desk.set_worker(None);
+            context.state.set_worker_id(None);
         }
         Ok(None) => {}
         Err(why) => {
             info!(why, "the connection to the master has ended: registering again");
-            shop.desk.set_worker(None);
+            context.state.set_worker_id(None);
         }
     }
 }
 
-/// Lets running commands finish, within the patience, and takes leave.
-fn end(shop: &WorkerContext) {
-    let desk = &shop.desk;
-    desk.stop();
+/// Lets running commands finish within `--patience`, kills the others, and deregisters.
+fn shut_down(context: &WorkerContext) {
+    let state = &context.state;
+    state.stop();
     info!("stopping: no more jobs are taken");
-    if !desk.clear(shop.plan.patience) {
+    if !state.wait_until_idle(context.settings.patience) {
         warn!("some commands take too long: they are killed");
     }
-    desk.halt();
-    desk.clear(HALT_PATIENCE);
-    if let Some(worker) = desk.known_as() {
-        match shop.master.leave(worker) {
+    state.cancel_all();
+    state.wait_until_idle(KILL_TIMEOUT);
+    if let Some(worker) = state.worker_id() {
+        match context.server.deregister(worker) {
             Ok(answer) if answer.status < 300 => {}
-            Ok(answer) => warn!(why = answer.explain(), "the master did not take our leave"),
-            Err(why) => warn!(why, "the master was not told"),
+            Ok(answer) => {
+                warn!(why = answer.explain(), "the master did not deregister this worker");
+            }
+            Err(why) => warn!(why, "the master could not be told that this worker ends"),
         }
     }
     info!("stopped");

@@ -1,10 +1,9 @@
-//! One run of the command: its input, its output, its time.
+//! One run of the command: input, output, timeout.
 //!
-//! The command runs behind a [`guard`], which is the leader of a process group of its own and ends
-//! as the command ends. Invariants: the leader is not waited for before the group was killed for
-//! the last time, so the group's number cannot be another's; when a run is over, or the worker is
-//! gone, all of its group is killed; no more than [`OUTPUT_MAX`] and
-//! [`ERRORS_MAX`] of what it prints is kept.
+//! The command is a child of a [`guard`], which leads a process group and exits as the command
+//! does. Invariants: the leader is not reaped before the group was killed for the last time, so the
+//! id of the group cannot be reused before; when a run or the worker ends, its whole group is
+//! killed; at most [`OUTPUT_MAX_BYTES`] of stdout and [`STDERR_MAX_BYTES`] of stderr are kept.
 
 use super::guard;
 use super::worker_state::WorkerState;
@@ -24,22 +23,22 @@ use std::thread;
 use std::time::Duration;
 
 /// The longest result.
-pub(super) const OUTPUT_MAX: usize = 64 * 1024 * 1024;
+pub(super) const OUTPUT_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// So much of what was printed last on stderr is kept.
-const ERRORS_MAX: usize = 16 * 1024;
+/// The last part of stderr that is kept.
+const STDERR_MAX_BYTES: usize = 16 * 1024;
 
-/// How long after the command's end somebody of its group may go on printing.
-const LINGER: Duration = Duration::from_millis(500);
+/// How long after the command's end other processes of its group may still print.
+const PIPES_LINGER: Duration = Duration::from_millis(500);
 
-const PIECE: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// A job as the command sees it.
 pub(super) struct Task<'a> {
     pub(super) command: &'a [OsString],
     pub(super) id: &'a str,
     pub(super) name: &'a str,
-    /// For the variable `JOB_TIMEOUT`, and to be kept.
+    /// Enforced here, and given to the command as `JOB_TIMEOUT`.
     pub(super) timeout: Option<Duration>,
     pub(super) input: &'a [u8],
 }
@@ -51,27 +50,27 @@ pub(super) enum ExitReason {
     Exited(ExitStatus),
     /// It took too long and was killed.
     TimedOut,
-    /// It printed more than [`OUTPUT_MAX`] and was killed.
+    /// It printed more than [`OUTPUT_MAX_BYTES`] and was killed.
     OutputTooLarge,
-    /// The worker has come to its end, and the command was killed.
+    /// The worker ends, and the command was killed.
     Cancelled,
 }
 
-/// A run that is over.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct CommandOutput {
     pub(super) end: ExitReason,
-    /// What it printed.
+    /// Its stdout.
     pub(super) output: Vec<u8>,
-    /// The end of what it printed on stderr.
-    pub(super) errors: Vec<u8>,
+    /// The end of its stderr.
+    pub(super) stderr_tail: Vec<u8>,
 }
 
 /// Runs a command to its end.
 ///
 /// # Errors
 /// If it cannot be run.
-pub(super) fn run(task: &Task<'_>, desk: &WorkerState) -> io::Result<CommandOutput> {
+pub(super) fn run(task: &Task<'_>, state: &WorkerState) -> io::Result<CommandOutput> {
     let mut command = guard::command(task.command)?;
     command.env("JOB_ID", task.id).env("JOB_NAME", task.name).process_group(0);
     match task.timeout {
@@ -81,26 +80,26 @@ pub(super) fn run(task: &Task<'_>, desk: &WorkerState) -> io::Result<CommandOutp
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipes.spawn()?;
     let group = Pid::from_child(&child);
-    let ran = watch(&child, group).map(|ended| Run::new(&mut child, task.input, ended));
-    let (end, run) = match ran {
-        Ok(mut run) => (run.attend(task.timeout, group, desk), run),
+    let started = prepare_pipes(&child, group).map(|ended| Run::new(&mut child, task.input, ended));
+    let (end, run) = match started {
+        Ok(mut run) => (run.run_to_end(task.timeout, group, state), run),
         Err(error) => {
-            kill(group);
+            kill_group(group);
             child.wait()?;
-            adopted(group);
+            reap_group(group);
             return Err(error);
         }
     };
-    kill(group);
+    kill_group(group);
     let status = child.wait()?;
-    adopted(group);
-    let Run { output, errors, .. } = run;
-    Ok(CommandOutput { end: end?.unwrap_or(ExitReason::Exited(status)), output, errors })
+    reap_group(group);
+    let Run { output, stderr_tail, .. } = run;
+    Ok(CommandOutput { end: end?.unwrap_or(ExitReason::Exited(status)), output, stderr_tail })
 }
 
-/// Makes the ends of the pipes that never wait, and a thread that closes a pipe when the command
+/// Makes the ends of the pipes non-blocking. Returns a pipe that a thread closes when the command
 /// ends.
-fn watch(child: &Child, group: Pid) -> io::Result<PipeReader> {
+fn prepare_pipes(child: &Child, group: Pid) -> io::Result<PipeReader> {
     for pipe in [
         child.stdin.as_ref().map(AsFd::as_fd),
         child.stdout.as_ref().map(AsFd::as_fd),
@@ -110,7 +109,7 @@ fn watch(child: &Child, group: Pid) -> io::Result<PipeReader> {
     }
     let (ended, end) = io::pipe()?;
     thread::Builder::new().name("wait".to_owned()).spawn(move || {
-        // It is only looked at: its number stays its own.
+        // `NOWAIT`: the process is not reaped, so its id is not reused.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(group), options), Err(Errno::INTR)) {}
         drop(end);
@@ -118,109 +117,110 @@ fn watch(child: &Child, group: Pid) -> io::Result<PipeReader> {
     Ok(ended)
 }
 
-fn kill(group: Pid) {
-    // Nobody may be left.
+fn kill_group(group: Pid) {
+    // It fails if the group has no process left.
     let _ = kill_process_group(group, Signal::KILL);
 }
 
-/// Waits for what is left of a killed group, if that is for this process to do: as process 1, so in
-/// many containers, it is the parent of all that have lost theirs.
-fn adopted(group: Pid) {
+/// Reaps the rest of a killed group if this is process 1, as in many containers: it is the parent
+/// of all orphans.
+fn reap_group(group: Pid) {
     if getpid() == Pid::INIT {
         while let Ok(Some(_)) | Err(Errno::INTR) = waitpgid(group, WaitOptions::empty()) {}
     }
 }
 
-/// What is going on with a command.
+/// A running command.
 struct Run<'a> {
-    /// Readable when it has ended.
+    /// Readable when the command has ended.
     ended: PipeReader,
     stdin: Option<ChildStdin>,
-    stdout: Source,
-    stderr: Source,
+    stdout: OutputPipe,
+    stderr: OutputPipe,
     input: &'a [u8],
     output: Vec<u8>,
-    errors: Vec<u8>,
+    stderr_tail: Vec<u8>,
     scratch: Box<[u8]>,
     clock: Clock,
 }
 
-/// A pipe that is read until its end.
-type Source = Option<Box<dyn Pipe>>;
+/// A pipe that is read to its end; `None` after that.
+type OutputPipe = Option<Box<dyn ReadPipe>>;
 
-trait Pipe: Read + AsFd {}
+trait ReadPipe: Read + AsFd {}
 
-impl<P: Read + AsFd> Pipe for P {}
+impl<P: Read + AsFd> ReadPipe for P {}
 
 impl<'a> Run<'a> {
     fn new(child: &mut Child, input: &'a [u8], ended: PipeReader) -> Self {
         Self {
             ended,
             stdin: child.stdin.take(),
-            stdout: child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Pipe>),
-            stderr: child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Pipe>),
+            stdout: child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn ReadPipe>),
+            stderr: child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn ReadPipe>),
             input,
             output: Vec::new(),
-            errors: Vec::new(),
-            scratch: vec![0; PIECE].into_boxed_slice(),
+            stderr_tail: Vec::new(),
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
             clock: Clock::start(),
         }
     }
 
-    /// Serves its pipes until it has ended, or has to be ended: `None` is an end of its own.
-    fn attend(
+    /// Reads and writes its pipes until the command has ended, or has to be killed. `None`: it has
+    /// ended.
+    fn run_to_end(
         &mut self,
         time: Option<Duration>,
         group: Pid,
-        desk: &WorkerState,
+        state: &WorkerState,
     ) -> io::Result<Option<ExitReason>> {
         let mut deadline = time.map(|time| self.clock.moment().after(time));
-        let mut lingers = false;
+        let mut is_lingering = false;
         loop {
-            let [ended, halted] = self.wait(deadline, lingers, desk)?;
-            self.feed();
-            self.listen()?;
-            let late = deadline.is_some_and(|deadline| self.clock.moment() >= deadline);
-            if self.output.len() > OUTPUT_MAX {
+            let [ended, cancelled] = self.wait(deadline, is_lingering, state)?;
+            self.write_input();
+            self.read_output()?;
+            let is_late = deadline.is_some_and(|deadline| self.clock.moment() >= deadline);
+            if self.output.len() > OUTPUT_MAX_BYTES {
                 return Ok(Some(ExitReason::OutputTooLarge));
             }
-            if lingers || ended {
-                if (self.stdout.is_none() && self.stderr.is_none()) || (lingers && late) {
-                    kill(group);
-                    return self.listen().map(|()| None);
+            if is_lingering || ended {
+                if (self.stdout.is_none() && self.stderr.is_none()) || (is_lingering && is_late) {
+                    kill_group(group);
+                    return self.read_output().map(|()| None);
                 }
-                if !lingers {
-                    // What it has printed is all there; others of its group may have its pipes.
+                if !is_lingering {
+                    // All its output is in the pipes; other processes of its group may still hold
+                    // them.
                     self.stdin = None;
-                    lingers = true;
-                    deadline = Some(self.clock.moment().after(LINGER));
+                    is_lingering = true;
+                    deadline = Some(self.clock.moment().after(PIPES_LINGER));
                 }
-            } else if late {
+            } else if is_late {
                 return Ok(Some(ExitReason::TimedOut));
             }
-            if halted {
+            if cancelled {
                 return Ok(Some(ExitReason::Cancelled));
             }
         }
     }
 
-    /// Waits until something can be done; whether the command has ended, and whether the worker is
-    /// at its end.
+    /// Waits for an event. Returns whether the command has ended, and whether the worker is ending.
     fn wait(
         &mut self,
         deadline: Option<Mono>,
-        lingers: bool,
-        desk: &WorkerState,
+        is_lingering: bool,
+        state: &WorkerState,
     ) -> io::Result<[bool; 2]> {
         let left = deadline.map(|deadline| deadline.until(self.clock.moment()));
-        // A time that the system cannot say is as good as none.
+        // A duration beyond the range of the system call is no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut fds = vec![PollFd::new(desk.halted(), PollFlags::IN)];
-        if !lingers {
+        let mut fds = vec![PollFd::new(state.cancelled(), PollFlags::IN)];
+        if !is_lingering {
             fds.push(PollFd::new(&self.ended, PollFlags::IN));
         }
-        for source in [&self.stdout, &self.stderr].into_iter().flatten() {
-            fds.push(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN));
+        for pipe in [&self.stdout, &self.stderr].into_iter().flatten() {
+            fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN));
         }
         if let Some(stdin) = &self.stdin {
             fds.push(PollFd::new(stdin, PollFlags::OUT));
@@ -229,12 +229,12 @@ impl<'a> Run<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let happened = |number: usize| !fds[number].revents().is_empty();
-        Ok([!lingers && happened(1), happened(0)])
+        let has_event = |number: usize| !fds[number].revents().is_empty();
+        Ok([!is_lingering && has_event(1), has_event(0)])
     }
 
-    /// Gives the command more of its input, until it takes no more. It need not want it.
-    fn feed(&mut self) {
+    /// Writes input until the pipe is full. A command may close its stdin early.
+    fn write_input(&mut self) {
         while let Some(stdin) = &mut self.stdin {
             if self.input.is_empty() {
                 self.stdin = None;
@@ -249,25 +249,25 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads what is there, of each pipe.
-    fn listen(&mut self) -> io::Result<()> {
-        while self.output.len() <= OUTPUT_MAX {
+    /// Reads the available bytes of both pipes.
+    fn read_output(&mut self) -> io::Result<()> {
+        while self.output.len() <= OUTPUT_MAX_BYTES {
             let Some(bytes) = read(&mut self.stdout, &mut self.scratch)? else { break };
             self.output.extend_from_slice(bytes);
         }
-        // As much as a pipe holds: somebody who prints without end does not hold up the rest.
+        // At most the capacity of a pipe: endless output does not delay the rest of the loop.
         for _ in 0..16 {
             let Some(bytes) = read(&mut self.stderr, &mut self.scratch)? else { break };
-            self.errors.extend_from_slice(bytes);
-            let surplus = self.errors.len().saturating_sub(ERRORS_MAX);
-            self.errors.drain(..surplus);
+            self.stderr_tail.extend_from_slice(bytes);
+            let surplus = self.stderr_tail.len().saturating_sub(STDERR_MAX_BYTES);
+            self.stderr_tail.drain(..surplus);
         }
         Ok(())
     }
 }
 
-/// One piece of what is there; at its end the pipe is closed.
-fn read<'a>(source: &mut Source, scratch: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+/// Reads once, without blocking. `None`: there is no input, or the pipe has ended and is closed.
+fn read<'a>(source: &mut OutputPipe, scratch: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     while let Some(pipe) = source {
         match pipe.read(scratch) {
             Ok(0) => *source = None,

@@ -1,173 +1,179 @@
-//! What the threads of a worker share: its places, its number at the master, its end.
+//! The state that the threads of a worker share: slots of running jobs, its id at the server,
+//! stopping.
 //!
-//! Invariants: never more than `max_jobs` places are taken; when the end has come
-//! ([`WorkerState::halt`]) everything that waits here or polls [`WorkerState::halted`] goes on at
-//! once.
+//! Invariants: at most `max_jobs` slots are used; after [`WorkerState::cancel_all`] every thread
+//! that waits here or polls [`WorkerState::cancelled`] continues at once.
 
 use crate::model::worker::WorkerId;
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a job waits for a place before it is sent back: the master may know before this worker
-/// that a place is free.
-const PLACE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a job waits for a slot before it is rejected: the server may learn before this worker
+/// that a slot is free.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the main thread is to do next.
+/// What the main thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextAction {
-    /// Introduce the worker to its master.
+    /// Register the worker.
     Register,
-    /// Ask whether the master still knows this worker.
+    /// Check that the worker is still registered.
     Check {
-        /// Under which number.
+        /// Its id.
         worker: WorkerId,
-        /// There is a reason to think that it does not.
-        doubt: bool,
+        /// There are signs that it is not.
+        suspect: bool,
     },
-    /// Take nothing more, and end.
+    /// Accept no more jobs, and end.
     Stop,
 }
 
-/// The desk.
+/// The shared state.
 pub(super) struct WorkerState {
     state: Mutex<Inner>,
     changed: Condvar,
-    places: usize,
-    /// Its other end is closed when the end has come.
-    halted: PipeReader,
+    slots: usize,
+    /// Its writer is dropped by [`Self::cancel_all`].
+    cancelled: PipeReader,
 }
 
 struct Inner {
-    taken: usize,
-    worker: Option<WorkerId>,
-    doubt: bool,
+    used: usize,
+    worker_id: Option<WorkerId>,
+    suspect: bool,
     stopping: bool,
-    /// There until the end has come.
-    halt: Option<PipeWriter>,
+    /// `None` after [`WorkerState::cancel_all`].
+    cancel_pipe: Option<PipeWriter>,
 }
 
-/// A place that a job has; free when dropped.
+/// The slot of a job; freed on drop.
 pub(super) struct SlotGuard(Arc<WorkerState>);
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        self.0.lock().taken -= 1;
+        self.0.lock().used -= 1;
         self.0.changed.notify_all();
     }
 }
 
 impl WorkerState {
-    pub(super) fn new(places: usize) -> io::Result<Arc<Self>> {
-        let (halted, halt) = io::pipe()?;
-        let state =
-            Inner { taken: 0, worker: None, doubt: false, stopping: false, halt: Some(halt) };
+    pub(super) fn new(slots: usize) -> io::Result<Arc<Self>> {
+        let (cancelled, cancel_pipe) = io::pipe()?;
+        let state = Inner {
+            used: 0,
+            worker_id: None,
+            suspect: false,
+            stopping: false,
+            cancel_pipe: Some(cancel_pipe),
+        };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Ok(Arc::new(Self { state, changed, places, halted }))
+        Ok(Arc::new(Self { state, changed, slots, cancelled }))
     }
 
-    /// Every change of the state is whole, so a thread that has panicked has not spoilt it.
+    /// Every critical section leaves the state consistent, so a poisoned lock can be used.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while `waits` says so, for at most `patience`.
-    fn wait(&self, patience: Duration, waits: impl Fn(&Inner) -> bool) -> MutexGuard<'_, Inner> {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |s| waits(s));
+    /// Waits while `waits` holds, for at most `timeout`.
+    fn wait(&self, timeout: Duration, waits: impl Fn(&Inner) -> bool) -> MutexGuard<'_, Inner> {
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |s| waits(s));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A place for a job, unless there is none for a while, or the worker is stopping.
-    pub(super) fn take_place(self: &Arc<Self>) -> Option<SlotGuard> {
-        let full = |state: &Inner| state.taken >= self.places && !state.stopping;
-        let mut state = self.wait(PLACE_PATIENCE, full);
-        // Who sends jobs knows this worker.
-        state.doubt = false;
-        if state.taken >= self.places || state.stopping {
+    /// Takes a slot for a job. `None`: none became free within a timeout, or the worker is
+    /// stopping.
+    pub(super) fn take_slot(self: &Arc<Self>) -> Option<SlotGuard> {
+        let full = |state: &Inner| state.used >= self.slots && !state.stopping;
+        let mut state = self.wait(SLOT_TIMEOUT, full);
+        // A server that sends jobs has this worker in its registry.
+        state.suspect = false;
+        if state.used >= self.slots || state.stopping {
             return None;
         }
-        state.taken += 1;
+        state.used += 1;
         Some(SlotGuard(Arc::clone(self)))
     }
 
-    /// Waits until no place is taken; whether that is so.
-    pub(super) fn clear(&self, patience: Duration) -> bool {
-        self.wait(patience, |state| state.taken > 0).taken == 0
+    /// Waits until no slot is used. Returns whether that is so.
+    pub(super) fn wait_until_idle(&self, timeout: Duration) -> bool {
+        self.wait(timeout, |state| state.used > 0).used == 0
     }
 
-    /// What is to be done next; after `period` without anything, a check. Nothing is checked while
-    /// places are taken: their reports will tell.
+    /// Waits for the next action; after `period` that is a check. While slots are used no check is
+    /// needed: the reports of their jobs are one.
     pub(super) fn next_action(&self, period: Duration) -> NextAction {
-        let quiet = |state: &Inner| {
-            !state.stopping && state.worker.is_some() && !(state.doubt && state.taken == 0)
+        let has_nothing_to_do = |state: &Inner| {
+            !state.stopping && state.worker_id.is_some() && !(state.suspect && state.used == 0)
         };
         loop {
-            let state = self.wait(period, quiet);
-            match state.worker {
+            let state = self.wait(period, has_nothing_to_do);
+            match state.worker_id {
                 _ if state.stopping => return NextAction::Stop,
                 None => return NextAction::Register,
-                Some(worker) if state.taken == 0 => {
-                    return NextAction::Check { worker, doubt: state.doubt };
+                Some(worker) if state.used == 0 => {
+                    return NextAction::Check { worker, suspect: state.suspect };
                 }
                 Some(_) => {}
             }
         }
     }
 
-    /// The number under which the master knows this worker; `None` if the end comes before there is
-    /// one.
-    pub(super) fn worker(&self) -> Option<WorkerId> {
+    /// Waits for the id of this worker at the server. `None`: the worker ends before it is
+    /// registered.
+    pub(super) fn wait_for_worker_id(&self) -> Option<WorkerId> {
         let mut state = self.lock();
-        while state.worker.is_none() && state.halt.is_some() {
+        while state.worker_id.is_none() && state.cancel_pipe.is_some() {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.worker
+        state.worker_id
     }
 
-    /// The number, if there is one now.
-    pub(super) fn known_as(&self) -> Option<WorkerId> {
-        self.lock().worker
+    /// The id, if the worker is registered.
+    pub(super) fn worker_id(&self) -> Option<WorkerId> {
+        self.lock().worker_id
     }
 
-    /// The master knows this worker by this number, or by none.
-    pub(super) fn set_worker(&self, worker: Option<WorkerId>) {
+    /// The worker is registered with this id, or not at all.
+    pub(super) fn set_worker_id(&self, worker_id: Option<WorkerId>) {
         let mut state = self.lock();
-        (state.worker, state.doubt) = (worker, false);
+        (state.worker_id, state.suspect) = (worker_id, false);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// The master may have forgotten this worker.
-    pub(super) fn doubt(&self) {
-        self.lock().doubt = true;
+    /// There are signs that the worker is no longer registered.
+    pub(super) fn suspect_registration(&self) {
+        self.lock().suspect = true;
         self.changed.notify_all();
     }
 
-    /// Nothing new is begun from now on. Whether it was said before.
+    /// Accepts no more jobs. Returns whether it was stopping before.
     pub(super) fn stop(&self) -> bool {
-        let before = std::mem::replace(&mut self.lock().stopping, true);
+        let was_stopping = std::mem::replace(&mut self.lock().stopping, true);
         self.changed.notify_all();
-        before
+        was_stopping
     }
 
-    /// The end has come: commands are killed, and nobody waits any longer.
-    pub(super) fn halt(&self) {
-        drop(self.lock().halt.take());
+    /// Kills the running commands, and ends all waits.
+    pub(super) fn cancel_all(&self) {
+        drop(self.lock().cancel_pipe.take());
         self.changed.notify_all();
     }
 
-    /// Becomes readable when the end has come.
-    pub(super) fn halted(&self) -> &PipeReader {
-        &self.halted
+    /// Readable after [`Self::cancel_all`].
+    pub(super) fn cancelled(&self) -> &PipeReader {
+        &self.cancelled
     }
 
-    /// Waits, unless the end comes; whether there is any sense in going on.
-    pub(super) fn sleep_or_end(&self, time: Duration) -> bool {
-        self.wait(time, |state| state.halt.is_some()).halt.is_some()
+    /// Waits. Returns false at once when commands are cancelled.
+    pub(super) fn sleep_or_cancel(&self, duration: Duration) -> bool {
+        self.wait(duration, |state| state.cancel_pipe.is_some()).cancel_pipe.is_some()
     }
 
-    /// Waits, unless the worker is to stop; whether there is any sense in going on.
-    pub(super) fn sleep_or_stop(&self, time: Duration) -> bool {
-        !self.wait(time, |state| !state.stopping).stopping
+    /// Waits. Returns false at once when the worker stops.
+    pub(super) fn sleep_or_stop(&self, duration: Duration) -> bool {
+        !self.wait(duration, |state| !state.stopping).stopping
     }
 }

@@ -53,7 +53,7 @@ const BANNED: [(&str, &[&str]); 17] = [
     ("rustls::", &["src/reactor/tls.rs", "tests/"]),
     // A thread of the worker's that logs signals, once a second at most; a pause while the engine
     // waits for its disk, before there is a loop.
-    ("thread::sleep", &["src/cli/work/", "src/cli/constraints.rs", "tests/"]),
+    ("thread::sleep", &["src/cli/work/", "src/cli/settings/constraint_tables.rs", "tests/"]),
     ("std::net", &["src/reactor/", "src/cli/", "tests/"]),
     ("std::process", &["src/main.rs", "src/cli/", "tests/"]),
     ("println!", &["src/cli/", "tests/"]),

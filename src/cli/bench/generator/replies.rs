@@ -1,14 +1,14 @@
-//! What a reply means: it is checked, booked, and frees its token for the next step.
+//! Replies: each is checked, recorded, and frees its token for the next step.
 
 use super::Generator;
 use crate::cli::bench::connection::InFlight;
-use crate::cli::bench::job_tracker::shown;
-use crate::cli::bench::latency::Kind;
-use crate::cli::bench::phase::{PhaseKind, Step};
+use crate::cli::bench::job_tracker::quote;
+use crate::cli::bench::latency::LatencyKind;
+use crate::cli::bench::phase::{PhaseKind, TokenStep};
 use crate::cli::bench::protocols::{Answer, Request};
 
 impl Generator<'_> {
-    /// Takes whole replies off the front of `bytes`, and says how many bytes these were.
+    /// Parses the complete replies at the front of `bytes`. Returns their length.
     #[inline]
     pub(super) fn take_replies(
         &mut self,
@@ -19,23 +19,23 @@ impl Generator<'_> {
         let mut used = 0;
         while used < bytes.len() {
             let Some(flight) = self.connections[number].in_flight.front().copied() else {
-                let rest = shown(&bytes[used..]);
+                let rest = quote(&bytes[used..]);
                 return Err(format!("the server said something without being asked: {rest}"));
             };
-            let parsed = self.wire.parse(&flight.request, flight.receipt, &bytes[used..])?;
+            let parsed = self.codec.parse(&flight.request, flight.receipt, &bytes[used..])?;
             let Some((length, answer)) = parsed else { break };
             used += length;
-            if answer != Answer::Aside {
+            if answer != Answer::Unsolicited {
                 self.connections[number].in_flight.pop_front();
-                self.settle(number, flight, &answer, now)?;
+                self.handle_reply(number, flight, &answer, now)?;
             }
         }
         Ok(used)
     }
 
-    /// Checks and books a reply; its token is free for the next step.
+    /// Checks and records a reply, and frees its token for the next step.
     #[inline]
-    fn settle(
+    fn handle_reply(
         &mut self,
         number: usize,
         flight: InFlight,
@@ -44,44 +44,44 @@ impl Generator<'_> {
     ) -> Result<(), String> {
         self.replies += 1;
         if flight.measured {
-            self.window.settle(Kind::of(&flight.request), now.saturating_sub(flight.at));
+            self.window.on_reply(LatencyKind::of(&flight.request), now.saturating_sub(flight.at));
         }
         let step = match (flight.request, answer) {
             (Request::Get { queue, wait: true, .. }, Answer::Job(job)) => {
-                let name = self.wire.name(queue);
-                let seq = self.ledger.deliver(job, name, &self.wire.content)?;
+                let name = self.codec.name(queue);
+                let seq = self.tracker.deliver(job, name, &self.codec.content)?;
                 self.handle_delivery(seq, now);
-                if let Step::Delete { seq, id } = self.after_delivery(seq, job.id) {
+                if let TokenStep::Delete { seq, id } = self.after_delivery(seq, job.id) {
                     let at = self.clock.now();
                     self.send(number, Request::Delete { seq, id }, at);
                 }
-                self.wait(number);
+                self.send_waiting_get(number);
                 return Ok(());
             }
             (Request::Get { queue, .. }, Answer::Job(job)) => {
-                let name = self.wire.name(queue);
-                let seq = self.ledger.deliver(job, name, &self.wire.content)?;
+                let name = self.codec.name(queue);
+                let seq = self.tracker.deliver(job, name, &self.codec.content)?;
                 self.check_order(number, seq)?;
                 self.after_delivery(seq, job.id)
             }
             (Request::Put { seq }, Answer::Put { id }) => {
-                self.ledger.acknowledge(seq, *id)?;
+                self.tracker.acknowledge(seq, *id)?;
                 self.phase.after_put(seq)
             }
             (Request::Delete { seq, .. }, Answer::Deleted | Answer::Echo) => {
-                self.ledger.delete(seq);
+                self.tracker.delete(seq);
                 self.phase.first()
             }
             (Request::Put { seq }, Answer::Echo) => {
-                self.ledger.acknowledge(seq, seq)?;
+                self.tracker.acknowledge(seq, seq)?;
                 self.phase.after_put(seq)
             }
             (Request::Get { seq, .. }, Answer::Echo) => {
-                self.ledger.take(seq, seq)?;
-                Step::Delete { seq, id: seq }
+                self.tracker.record_delivery(seq, seq)?;
+                TokenStep::Delete { seq, id: seq }
             }
-            (Request::Get { .. }, Answer::NoJob) if self.phase.way == PhaseKind::Probes => {
-                Step::Next
+            (Request::Get { .. }, Answer::NoJob) if self.phase.kind == PhaseKind::Probes => {
+                TokenStep::Next
             }
             (request, _) => return Err(self.no_job(&request)),
         };
@@ -92,32 +92,35 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// What a delivered job is followed by: its delete, or, where it is gone by then, the next job.
+    /// The step after a delivery: the delete, or the next job if delivery deletes.
     #[inline]
-    fn after_delivery(&mut self, seq: u64, id: u64) -> Step {
+    fn after_delivery(&mut self, seq: u64, id: u64) -> TokenStep {
         if self.plan.protocol.deletes() {
-            return Step::Delete { seq, id };
+            return TokenStep::Delete { seq, id };
         }
-        self.ledger.delete(seq);
+        self.tracker.delete(seq);
         self.phase.first()
     }
 
-    /// A job has reached a worker that waited.
+    /// A job was delivered to a waiting worker.
     fn handle_delivery(&mut self, seq: u64, now: u64) {
         let at = usize::try_from(seq).unwrap_or(usize::MAX);
-        let (born, measured) = self.born[at];
+        let (put_sent, measured) = self.put_sent[at];
         if measured {
-            self.window.latencies.record(Kind::Delivery, now.saturating_sub(born));
+            self.window.latencies.record(LatencyKind::Delivery, now.saturating_sub(put_sent));
         }
         self.undelivered -= 1;
     }
 
-    /// While nobody puts, each connection gets the jobs of a queue in the order of their priority.
+    /// Checks the order: while nothing is put, each connection gets the jobs of a queue by
+    /// priority.
     #[inline]
     fn check_order(&mut self, number: usize, seq: u64) -> Result<(), String> {
-        let content = &self.wire.content;
+        let content = &self.codec.content;
         let queue = usize::try_from(content.queue(seq)).unwrap_or(usize::MAX);
-        let Some(last) = self.connections[number].last.get_mut(queue) else { return Ok(()) };
+        let Some(last) = self.connections[number].last_priorities.get_mut(queue) else {
+            return Ok(());
+        };
         let priority = content.priority(seq);
         if priority > *last {
             return Err(format!(
@@ -133,7 +136,7 @@ impl Generator<'_> {
     fn no_job(&self, request: &Request) -> String {
         match request {
             Request::Get { queue, .. } => {
-                let name = self.wire.name(*queue);
+                let name = self.codec.name(*queue);
                 format!("a get from {name} found no job, though one must be there")
             }
             Request::Delete { seq, id } => {

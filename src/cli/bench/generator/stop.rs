@@ -1,4 +1,4 @@
-//! What a signal does to a run, and what a run leaves at the server.
+//! Interruption of a run by signals, and the note about jobs that it leaves at the server.
 
 use super::Generator;
 use crate::cli::bench::phase::Phase;
@@ -7,72 +7,72 @@ use crate::cli::bench::table::{count, grouped};
 use std::io::{Write as _, stderr};
 
 impl Generator<'_> {
-    /// Heeds a signal: the first one ends the measurement, and what was put is taken away; the next
-    /// one, or one that comes while that is done anyway, ends the run.
+    /// Handles a signal. The first one ends the measurement, and the jobs are deleted; the next
+    /// one, or one during the clean-up, ends the run.
     ///
     /// # Errors
-    /// If the run is to end.
-    pub(super) fn heed_signals(&mut self, now: u64) -> Result<(), String> {
+    /// The run has to end.
+    pub(super) fn handle_signals(&mut self, now: u64) -> Result<(), String> {
         let Some(signal) = self.interrupts.take() else { return Ok(()) };
-        if self.interrupted.replace(signal).is_some() || self.cleans {
-            self.gave_up = true;
-            let mark = self.mark();
-            self.window.cut(mark);
+        if self.interrupted.replace(signal).is_some() || self.cleaning_up {
+            self.aborted = true;
+            let snapshot = self.snapshot();
+            self.window.abort(snapshot);
             return Err("interrupted".to_owned());
         }
         self.progress.clear();
         if !self.plan.keep {
             let done = if self.plan.protocol.takes() { "taken away" } else { "checked" };
-            // Nothing can be done about a closed stderr.
+            // A closed stderr is ignored.
             let _ = writeln!(
                 stderr(),
                 "interrupted: the jobs of this run are {done} (interrupt again to leave them)"
             );
         }
-        let pace = self.phase.pace.take();
+        let schedule = self.phase.rate_schedule.take();
         if self.window.is_open() {
-            self.missed = pace.map_or(0, |pace| pace.missed(now));
+            self.missed = schedule.map_or(0, |schedule| schedule.missed(now));
         }
         self.window.close();
         self.phase.jobs_left = 0;
         self.phase.undelivered_max = u64::MAX;
-        self.opens_at = u64::MAX;
-        self.closes_at = u64::MAX;
+        self.opens_at_ns = u64::MAX;
+        self.closes_at_ns = u64::MAX;
         Ok(())
     }
 
-    /// The phase that takes away what is left, as far as somebody takes it.
-    pub(super) fn cleaning(&mut self) -> Phase {
-        self.cleans = true;
-        Phase::takes("cleaning", &self.ledger)
+    /// The phase that gets and deletes the remaining jobs.
+    pub(super) fn clean_up_phase(&mut self) -> Phase {
+        self.cleaning_up = true;
+        Phase::takes("cleaning", &self.tracker)
     }
 
-    /// A sentence about the jobs that this run has left, if there are any.
-    pub(in crate::cli::bench) fn left(&self) -> Option<String> {
-        let (protocol, totals, begun) =
-            (self.plan.protocol, self.ledger.totals(), self.ledger.begun());
+    /// A note about the jobs that this run has left at the server, if there are any.
+    pub(in crate::cli::bench) fn jobs_left_note(&self) -> Option<String> {
+        let (protocol, totals, started) =
+            (self.plan.protocol, self.tracker.totals(), self.tracker.started());
         let gone = match protocol {
             BenchProtocol::Echo | BenchProtocol::Health => return None,
             BenchProtocol::Jobq => 0,
             _ => totals.deleted,
         };
-        let (sure, most) = (totals.put.saturating_sub(gone), begun.saturating_sub(gone));
-        let jobs = match (sure, most) {
+        let (min, max) = (totals.put.saturating_sub(gone), started.saturating_sub(gone));
+        let jobs = match (min, max) {
             (_, 0) => return None,
-            (sure, most) if sure == most => count(sure, "job"),
-            (sure, most) => format!("{} to {} jobs", grouped(sure), grouped(most)),
+            (min, max) if min == max => count(min, "job"),
+            (min, max) => format!("{} to {} jobs", grouped(min), grouped(max)),
         };
         let queues = self.plan.queues;
-        let first = self.wire.name(0);
+        let first = self.codec.name(0);
         let place = match queues {
             1 => format!("in the queue {first}"),
-            _ => format!("in the queues {first} to {}", self.wire.name(queues - 1)),
+            _ => format!("in the queues {first} to {}", self.codec.name(queues - 1)),
         };
-        let ours = matches!(
+        let has_drop_request = matches!(
             protocol,
             BenchProtocol::JobCentre | BenchProtocol::Pinpriq | BenchProtocol::Jobq
         );
-        let advice = if ours {
+        let advice = if has_drop_request {
             " (DELETE /api/v0/queue/NAME over HTTP removes a queue with its jobs)"
         } else {
             ""
@@ -80,14 +80,14 @@ impl Generator<'_> {
         Some(format!("{jobs} of this run stay {place}{advice}"))
     }
 
-    /// What is to be said besides the figures.
+    /// Notes for the report.
     pub(in crate::cli::bench) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.interrupted.is_some() {
             notes.push("interrupted: this is what was measured until then".to_owned());
         }
         if self.interrupted.is_some() || self.plan.protocol == BenchProtocol::Jobq {
-            notes.extend(self.left());
+            notes.extend(self.jobs_left_note());
         }
         notes
     }

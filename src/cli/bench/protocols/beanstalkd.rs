@@ -1,28 +1,29 @@
 //! beanstalkd: text lines with counted bodies. Its small priorities are the urgent ones, and its
 //! `put` goes to the tube that the connection uses at that moment.
 
-use super::{Answer, Job, Parsed, Request, place, take_line, unexpected};
-use crate::cli::bench::content::{Content, take_number};
+use super::{Answer, Job, Parsed, Request, queue_index, split_line, unexpected};
+use crate::cli::bench::content::{Content, parse_number};
 use crate::wire::json::push_number;
 
-/// Nobody works on a job for longer than this many seconds.
-const TIME_TO_RUN: u64 = 3600;
+/// Time to run, longer than a run of the benchmark reserves a job.
+const TTR_SECONDS: u64 = 3600;
 
-/// Uses the first tube, watches all of them and nothing else; with the number of answers.
-pub(super) fn greeting(names: &[String]) -> (Vec<u8>, usize) {
+/// Commands that use the first tube and watch exactly the tubes of the run, and the number of their
+/// replies.
+pub(super) fn set_up_requests(names: &[String]) -> (Vec<u8>, usize) {
     let mut lines = vec![format!("use {}\r\n", names[0])];
     lines.extend(names.iter().map(|name| format!("watch {name}\r\n")));
     lines.push("ignore default\r\n".to_owned());
     (lines.concat().into_bytes(), lines.len())
 }
 
-pub(super) fn check_greeting(replies: &[u8]) -> Result<(), String> {
+pub(super) fn check_set_up(replies: &[u8]) -> Result<(), String> {
     let mut lines = replies.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     match lines.find(|line| !(line.starts_with(b"USING ") || line.starts_with(b"WATCHING "))) {
         None => Ok(()),
         Some(line) => Err(format!(
             "this is no beanstalkd: it answered the set-up with {}",
-            crate::cli::bench::job_tracker::shown(line)
+            crate::cli::bench::job_tracker::quote(line)
         )),
     }
 }
@@ -41,13 +42,13 @@ pub(super) fn write(
             if queue != *tube {
                 *tube = queue;
                 out.extend_from_slice(b"use ");
-                out.extend_from_slice(names[place(queue)].as_bytes());
+                out.extend_from_slice(names[queue_index(queue)].as_bytes());
                 out.extend_from_slice(b"\r\n");
             }
             out.extend_from_slice(b"put ");
             push_number(out, u64::from(u32::MAX) - content.priority(seq));
             out.extend_from_slice(b" 0 ");
-            push_number(out, TIME_TO_RUN);
+            push_number(out, TTR_SECONDS);
             out.push(b' ');
             push_number(out, content.size());
             out.extend_from_slice(b"\r\n");
@@ -66,11 +67,11 @@ pub(super) fn write(
 
 #[inline]
 pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
-    let Some((used, line)) = take_line(bytes) else { return Ok(None) };
+    let Some((used, line)) = split_line(bytes) else { return Ok(None) };
     let wrong = || unexpected(request, line);
     if let Some(rest) = line.strip_prefix(b"RESERVED ") {
-        let (id, rest) = take_number(rest).ok_or_else(wrong)?;
-        let (length, rest) = rest.strip_prefix(b" ").and_then(take_number).ok_or_else(wrong)?;
+        let (id, rest) = parse_number(rest).ok_or_else(wrong)?;
+        let (length, rest) = rest.strip_prefix(b" ").and_then(parse_number).ok_or_else(wrong)?;
         let is_get = matches!(request, Request::Get { .. });
         let end = usize::try_from(length).ok().and_then(|length| used.checked_add(length));
         let (Some(end), true, true) = (end, rest.is_empty(), is_get) else { return Err(wrong()) };
@@ -86,13 +87,13 @@ pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
     }
     let answer = match (request, line) {
         (Request::Put { .. }, _) if line.starts_with(b"INSERTED ") => {
-            let (id, rest) = take_number(&line[b"INSERTED ".len()..]).ok_or_else(wrong)?;
+            let (id, rest) = parse_number(&line[b"INSERTED ".len()..]).ok_or_else(wrong)?;
             if !rest.is_empty() {
                 return Err(wrong());
             }
             Answer::Put { id }
         }
-        (Request::Put { .. }, _) if line.starts_with(b"USING ") => Answer::Aside,
+        (Request::Put { .. }, _) if line.starts_with(b"USING ") => Answer::Unsolicited,
         (Request::Delete { .. }, b"DELETED") => Answer::Deleted,
         (Request::Get { .. }, b"TIMED_OUT") | (Request::Delete { .. }, b"NOT_FOUND") => {
             Answer::NoJob
@@ -105,15 +106,15 @@ pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, reads_byte_by_byte};
+    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, parse_byte_by_byte};
 
     fn read(request: Request, reply: &str) -> String {
-        reads_byte_by_byte(|bytes| parse(&request, bytes), reply.as_bytes())
+        parse_byte_by_byte(|bytes| parse(&request, bytes), reply.as_bytes())
     }
 
     #[test]
-    fn replies_are_read_byte_by_byte() {
-        assert_eq!(read(PUT, "USING q1\r\n"), "Aside");
+    fn incomplete_reply_is_not_parsed() {
+        assert_eq!(read(PUT, "USING q1\r\n"), "Unsolicited");
         assert_eq!(read(PUT, "INSERTED 9\r\n"), "Put { id: 9 }");
         assert_eq!(read(DELETE, "DELETED\r\n"), "Deleted");
         assert_eq!(read(DELETE, "NOT_FOUND\r\n"), "NoJob");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_an_error() {
+    fn unexpected_reply_is_an_error() {
         for (request, reply) in [
             (PUT, "DELETED\r\n"),
             (PUT, "INSERTED x\r\n"),

@@ -1,7 +1,7 @@
 //! The floor: a server that sends every line back as it is.
 
 use super::job_centre::JobCentreCodec;
-use super::{Answer, Parsed, Request, take_line, unexpected};
+use super::{Answer, Parsed, Request, split_line, unexpected};
 use crate::cli::bench::content::Content;
 
 /// Writes the Job Centre line.
@@ -23,7 +23,7 @@ pub(super) fn parse<'a>(
     content: &Content,
     bytes: &'a [u8],
 ) -> Parsed<'a> {
-    let Some((used, line)) = take_line(bytes) else { return Ok(None) };
+    let Some((used, line)) = split_line(bytes) else { return Ok(None) };
     let mut sent = Vec::with_capacity(used);
     lines.write(request, content, &mut sent);
     if sent == bytes[..used] {
@@ -36,7 +36,7 @@ pub(super) fn parse<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::reads_byte_by_byte;
+    use crate::cli::bench::protocols::tests::parse_byte_by_byte;
 
     #[test]
     fn only_the_request_itself_is_an_echo() {
@@ -45,7 +45,7 @@ mod tests {
         let request = Request::Put { seq: 7 };
         let mut line = Vec::new();
         write(&request, &lines, &content, &mut line);
-        let read = reads_byte_by_byte(|bytes| parse(&request, &lines, &content, bytes), &line);
+        let read = parse_byte_by_byte(|bytes| parse(&request, &lines, &content, bytes), &line);
         assert_eq!(read, "Echo");
         line[3] ^= 1;
         assert!(parse(&request, &lines, &content, &line).unwrap_err().contains("answered a put"));

@@ -1,13 +1,13 @@
 //! Job Centre: JSON lines.
 
-use super::{Answer, Job, Parsed, Request, place, take_line, unexpected};
-use crate::cli::bench::content::{Content, take_number};
+use super::{Answer, Job, Parsed, Request, queue_index, split_line, unexpected};
+use crate::cli::bench::content::{Content, parse_number};
 use crate::wire::json::push_number;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The parts of lines that do not change.
+/// The constant parts of lines.
 #[derive(Debug)]
 pub(super) struct JobCentreCodec {
     put: Vec<Vec<u8>>,
@@ -28,14 +28,14 @@ impl JobCentreCodec {
     pub(super) fn write(&self, request: &Request, content: &Content, out: &mut Vec<u8>) {
         match *request {
             Request::Put { seq } => {
-                out.extend_from_slice(&self.put[place(content.queue(seq))]);
+                out.extend_from_slice(&self.put[queue_index(content.queue(seq))]);
                 content.push(seq, out);
                 out.extend_from_slice(b",\"pri\":");
                 push_number(out, content.priority(seq));
                 out.extend_from_slice(b"}\n");
             }
             Request::Get { queue, wait, .. } => {
-                out.extend_from_slice(&self.get[place(queue)]);
+                out.extend_from_slice(&self.get[queue_index(queue)]);
                 let end: &[u8] = if wait { b",\"wait\":true}\n" } else { b"}\n" };
                 out.extend_from_slice(end);
             }
@@ -48,14 +48,14 @@ impl JobCentreCodec {
     }
 }
 
-/// Reads a reply. Lines as this project's server writes them are read at little cost; any other
-/// order of fields costs a JSON parser.
+/// Parses a reply. Lines in the form that this project's server writes are parsed without a JSON
+/// parser, others with one.
 #[inline]
 pub(super) fn parse<'a>(request: &Request, size: usize, bytes: &'a [u8]) -> Parsed<'a> {
-    let Some((used, line)) = take_line(bytes) else { return Ok(None) };
-    let answer = match quickly(line, size) {
+    let Some((used, line)) = split_line(bytes) else { return Ok(None) };
+    let answer = match parse_expected_form(line, size) {
         Some(answer) => answer,
-        None => thoroughly(line).ok_or_else(|| unexpected(request, line))?,
+        None => parse_any_json(line).ok_or_else(|| unexpected(request, line))?,
     };
     match (request, answer) {
         (Request::Put { .. }, Answer::Put { .. })
@@ -66,18 +66,18 @@ pub(super) fn parse<'a>(request: &Request, size: usize, bytes: &'a [u8]) -> Pars
 }
 
 #[inline]
-fn quickly(line: &[u8], size: usize) -> Option<Answer<'_>> {
+fn parse_expected_form(line: &[u8], size: usize) -> Option<Answer<'_>> {
     let rest = line.strip_prefix(b"{\"status\":\"ok\"")?;
     if rest == b"}" {
         return Some(Answer::Deleted);
     }
-    let (id, rest) = take_number(rest.strip_prefix(b",\"id\":")?)?;
+    let (id, rest) = parse_number(rest.strip_prefix(b",\"id\":")?)?;
     if rest == b"}" {
         return Some(Answer::Put { id });
     }
     let rest = rest.strip_prefix(b",\"job\":")?;
     let (text, rest) = rest.split_at_checked(size)?;
-    let (priority, rest) = take_number(rest.strip_prefix(b",\"pri\":")?)?;
+    let (priority, rest) = parse_number(rest.strip_prefix(b",\"pri\":")?)?;
     let queue = rest.strip_prefix(b",\"queue\":\"")?.strip_suffix(b"\"}")?;
     if memchr::memchr2(b'"', b'\\', queue).is_some() {
         return None;
@@ -98,14 +98,14 @@ struct Reply<'a> {
 }
 
 #[cold]
-fn thoroughly(line: &[u8]) -> Option<Answer<'_>> {
+fn parse_any_json(line: &[u8]) -> Option<Answer<'_>> {
     let reply: Reply<'_> = serde_json::from_slice(line).ok()?;
     match (&*reply.status, reply.id, reply.job) {
         ("no-job", _, _) => Some(Answer::NoJob),
         ("ok", None, None) => Some(Answer::Deleted),
         ("ok", Some(id), None) => Some(Answer::Put { id }),
         ("ok", Some(id), Some(job)) => {
-            // The run's own names need no escapes, so whatever has some is a wrong queue anyway.
+            // The names of this run need no escapes, so a name with escapes is a wrong queue.
             let queue = reply.queue?.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
             let text = job.get().as_bytes();
             Some(Answer::Job(Job { id, text, priority: Some(reply.pri?), queue: Some(queue) }))
@@ -117,10 +117,10 @@ fn thoroughly(line: &[u8]) -> Option<Answer<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, reads_byte_by_byte};
+    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, parse_byte_by_byte};
 
     fn read(request: Request, reply: &str) -> String {
-        reads_byte_by_byte(|bytes| parse(&request, 7, bytes), reply.as_bytes())
+        parse_byte_by_byte(|bytes| parse(&request, 7, bytes), reply.as_bytes())
     }
 
     fn job(id: u64, text: &str, priority: u64, queue: &str) -> String {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read_byte_by_byte() {
+    fn incomplete_reply_is_not_parsed() {
         assert_eq!(read(PUT, "{\"status\":\"ok\",\"id\":12}\n"), "Put { id: 12 }");
         assert_eq!(read(DELETE, "{\"status\":\"ok\"}\n"), "Deleted");
         assert_eq!(read(GET, "{\"status\":\"no-job\"}\n"), "NoJob");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_read_too() {
+    fn other_json_forms_are_parsed() {
         let reply =
             "{ \"queue\":\"q\", \"pri\":0, \"job\":{\"nn\" : 2}, \"id\":1, \"status\":\"ok\" }\n";
         assert_eq!(read(GET, reply), job(1, "{\"nn\" : 2}", 0, "q"));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_to_something_else_is_an_error() {
+    fn reply_to_another_request_is_an_error() {
         for (request, reply) in [
             (PUT, "{\"status\":\"ok\"}\n"),
             (PUT, "{\"status\":\"no-job\"}\n"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_protocols() {
+    fn requests_follow_the_protocol() {
         let content = Content::new(32, 1, 2, 1);
         let lines = JobCentreCodec::new(&["a0".into(), "a1".into()]);
         let mut out = Vec::new();

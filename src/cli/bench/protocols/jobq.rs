@@ -4,9 +4,9 @@
 //! and state that it was put with, and under the id that was asked for; fields are read in the
 //! order in which this project's server writes them.
 
-use super::{Answer, BenchProtocol, Job, Parsed, Request, place, unexpected};
-use crate::cli::bench::content::{Content, take_number};
-use crate::cli::bench::job_tracker::shown;
+use super::{Answer, BenchProtocol, Job, Parsed, Request, queue_index, unexpected};
+use crate::cli::bench::content::{Content, parse_number};
+use crate::cli::bench::job_tracker::quote;
 use crate::wire::json::push_number;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,22 +14,22 @@ use std::net::TcpStream;
 const HOST: &str = " HTTP/1.1\r\nHost: localhost\r\n";
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The body of a put is this, the job's text and that. All jobs have the same state.
+/// The body of a put, before and after the job's text. All jobs have the same state.
 const BEFORE_PAYLOAD: &[u8] = b"{\"payload\":";
 const AFTER_PAYLOAD: &[u8] = b",\"state\":[\"CREATED\"]}";
 
-/// What stands behind the payload in an answer; then an event, the state, and when.
+/// The parts of a response after the payload.
 const EVENTS: &[u8] = b",\"events\":[[\"job_created\",{\"timestamp\":\"";
 const STATE: &[u8] = b"\"}]],\"state\":[\"CREATED\"],\"modified\":";
 
-/// More than the server has fields in a head.
+/// More fields than a response head of the server has.
 const FIELDS_MAX: usize = 16;
 
 const OK: u16 = 200;
 const CREATED: u16 = 201;
 const CONFLICT: u16 = 409;
 
-/// The parts of requests that do not change.
+/// The constant parts of requests.
 #[derive(Debug)]
 pub(super) struct HttpCodec {
     post: Vec<Vec<u8>>,
@@ -54,13 +54,13 @@ impl HttpCodec {
     pub(super) fn write(&self, request: &Request, content: &Content, out: &mut Vec<u8>) {
         match *request {
             Request::Put { seq } => {
-                out.extend_from_slice(&self.post[place(content.queue(seq))]);
+                out.extend_from_slice(&self.post[queue_index(content.queue(seq))]);
                 out.extend_from_slice(BEFORE_PAYLOAD);
                 content.push(seq, out);
                 out.extend_from_slice(AFTER_PAYLOAD);
             }
             Request::Get { queue, id, .. } => {
-                out.extend_from_slice(&self.get[place(queue)]);
+                out.extend_from_slice(&self.get[queue_index(queue)]);
                 push_number(out, id);
                 out.extend_from_slice(HOST.as_bytes());
                 out.extend_from_slice(b"\r\n");
@@ -75,29 +75,29 @@ pub(super) fn write_health(out: &mut Vec<u8>) {
     out.extend_from_slice(HEALTH);
 }
 
-/// Makes the queues, as far as another connection has not, and waits until that is done.
-pub(super) fn greet(stream: &mut TcpStream, names: &[String]) -> Result<(), String> {
-    let lost = |error| format!("the server did not answer the set-up: {error}");
+/// Creates the queues that do not exist yet, blocking.
+pub(super) fn set_up(stream: &mut TcpStream, names: &[String]) -> Result<(), String> {
+    let error = |cause| format!("the server did not answer the set-up: {cause}");
     let mut scratch = [0; 4096];
     let mut received = Vec::new();
     for name in names {
         let body = format!("{{\"id\":\"{name}\"}}");
         let length = body.len();
         let head = format!("POST /api/v0/queue{HOST}Content-Length: {length}\r\n\r\n");
-        stream.write_all(format!("{head}{body}").as_bytes()).map_err(lost)?;
+        stream.write_all(format!("{head}{body}").as_bytes()).map_err(error)?;
         let (used, status) = loop {
-            let answer = take_answer(&received);
+            let answer = parse_response(&received);
             let answer = answer.map_err(|why| BenchProtocol::Jobq.explain(why, &received))?;
             if let Some((used, status, _)) = answer {
                 break (used, status);
             }
-            match stream.read(&mut scratch).map_err(lost)? {
+            match stream.read(&mut scratch).map_err(error)? {
                 0 => return Err("the server closed a connection during the set-up".to_owned()),
                 count => received.extend_from_slice(&scratch[..count]),
             }
         };
         if !matches!(status, CREATED | CONFLICT) {
-            let answer = shown(&received);
+            let answer = quote(&received);
             return Err(format!("the server does not make the queue {name}: {answer}"));
         }
         received.drain(..used);
@@ -105,10 +105,10 @@ pub(super) fn greet(stream: &mut TcpStream, names: &[String]) -> Result<(), Stri
     Ok(())
 }
 
-/// Reads the answer to `GET /health`.
+/// Parses the response to `GET /health`.
 #[inline]
 pub(super) fn parse_health<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
-    let Some((used, status, body)) = take_answer(bytes)? else { return Ok(None) };
+    let Some((used, status, body)) = parse_response(bytes)? else { return Ok(None) };
     let version = body.strip_prefix(b"{\"status\":\"ok\",\"version\":\"");
     let version = version.and_then(|rest| rest.strip_suffix(b"\"}"));
     match (status, version) {
@@ -117,15 +117,15 @@ pub(super) fn parse_health<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a>
     }
 }
 
-/// Reads the answer to a put or a get: the job, either way.
+/// Parses the response to a put or a get: the job in both cases.
 #[inline]
 pub(super) fn parse<'a>(request: &Request, content: &Content, bytes: &'a [u8]) -> Parsed<'a> {
-    let Some((used, status, body)) = take_answer(bytes)? else { return Ok(None) };
+    let Some((used, status, body)) = parse_response(bytes)? else { return Ok(None) };
     let wrong = || unexpected(request, &bytes[..used]);
     if status != OK {
         return Err(wrong());
     }
-    let (id, text) = take_job(body, content.size()).ok_or_else(wrong)?;
+    let (id, text) = parse_job(body, content.size()).ok_or_else(wrong)?;
     match *request {
         Request::Put { seq } if content.recognise(text) == Some(seq) => {
             Ok(Some((used, Answer::Put { id })))
@@ -137,32 +137,32 @@ pub(super) fn parse<'a>(request: &Request, content: &Content, bytes: &'a [u8]) -
     }
 }
 
-/// The id and the payload of a job to which nothing has happened.
+/// Id and payload of a job without further events.
 #[inline]
-fn take_job(body: &[u8], size: usize) -> Option<(u64, &[u8])> {
-    let (id, rest) = take_number(body.strip_prefix(b"{\"id\":")?)?;
+fn parse_job(body: &[u8], size: usize) -> Option<(u64, &[u8])> {
+    let (id, rest) = parse_number(body.strip_prefix(b"{\"id\":")?)?;
     let (text, rest) = rest.strip_prefix(b",\"payload\":")?.split_at_checked(size)?;
-    let (_, rest) = take_number(rest.strip_prefix(EVENTS)?)?;
-    let (_, rest) = take_number(rest.strip_prefix(STATE)?)?;
+    let (_, rest) = parse_number(rest.strip_prefix(EVENTS)?)?;
+    let (_, rest) = parse_number(rest.strip_prefix(STATE)?)?;
     (rest == b"}").then_some((id, text))
 }
 
-/// An answer: its length, status and body, without a line end behind it.
-type Whole<'a> = (usize, u16, &'a [u8]);
+/// A response: length, status, and body without its line end.
+type Response<'a> = (usize, u16, &'a [u8]);
 
-/// Takes an answer off the front. None if it is not all there.
+/// Parses a response at the front. `None`: it is incomplete.
 #[inline]
-fn take_answer(bytes: &[u8]) -> Result<Option<Whole<'_>>, String> {
+fn parse_response(bytes: &[u8]) -> Result<Option<Response<'_>>, String> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut fields);
-    let wrong = |why: &str| format!("the server's answer is no HTTP ({why}): {}", shown(bytes));
+    let wrong = |why: &str| format!("the server's answer is no HTTP ({why}): {}", quote(bytes));
     let start = match head.parse(bytes).map_err(|error| wrong(&error.to_string()))? {
         httparse::Status::Complete(length) => length,
         httparse::Status::Partial => return Ok(None),
     };
     let mut lengths =
         head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("Content-Length"));
-    let length = lengths.next().and_then(|field| take_number(field.value));
+    let length = lengths.next().and_then(|field| parse_number(field.value));
     let length = length.filter(|(_, rest)| rest.is_empty()).and_then(|(n, _)| n.try_into().ok());
     let length: usize = length.ok_or_else(|| wrong("no length"))?;
     let end = start.checked_add(length).ok_or_else(|| wrong("its length"))?;
@@ -174,7 +174,7 @@ fn take_answer(bytes: &[u8]) -> Result<Option<Whole<'_>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::reads_byte_by_byte;
+    use crate::cli::bench::protocols::tests::parse_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
     const GET: Request = Request::Get { queue: 0, seq: 1, id: 12, wait: false };
@@ -205,9 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read_byte_by_byte() {
+    fn incomplete_reply_is_not_parsed() {
         let read = |request: Request, reply: &str| {
-            reads_byte_by_byte(|bytes| parse(&request, &content(), bytes), reply.as_bytes())
+            parse_byte_by_byte(|bytes| parse(&request, &content(), bytes), reply.as_bytes())
         };
         let text = text(1);
         let reply_of_job = reply("200 OK", &job(12, &text));
@@ -215,12 +215,12 @@ mod tests {
         let job = Job { id: 12, text: text.as_bytes(), priority: None, queue: None };
         assert_eq!(read(GET, &reply_of_job), format!("{:?}", Answer::Job(job)));
         let health = reply("200 OK", "{\"status\":\"ok\",\"version\":\"1.2\"}");
-        let read = reads_byte_by_byte(|bytes| parse_health(&PUT, bytes), health.as_bytes());
+        let read = parse_byte_by_byte(|bytes| parse_health(&PUT, bytes), health.as_bytes());
         assert_eq!(read, "Echo");
     }
 
     #[test]
-    fn anything_else_is_an_error() {
+    fn unexpected_reply_is_an_error() {
         let right = job(12, &text(1));
         for (request, reply) in [
             (PUT, reply("404 Not Found", &right)),

@@ -1,5 +1,5 @@
-//! How requests are written and replies are read: the seam behind which other
-//! protocols and servers are measured with the same generator, the same jobs and the same checks.
+//! Encoding of requests and parsing of replies. Other protocols and servers are measured with the
+//! same generator, jobs and checks through [`Codec`].
 
 mod beanstalkd;
 mod echo;
@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// The protocols there are.
+/// The protocols that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum BenchProtocol {
@@ -38,7 +38,7 @@ pub(super) enum BenchProtocol {
 }
 
 impl BenchProtocol {
-    /// Whether a job that was handed out is deleted by a request. Otherwise it is gone by then.
+    /// Whether a delivered job is deleted by a request. Otherwise its delivery deletes it.
     pub(super) fn deletes(self) -> bool {
         !matches!(self, Self::Pinpriq | Self::Jobq)
     }
@@ -48,8 +48,8 @@ impl BenchProtocol {
         !matches!(self, Self::Echo | Self::Health | Self::Jobq)
     }
 
-    /// Where a server that speaks it listens if nothing else is said.
-    pub(super) fn usual_address(self) -> String {
+    /// The default address of a server of this protocol.
+    pub(super) fn default_address(self) -> String {
         let port = match self {
             Self::JobCentre | Self::Echo => Protocol::JobCentre.default_port(),
             Self::Pinpriq => Protocol::Pinpriq.default_port(),
@@ -60,15 +60,15 @@ impl BenchProtocol {
         format!("127.0.0.1:{port}")
     }
 
-    /// What is wrong with what a server said, and why, if that was another protocol of this
-    /// program's.
+    /// The message about an unexpected reply, with a hint if the reply is of another protocol of
+    /// this server.
     #[cold]
-    pub(super) fn explain(self, why: String, said: &[u8]) -> String {
+    pub(super) fn explain(self, why: String, reply: &[u8]) -> String {
         let http = matches!(self, Self::Health | Self::Jobq);
-        let hint = if !http && said.starts_with(b"HTTP/1.") {
+        let hint = if !http && reply.starts_with(b"HTTP/1.") {
             "this port speaks HTTP (--protocol jobq); lines are at the server's --listen, \
              127.0.0.1:11400 unless set"
-        } else if http && said.starts_with(b"{\"status\":") {
+        } else if http && reply.starts_with(b"{\"status\":") {
             "this port speaks JSON lines (--protocol job-centre); HTTP is at the server's --http, \
              127.0.0.1:11480 unless set"
         } else {
@@ -77,25 +77,25 @@ impl BenchProtocol {
         format!("{hint} ({why})")
     }
 
-    /// How many different priorities it has room for.
+    /// The number of different priorities.
     pub(super) fn priorities_max(self) -> u64 {
         if self == Self::Pinpriq { pinpriq::PRIORITIES_MAX } else { PRIORITIES_MAX }
     }
 
-    /// How long a job may be, if the protocol has a limit.
+    /// The longest job.
     pub(super) fn payload_max(self) -> usize {
-        if self == Self::Pinpriq { pinpriq::PAYLOAD_MAX } else { usize::MAX }
+        if self == Self::Pinpriq { pinpriq::PAYLOAD_MAX_BYTES } else { usize::MAX }
     }
 }
 
 const PRIORITIES_MAX: u64 = 1_000_000_000;
 
-/// One request, to whatever server.
+/// A request, whatever the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Put the job with this number.
     Put { seq: u64 },
-    /// Take the most urgent job of a queue. `seq` is what an echo pretends to have found, `id` is
+    /// Reserve the most urgent job of a queue. `seq` is the job that an echo stands for, `id` is
     /// its id, for protocols in which a get names its job.
     Get { queue: u64, seq: u64, id: u64, wait: bool },
     /// Delete the job that was delivered under this id.
@@ -111,7 +111,7 @@ pub(super) struct Job<'a> {
     pub(super) queue: Option<&'a [u8]>,
 }
 
-/// One reply, from whatever server.
+/// A reply, whatever the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
     Put {
@@ -120,26 +120,26 @@ pub(super) enum Answer<'a> {
     Job(Job<'a>),
     Deleted,
     NoJob,
-    /// The request itself, or what stands for it.
+    /// The request itself, or a reply that stands for it.
     Echo,
-    /// Not the answer to a request: to be passed over.
-    Aside,
+    /// Not a reply to a request: ignored.
+    Unsolicited,
 }
 
-/// What came of reading: nothing yet, or an answer and its length; or a sentence about a reply that
-/// cannot be.
+/// `None`: the reply is incomplete. Otherwise the reply and its length. An error is a message about
+/// an invalid reply.
 pub(super) type Parsed<'a> = Result<Option<(usize, Answer<'a>)>, String>;
 
-/// One protocol with everything prepared that can be.
+/// Encoder and parser of one protocol, with the constant parts of requests prepared.
 #[derive(Debug)]
 pub(super) struct Codec {
     pub(super) content: Content,
     names: Vec<String>,
-    script: Script,
+    protocol: ProtocolCodec,
 }
 
 #[derive(Debug)]
-enum Script {
+enum ProtocolCodec {
     JobCentre(job_centre::JobCentreCodec),
     Echo(job_centre::JobCentreCodec),
     /// With the request for a receipt.
@@ -151,79 +151,86 @@ enum Script {
 }
 
 impl Codec {
-    /// Prepares for queues called `prefix` and a number.
+    /// For queues named `prefix` and a number.
     pub(super) fn new(protocol: BenchProtocol, content: Content, prefix: &str) -> Self {
         let names: Vec<String> =
             (0..content.queues()).map(|number| format!("{prefix}{number}")).collect();
-        let script = match protocol {
-            BenchProtocol::JobCentre => Script::JobCentre(job_centre::JobCentreCodec::new(&names)),
-            BenchProtocol::Echo => Script::Echo(job_centre::JobCentreCodec::new(&names)),
-            BenchProtocol::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
-            BenchProtocol::Beanstalkd => Script::Beanstalkd,
-            BenchProtocol::Redis => Script::Redis(redis::RespCodec::new(prefix, &names)),
-            BenchProtocol::Health => Script::Health,
-            BenchProtocol::Jobq => Script::Jobq(jobq::HttpCodec::new(&names, content.size())),
+        let protocol = match protocol {
+            BenchProtocol::JobCentre => {
+                ProtocolCodec::JobCentre(job_centre::JobCentreCodec::new(&names))
+            }
+            BenchProtocol::Echo => ProtocolCodec::Echo(job_centre::JobCentreCodec::new(&names)),
+            BenchProtocol::Pinpriq => ProtocolCodec::Pinpriq(pinpriq::receipt(prefix)),
+            BenchProtocol::Beanstalkd => ProtocolCodec::Beanstalkd,
+            BenchProtocol::Redis => ProtocolCodec::Redis(redis::RespCodec::new(prefix, &names)),
+            BenchProtocol::Health => ProtocolCodec::Health,
+            BenchProtocol::Jobq => {
+                ProtocolCodec::Jobq(jobq::HttpCodec::new(&names, content.size()))
+            }
         };
-        Self { content, names, script }
+        Self { content, names, protocol }
     }
 
     /// The name of a queue.
     pub(super) fn name(&self, queue: u64) -> &str {
-        &self.names[place(queue)]
+        &self.names[queue_index(queue)]
     }
 
-    /// Says what a server wants to be told before the first request, and waits for its answers.
-    pub(super) fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
-        let (request, replies) = match &self.script {
-            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) | Script::Health => {
+    /// Sends the requests that precede the first one, and waits for their replies.
+    pub(super) fn set_up(&self, stream: &mut TcpStream) -> Result<(), String> {
+        let (request, replies) = match &self.protocol {
+            ProtocolCodec::JobCentre(_)
+            | ProtocolCodec::Echo(_)
+            | ProtocolCodec::Pinpriq(_)
+            | ProtocolCodec::Health => {
                 return Ok(());
             }
-            Script::Jobq(_) => return jobq::greet(stream, &self.names),
-            Script::Beanstalkd => beanstalkd::greeting(&self.names),
-            Script::Redis(_) => redis::greeting(),
+            ProtocolCodec::Jobq(_) => return jobq::set_up(stream, &self.names),
+            ProtocolCodec::Beanstalkd => beanstalkd::set_up_requests(&self.names),
+            ProtocolCodec::Redis(_) => redis::set_up_requests(),
         };
-        let lost = |error| format!("the server did not answer the set-up: {error}");
-        stream.write_all(&request).map_err(lost)?;
+        let error = |cause| format!("the server did not answer the set-up: {cause}");
+        stream.write_all(&request).map_err(error)?;
         let mut received = Vec::new();
         let mut byte = [0; 1];
         let mut missing = replies;
         while missing > 0 {
-            stream.read_exact(&mut byte).map_err(lost)?;
+            stream.read_exact(&mut byte).map_err(error)?;
             received.push(byte[0]);
             missing -= usize::from(byte[0] == b'\n');
         }
-        match &self.script {
-            Script::Beanstalkd => beanstalkd::check_greeting(&received),
-            Script::Redis(_) => redis::check_greeting(&received),
+        match &self.protocol {
+            ProtocolCodec::Beanstalkd => beanstalkd::check_set_up(&received),
+            ProtocolCodec::Redis(_) => redis::check_set_up(&received),
             _ => Ok(()),
         }
     }
 
-    /// Writes a request. `memory` is the connection's own, 0 at first: for protocols in which it
-    /// matters what was said before.
+    /// Encodes a request. `state` belongs to the connection, initially 0, for protocols whose
+    /// requests depend on earlier ones.
     #[inline]
-    pub(super) fn write(&self, request: &Request, memory: &mut u64, out: &mut Vec<u8>) {
-        match &self.script {
-            Script::JobCentre(lines) => lines.write(request, &self.content, out),
-            Script::Echo(lines) => echo::write(request, lines, &self.content, out),
-            Script::Pinpriq(_) => {
-                pinpriq::write(request, &self.names, &self.content, memory, out);
+    pub(super) fn write(&self, request: &Request, state: &mut u64, out: &mut Vec<u8>) {
+        match &self.protocol {
+            ProtocolCodec::JobCentre(lines) => lines.write(request, &self.content, out),
+            ProtocolCodec::Echo(lines) => echo::write(request, lines, &self.content, out),
+            ProtocolCodec::Pinpriq(_) => {
+                pinpriq::write(request, &self.names, &self.content, state, out);
             }
-            Script::Beanstalkd => {
-                beanstalkd::write(request, &self.names, &self.content, memory, out);
+            ProtocolCodec::Beanstalkd => {
+                beanstalkd::write(request, &self.names, &self.content, state, out);
             }
-            Script::Redis(commands) => commands.write(request, &self.content, out),
-            Script::Health => jobq::write_health(out),
-            Script::Jobq(heads) => heads.write(request, &self.content, out),
+            ProtocolCodec::Redis(commands) => commands.write(request, &self.content, out),
+            ProtocolCodec::Health => jobq::write_health(out),
+            ProtocolCodec::Jobq(heads) => heads.write(request, &self.content, out),
         }
     }
 
-    /// Asks for a receipt of `last`, behind which nothing is written for now, if the server would
-    /// not answer it; whether it had to.
+    /// Appends a request for a receipt if the server sends no reply to `last`, the last request
+    /// that is written. Returns whether it did.
     #[inline]
     pub(super) fn ask_receipt(&self, last: &Request, out: &mut Vec<u8>) -> bool {
-        match (&self.script, last) {
-            (Script::Pinpriq(receipt), Request::Put { .. }) => {
+        match (&self.protocol, last) {
+            (ProtocolCodec::Pinpriq(receipt), Request::Put { .. }) => {
                 out.extend_from_slice(receipt);
                 true
             }
@@ -231,8 +238,8 @@ impl Codec {
         }
     }
 
-    /// Reads the reply to `request`, behind which a `receipt` was asked for or not, off the front
-    /// of `bytes`.
+    /// Parses the reply to `request` at the front of `bytes`. `receipt`: the request was followed
+    /// by one for a receipt.
     #[inline]
     pub(super) fn parse<'a>(
         &self,
@@ -240,32 +247,32 @@ impl Codec {
         receipt: bool,
         bytes: &'a [u8],
     ) -> Parsed<'a> {
-        match &self.script {
-            Script::JobCentre(_) => job_centre::parse(request, self.content.size(), bytes),
-            Script::Echo(lines) => echo::parse(request, lines, &self.content, bytes),
-            Script::Pinpriq(_) => pinpriq::parse(request, receipt, bytes),
-            Script::Beanstalkd => beanstalkd::parse(request, bytes),
-            Script::Redis(_) => redis::parse(request, bytes),
-            Script::Health => jobq::parse_health(request, bytes),
-            Script::Jobq(_) => jobq::parse(request, &self.content, bytes),
+        match &self.protocol {
+            ProtocolCodec::JobCentre(_) => job_centre::parse(request, self.content.size(), bytes),
+            ProtocolCodec::Echo(lines) => echo::parse(request, lines, &self.content, bytes),
+            ProtocolCodec::Pinpriq(_) => pinpriq::parse(request, receipt, bytes),
+            ProtocolCodec::Beanstalkd => beanstalkd::parse(request, bytes),
+            ProtocolCodec::Redis(_) => redis::parse(request, bytes),
+            ProtocolCodec::Health => jobq::parse_health(request, bytes),
+            ProtocolCodec::Jobq(_) => jobq::parse(request, &self.content, bytes),
         }
     }
 }
 
-/// Queues are counted from 0 and few.
-fn place(queue: u64) -> usize {
+/// Queues are counted from 0.
+fn queue_index(queue: u64) -> usize {
     usize::try_from(queue).unwrap_or(usize::MAX)
 }
 
 /// Splits off a line and its length with the line end; `\r` is not part of it.
 #[inline]
-fn take_line(bytes: &[u8]) -> Option<(usize, &[u8])> {
+fn split_line(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = memchr::memchr(b'\n', bytes)?;
     let line = &bytes[..end];
     Some((end + 1, line.strip_suffix(b"\r").unwrap_or(line)))
 }
 
-/// A reply that does not belong to its request.
+/// The message about a reply that does not fit its request.
 #[cold]
 fn unexpected(request: &Request, reply: &[u8]) -> String {
     let name = match request {
@@ -273,7 +280,7 @@ fn unexpected(request: &Request, reply: &[u8]) -> String {
         Request::Get { .. } => "get",
         Request::Delete { .. } => "delete",
     };
-    format!("the server answered a {name} with {}", super::job_tracker::shown(reply))
+    format!("the server answered a {name} with {}", super::job_tracker::quote(reply))
 }
 
 #[cfg(test)]
@@ -284,8 +291,8 @@ mod tests {
     pub(super) const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
     pub(super) const DELETE: Request = Request::Delete { seq: 1, id: 5 };
 
-    /// Every reply is found only once its last byte is there, and then exactly it.
-    pub(super) fn reads_byte_by_byte(
+    /// Asserts that a reply is parsed only when its last byte has arrived.
+    pub(super) fn parse_byte_by_byte(
         parse: impl for<'a> Fn(&'a [u8]) -> Parsed<'a>,
         reply: &[u8],
     ) -> String {
@@ -301,9 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_either_way() {
-        assert_eq!(take_line(b"a\r\nb"), Some((3, &b"a"[..])));
-        assert_eq!(take_line(b"a\nb"), Some((2, &b"a"[..])));
-        assert_eq!(take_line(b"a\r"), None);
+    fn line_ends_with_or_without_carriage_return() {
+        assert_eq!(split_line(b"a\r\nb"), Some((3, &b"a"[..])));
+        assert_eq!(split_line(b"a\nb"), Some((2, &b"a"[..])));
+        assert_eq!(split_line(b"a\r"), None);
     }
 }

@@ -1,18 +1,18 @@
 //! The networked priority queue: binary requests with their lengths in front.
 //!
-//! A push has no answer, and to take it as done when it is sent would measure the generator's own
-//! writing. But a server executes the requests of a connection in their order, so whatever it
-//! answers to a later request says that the pushes before it are done. If nothing else is written
-//! behind a push, a pop of a queue that is always empty is: a receipt of two bytes. One confirms
-//! all pushes that were written together, so with many in flight it costs little, and with one in
-//! flight the server does two requests for each put. The time of a put runs until it is confirmed;
-//! receipts are no requests of their own.
+//! A push has no reply; to count it as done when it is sent would measure the generator's own
+//! writes. But a server executes the requests of a connection in order, so a reply to a later
+//! request confirms the pushes before it. If no other request follows a push, a pop of a queue that
+//! is always empty does: its reply is a receipt of two bytes. One confirms all pushes that were
+//! written together, so with many in flight it costs little, and with one in flight the server does
+//! two requests for each put. The time of a put runs until it is confirmed; receipts are not
+//! counted as requests.
 //!
-//! The key of a packet is the number of its job, so no packet takes another one along. What is
-//! popped or delivered is gone: there is no delete. A worker that waits subscribes once, and gives
-//! a credit for each job. Nothing ever expires.
+//! The key of a packet is the number of its job, so each packet is a key group of its own. A pop
+//! deletes: there is no delete request. A waiting worker subscribes once, and gives a credit for
+//! each job. Nothing expires.
 
-use super::{Answer, Job, Parsed, Request, place, unexpected};
+use super::{Answer, Job, Parsed, Request, queue_index, unexpected};
 use crate::cli::bench::content::Content;
 use crate::wire::packets;
 
@@ -20,17 +20,17 @@ use crate::wire::packets;
 pub(super) const PRIORITIES_MAX: u64 = u8::MAX as u64;
 
 /// Payloads have a length of 16 bits.
-pub(super) const PAYLOAD_MAX: usize = u16::MAX as usize;
+pub(super) const PAYLOAD_MAX_BYTES: usize = u16::MAX as usize;
 
-/// Never.
+/// Packets do not expire.
 const TTL_MS: u16 = 0;
 
-/// The length of a job's number.
-const KEY_LEN: u16 = 8;
+/// Bytes of a key: the number of its job.
+const KEY_BYTES: u16 = 8;
 
-/// An answer begins with the number of packets, a packet with two lengths.
-const COUNT: usize = 2;
-const LENGTHS: usize = 4;
+/// A reply starts with the number of packets, a packet with two lengths.
+const COUNT_BYTES: usize = 2;
+const LENGTHS_BYTES: usize = 4;
 
 /// The request that is answered as soon as everything before it is done.
 pub(super) fn receipt(prefix: &str) -> Vec<u8> {
@@ -52,31 +52,31 @@ pub(super) fn write(
 ) {
     match *request {
         Request::Put { seq } => {
-            let name = names[place(content.queue(seq))].as_bytes();
-            packets::begin_push(out, short(name.len()), TTL_MS, priority(content, seq));
-            packets::begin_packet(out, KEY_LEN, short(content.size()));
+            let name = names[queue_index(content.queue(seq))].as_bytes();
+            packets::begin_push(out, to_u16(name.len()), TTL_MS, priority(content, seq));
+            packets::begin_packet(out, KEY_BYTES, to_u16(content.size()));
             out.extend_from_slice(&seq.to_be_bytes());
             content.push(seq, out);
             out.extend_from_slice(name);
         }
         Request::Get { queue, wait: false, .. } => {
-            let queue = names[place(queue)].as_bytes();
+            let queue = names[queue_index(queue)].as_bytes();
             packets::push_request(out, &packets::Request::Pop { queue });
         }
         Request::Get { queue: number, wait: true, .. } => {
             if *subscribed == 0 {
                 *subscribed = number + 1;
-                let queue = names[place(number)].as_bytes();
+                let queue = names[queue_index(number)].as_bytes();
                 packets::push_request(out, &packets::Request::Subscribe { queue });
             }
             assert!(*subscribed == number + 1, "a worker waits for one queue");
             packets::push_request(out, &packets::Request::Ready);
         }
-        Request::Delete { .. } => unreachable!("what is delivered is gone"),
+        Request::Delete { .. } => unreachable!("a delivery deletes"),
     }
 }
 
-/// A big priority of the generator is urgent, a small one of this protocol is.
+/// For the generator a high priority is urgent, in this protocol a low one.
 #[inline]
 fn priority(content: &Content, seq: u64) -> u8 {
     // Proof: there are at most as many priorities as there is room for.
@@ -84,43 +84,43 @@ fn priority(content: &Content, seq: u64) -> u8 {
 }
 
 #[inline]
-fn short(length: usize) -> u16 {
+fn to_u16(length: usize) -> u16 {
     // Proof: names and jobs that are longer are not accepted.
     u16::try_from(length).expect("the arguments are checked")
 }
 
-/// Reads the answer to a pop, a delivery, or what confirms a push.
+/// Parses the reply to a pop, a delivery, or the confirmation of a push.
 #[inline]
 pub(super) fn parse<'a>(request: &Request, receipt: bool, bytes: &'a [u8]) -> Parsed<'a> {
     if let (Request::Put { seq }, false) = (request, receipt) {
-        // The answer to something behind it has begun.
+        // The reply to a later request has begun.
         return Ok((!bytes.is_empty()).then_some((0, Answer::Put { id: *seq })));
     }
     let Some(count) = number(bytes, 0) else { return Ok(None) };
     match (request, count) {
-        (Request::Put { seq }, 0) => Ok(Some((COUNT, Answer::Put { id: *seq }))),
-        (Request::Get { wait: false, .. }, 0) => Ok(Some((COUNT, Answer::NoJob))),
+        (Request::Put { seq }, 0) => Ok(Some((COUNT_BYTES, Answer::Put { id: *seq }))),
+        (Request::Get { wait: false, .. }, 0) => Ok(Some((COUNT_BYTES, Answer::NoJob))),
         (Request::Get { .. }, 1) => parse_job(request, bytes),
         _ => Err(unexpected(request, bytes)),
     }
 }
 
-/// Reads the only packet of an answer.
+/// Parses the only packet of a reply.
 #[inline]
 fn parse_job<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
-    let key_len = number(bytes, COUNT);
-    let (Some(key_len), Some(payload_len)) = (key_len, number(bytes, COUNT + 2)) else {
+    let key_len = number(bytes, COUNT_BYTES);
+    let (Some(key_len), Some(payload_len)) = (key_len, number(bytes, COUNT_BYTES + 2)) else {
         return Ok(None);
     };
-    let end = COUNT + LENGTHS + key_len + payload_len;
-    let Some(packet) = bytes.get(COUNT + LENGTHS..end) else { return Ok(None) };
+    let end = COUNT_BYTES + LENGTHS_BYTES + key_len + payload_len;
+    let Some(packet) = bytes.get(COUNT_BYTES + LENGTHS_BYTES..end) else { return Ok(None) };
     let (key, text) = packet.split_at(key_len);
     let Ok(key) = key.try_into() else { return Err(unexpected(request, &bytes[..end])) };
     let id = u64::from_be_bytes(key);
     Ok(Some((end, Answer::Job(Job { id, text, priority: None, queue: None }))))
 }
 
-/// The two bytes at this place, if they are there.
+/// The two bytes at offset `at`, if they are there.
 #[inline]
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(at..)?.first_chunk().map(|pair| usize::from(u16::from_be_bytes(*pair)))
@@ -129,16 +129,16 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::{GET, PUT, reads_byte_by_byte};
+    use crate::cli::bench::protocols::tests::{GET, PUT, parse_byte_by_byte};
 
     const WAIT: Request = Request::Get { queue: 1, seq: 0, id: 0, wait: true };
 
     fn read(request: Request, reply: &[u8]) -> String {
-        reads_byte_by_byte(|bytes| parse(&request, true, bytes), reply)
+        parse_byte_by_byte(|bytes| parse(&request, true, bytes), reply)
     }
 
     #[test]
-    fn replies_are_read_byte_by_byte() {
+    fn incomplete_reply_is_not_parsed() {
         assert_eq!(read(PUT, b"\0\0"), "Put { id: 1 }");
         assert_eq!(read(GET, b"\0\0"), "NoJob");
         let job = Job { id: 258, text: b"abc", priority: None, queue: None };
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_push_without_a_receipt_is_confirmed_by_what_comes_behind_it() {
+    fn later_reply_confirms_a_push_without_receipt() {
         assert_eq!(parse(&PUT, false, b""), Ok(None));
         assert_eq!(parse(&PUT, false, b"\0"), Ok(Some((0, Answer::Put { id: 1 }))));
         assert_eq!(parse(&PUT, false, b"\0\x01\0"), Ok(Some((0, Answer::Put { id: 1 }))));
     }
 
     #[test]
-    fn anything_else_is_an_error() {
+    fn unexpected_reply_is_an_error() {
         for (request, reply) in [
             (PUT, &b"\0\x01"[..]),
             (GET, b"\0\x02"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_protocols() {
+    fn requests_follow_the_protocol() {
         let content = Content::new(32, 255, 2, 1);
         let names = ["a0".to_owned(), "a1".to_owned()];
         let write = |request: &Request, subscribed: &mut u64| {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn no_priority_is_never_selected_and_all_are_used() {
+    fn all_priorities_but_the_unselected_one_are_used() {
         let content = Content::new(32, PRIORITIES_MAX, 1, 1);
         let mut used: Vec<u8> = (0..10_000).map(|seq| priority(&content, seq)).collect();
         used.sort_unstable();

@@ -1,8 +1,8 @@
 //! Redis and Valkey: one Lua script per request over a sorted set for each queue, a hash of
-//! payloads and a set of ids that are held.
+//! payloads and a set of reserved ids.
 
-use super::{Answer, Job, Parsed, Request, place, take_line, unexpected};
-use crate::cli::bench::content::{Content, take_number};
+use super::{Answer, Job, Parsed, Request, queue_index, split_line, unexpected};
+use crate::cli::bench::content::{Content, parse_number};
 use crate::wire::json::push_number;
 
 /// KEYS: next id, payloads, queue. ARGV: priority, payload.
@@ -11,13 +11,13 @@ const PUT: &str = "local id = redis.call('INCR', KEYS[1]) \
     redis.call('ZADD', KEYS[3], ARGV[1], id) \
     return id";
 
-/// KEYS: held, payloads, queue.
+/// KEYS: reserved ids, payloads, queue.
 const GET: &str = "local top = redis.call('ZPOPMAX', KEYS[3]) \
     if #top == 0 then return false end \
     redis.call('SADD', KEYS[1], top[1]) \
     return {top[1], top[2], redis.call('HGET', KEYS[2], top[1])}";
 
-/// KEYS: held, payloads. ARGV: id.
+/// KEYS: reserved ids, payloads. ARGV: id.
 const DELETE: &str = "redis.call('SREM', KEYS[1], ARGV[1]) \
     return redis.call('HDEL', KEYS[2], ARGV[1])";
 
@@ -28,7 +28,7 @@ const DIGESTS: [&str; 3] = [
     "33596fece2e4cf0d07e03e20e38dbd975616e89f",
 ];
 
-/// The parts of commands that do not change.
+/// The constant parts of commands.
 #[derive(Debug)]
 pub(super) struct RespCodec {
     put: Vec<Vec<u8>>,
@@ -38,7 +38,7 @@ pub(super) struct RespCodec {
 
 impl RespCodec {
     pub(super) fn new(prefix: &str, names: &[String]) -> Self {
-        let [ids, jobs, held] = ["ids", "jobs", "held"].map(|name| format!("{prefix}:{name}"));
+        let [ids, jobs, reserved] = ["ids", "jobs", "held"].map(|name| format!("{prefix}:{name}"));
         let put = |name: &String| {
             let mut out = Vec::new();
             push_words(&mut out, 8, &["EVALSHA", DIGESTS[0], "3", &ids, &jobs, name]);
@@ -46,11 +46,11 @@ impl RespCodec {
         };
         let get = |name: &String| {
             let mut out = Vec::new();
-            push_words(&mut out, 6, &["EVALSHA", DIGESTS[1], "3", &held, &jobs, name]);
+            push_words(&mut out, 6, &["EVALSHA", DIGESTS[1], "3", &reserved, &jobs, name]);
             out
         };
         let mut delete = Vec::new();
-        push_words(&mut delete, 6, &["EVALSHA", DIGESTS[2], "2", &held, &jobs]);
+        push_words(&mut delete, 6, &["EVALSHA", DIGESTS[2], "2", &reserved, &jobs]);
         Self { put: names.iter().map(put).collect(), get: names.iter().map(get).collect(), delete }
     }
 
@@ -58,7 +58,7 @@ impl RespCodec {
     pub(super) fn write(&self, request: &Request, content: &Content, out: &mut Vec<u8>) {
         match *request {
             Request::Put { seq } => {
-                out.extend_from_slice(&self.put[place(content.queue(seq))]);
+                out.extend_from_slice(&self.put[queue_index(content.queue(seq))]);
                 push_number_word(out, content.priority(seq));
                 out.push(b'$');
                 push_number(out, content.size());
@@ -66,7 +66,7 @@ impl RespCodec {
                 content.push(seq, out);
                 out.extend_from_slice(b"\r\n");
             }
-            Request::Get { queue, .. } => out.extend_from_slice(&self.get[place(queue)]),
+            Request::Get { queue, .. } => out.extend_from_slice(&self.get[queue_index(queue)]),
             Request::Delete { id, .. } => {
                 out.extend_from_slice(&self.delete);
                 push_number_word(out, id);
@@ -75,7 +75,7 @@ impl RespCodec {
     }
 }
 
-/// Starts a command of `count` words with the first of them.
+/// Appends the start of a command of `count` words: the header and its first words.
 fn push_words(out: &mut Vec<u8>, count: usize, words: &[&str]) {
     out.extend_from_slice(format!("*{count}\r\n").as_bytes());
     for word in words {
@@ -94,8 +94,8 @@ fn push_number_word(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Loads the scripts; with the number of lines in the answers.
-pub(super) fn greeting() -> (Vec<u8>, usize) {
+/// The commands that load the scripts, and the number of lines in their replies.
+pub(super) fn set_up_requests() -> (Vec<u8>, usize) {
     let mut request = Vec::new();
     for script in [PUT, GET, DELETE] {
         push_words(&mut request, 3, &["SCRIPT", "LOAD", script]);
@@ -103,22 +103,22 @@ pub(super) fn greeting() -> (Vec<u8>, usize) {
     (request, 2 * DIGESTS.len())
 }
 
-pub(super) fn check_greeting(replies: &[u8]) -> Result<(), String> {
+pub(super) fn check_set_up(replies: &[u8]) -> Result<(), String> {
     let expected = DIGESTS.map(|digest| format!("$40\r\n{digest}\r\n")).concat();
     if replies == expected.as_bytes() {
         return Ok(());
     }
     Err(format!(
         "this is no Redis: it answered SCRIPT LOAD with {}",
-        crate::cli::bench::job_tracker::shown(replies)
+        crate::cli::bench::job_tracker::quote(replies)
     ))
 }
 
 #[inline]
 pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
-    let Some((used, line)) = take_line(bytes) else { return Ok(None) };
+    let Some((used, line)) = split_line(bytes) else { return Ok(None) };
     let wrong = || unexpected(request, line);
-    let number = || line.strip_prefix(b":").and_then(take_number).map(|(number, _)| number);
+    let number = || line.strip_prefix(b":").and_then(parse_number).map(|(number, _)| number);
     match request {
         Request::Put { .. } => {
             let id = number().ok_or_else(wrong)?;
@@ -139,15 +139,16 @@ pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
     }
 }
 
-/// Reads id, priority and payload. The outer option is whether it can be a job at all.
+/// Parses id, priority and payload. Outer `None`: this is not a job; inner `None`: it is
+/// incomplete.
 #[inline]
 #[expect(clippy::option_option, reason = "not yet and never are different things")]
 fn parse_job(bytes: &[u8]) -> Option<Option<(usize, Job<'_>)>> {
     let mut used = 0;
     let mut words: [&[u8]; 3] = [b""; 3];
     for word in &mut words {
-        let Some((header, line)) = take_line(&bytes[used..]) else { return Some(None) };
-        let (length, _) = take_number(line.strip_prefix(b"$")?)?;
+        let Some((header, line)) = split_line(&bytes[used..]) else { return Some(None) };
+        let (length, _) = parse_number(line.strip_prefix(b"$")?)?;
         let start = used + header;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
         if bytes.len() < end.checked_add(2)? {
@@ -157,22 +158,22 @@ fn parse_job(bytes: &[u8]) -> Option<Option<(usize, Job<'_>)>> {
         used = end + 2;
     }
     let [id, priority, text] = words;
-    let (id, _) = take_number(id)?;
-    let (priority, _) = take_number(priority)?;
+    let (id, _) = parse_number(id)?;
+    let (priority, _) = parse_number(priority)?;
     Some(Some((used, Job { id, text, priority: Some(priority), queue: None })))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, reads_byte_by_byte};
+    use crate::cli::bench::protocols::tests::{DELETE, GET, PUT, parse_byte_by_byte};
 
     fn read(request: Request, reply: &str) -> String {
-        reads_byte_by_byte(|bytes| parse(&request, bytes), reply.as_bytes())
+        parse_byte_by_byte(|bytes| parse(&request, bytes), reply.as_bytes())
     }
 
     #[test]
-    fn replies_are_read_byte_by_byte() {
+    fn incomplete_reply_is_not_parsed() {
         assert_eq!(read(PUT, ":12\r\n"), "Put { id: 12 }");
         assert_eq!(read(DELETE, ":1\r\n"), "Deleted");
         assert_eq!(read(DELETE, ":0\r\n"), "NoJob");
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_an_error() {
+    fn unexpected_reply_is_an_error() {
         for (request, reply) in [
             (PUT, "-OOM command not allowed\r\n"),
             (PUT, "$2\r\n12\r\n"),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_count_their_words() {
+    fn command_header_has_the_number_of_words() {
         let content = Content::new(32, 1, 1, 1);
         let commands = RespCodec::new("p", &["p0".into()]);
         for (request, words) in [(PUT, 8), (GET, 6), (DELETE, 6)] {

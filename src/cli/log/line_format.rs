@@ -1,11 +1,11 @@
-//! How an event becomes one line.
+//! Formats an event as one line.
 //!
-//! Everything that an event says may come from others: what a command printed, the name of a queue,
-//! an answer of another server. So each value is cut to a length, and no character gets into a line
-//! that could end it, control a terminal or turn the direction of writing.
+//! The values of an event may be foreign: the output of a command, the name of a queue, a response
+//! of another server. So each value is truncated, and characters that end a line, control a
+//! terminal or change the direction of writing are escaped.
 
 use super::Format;
-use crate::cli::shown::{Cut, is_plain, push_escaped, push_quoted};
+use crate::cli::escape::{TruncatedText, is_printable, push_escaped, push_quoted};
 use serde_json::{Number, Value};
 use std::fmt::{self, Debug, Write as _};
 use tracing::field::{Field, Visit};
@@ -15,23 +15,25 @@ use tracing_subscriber::fmt::time::{self, FormatTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// So much is shown of a message, and of the value of each field.
-const MESSAGE_MAX: usize = 4_000;
-const VALUE_MAX: usize = 1_000;
+/// Longer messages, and longer values of a field, are truncated.
+const MESSAGE_MAX_BYTES: usize = 4_000;
+const VALUE_MAX_BYTES: usize = 1_000;
 
-/// Where seconds and milliseconds end in `2026-11-22T13:32:00.123456Z`, and where hours begin.
-const MILLIS: usize = 23;
-const HOURS: usize = 11;
+/// Offsets in `2026-11-22T13:32:00.123456Z`: the end of the milliseconds, and the start of the
+/// hours.
+const MILLIS_END: usize = 23;
+const HOURS_START: usize = 11;
 
-/// Writes events as lines.
-pub(super) struct Lines {
+/// Formats events as lines.
+pub(super) struct LineFormat {
     pub(super) format: Format,
-    /// Lines for people: levels in colours, and the day left out.
+    /// Levels in colours (`Format::Human`).
     pub(super) colours: bool,
+    /// The day is left out (`Format::Human`).
     pub(super) terminal: bool,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for LineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -42,37 +44,38 @@ where
         mut to: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (mut said, mut moment) = (Said::default(), String::new());
-        event.record(&mut said);
-        time::time().format_time(&mut Writer::new(&mut moment))?;
-        let line = self.line(*event.metadata().level(), &moment, &said);
+        let (mut fields, mut timestamp) = (EventFields::default(), String::new());
+        event.record(&mut fields);
+        time::time().format_time(&mut Writer::new(&mut timestamp))?;
+        let line = self.line(*event.metadata().level(), &timestamp, &fields);
         writeln!(to, "{line}")
     }
 }
 
-/// What an event says. Values are cut, and not yet escaped.
+/// Message and fields of an event: truncated, and not yet escaped.
 #[derive(Default)]
-struct Said {
+struct EventFields {
     message: String,
-    fields: Vec<(&'static str, Value)>,
+    values: Vec<(&'static str, Value)>,
 }
 
-impl Said {
+impl EventFields {
     fn add(&mut self, field: &Field, value: Value) {
-        self.fields.push((field.name(), value));
+        self.values.push((field.name(), value));
     }
 }
 
-impl Visit for Said {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let is_message = field.name() == "message";
-        let mut cut = Cut::new(if is_message { MESSAGE_MAX } else { VALUE_MAX });
-        // It takes everything.
-        let _ = write!(cut, "{value:?}");
+        let mut text =
+            TruncatedText::new(if is_message { MESSAGE_MAX_BYTES } else { VALUE_MAX_BYTES });
+        // Writing to a string does not fail.
+        let _ = write!(text, "{value:?}");
         if is_message {
-            self.message = cut.finish();
+            self.message = text.finish();
         } else {
-            self.add(field, Value::String(cut.finish()));
+            self.add(field, Value::String(text.finish()));
         }
     }
 
@@ -97,33 +100,33 @@ impl Visit for Said {
     }
 }
 
-impl Lines {
-    fn line(&self, level: Level, moment: &str, said: &Said) -> String {
+impl LineFormat {
+    fn line(&self, level: Level, timestamp: &str, fields: &EventFields) -> String {
         match self.format {
             Format::Human => {
-                let day = if self.terminal { HOURS } else { 0 };
+                let day = if self.terminal { HOURS_START } else { 0 };
                 let zone = if self.terminal { "" } else { "Z" };
-                let moment = moment.get(day..MILLIS).unwrap_or(moment);
+                let timestamp = timestamp.get(day..MILLIS_END).unwrap_or(timestamp);
                 let (on, off) = self.colour(level);
-                let mut line = format!("{moment}{zone} {on}{level:>5}{off} ");
-                push_text(said, &mut line);
+                let mut line = format!("{timestamp}{zone} {on}{level:>5}{off} ");
+                push_text(fields, &mut line);
                 line
             }
             Format::Json => {
-                let mut line = format!(r#"{{"timestamp":"{moment}","level":"{level}""#);
-                push_member("message", &Value::from(&*said.message), &mut line);
-                for (name, value) in &said.fields {
-                    push_member(name, value, &mut line);
+                let mut line = format!(r#"{{"timestamp":"{timestamp}","level":"{level}""#);
+                push_field("message", &Value::from(&*fields.message), &mut line);
+                for (name, value) in &fields.values {
+                    push_field(name, value, &mut line);
                 }
                 line.push('}');
                 line
             }
-            // What belongs to a line besides its message stands behind that.
+            // The fields follow the message, in the same string.
             Format::Processor => {
-                let mut line = format!(r#"{{"log_level":"{level}","created_at":"{moment}""#);
+                let mut line = format!(r#"{{"log_level":"{level}","created_at":"{timestamp}""#);
                 let mut text = String::new();
-                push_text(said, &mut text);
-                push_member("log_message", &Value::String(text), &mut line);
+                push_text(fields, &mut text);
+                push_field("log_message", &Value::String(text), &mut line);
                 line.push('}');
                 line
             }
@@ -144,14 +147,14 @@ impl Lines {
     }
 }
 
-/// The message, and behind it `name=value` for each field.
-fn push_text(said: &Said, line: &mut String) {
-    push_escaped(&said.message, line);
-    for (name, value) in &said.fields {
-        // A string takes everything.
+/// Appends the message, followed by `name=value` for each field.
+fn push_text(fields: &EventFields, line: &mut String) {
+    push_escaped(&fields.message, line);
+    for (name, value) in &fields.values {
+        // Writing to a string does not fail.
         let _ = write!(line, " {name}=");
         match value {
-            Value::String(text) if is_word(text) => line.push_str(text),
+            Value::String(text) if needs_no_quotes(text) => line.push_str(text),
             Value::String(text) => push_quoted(text, line),
             value => {
                 let _ = write!(line, "{value}");
@@ -160,16 +163,17 @@ fn push_text(said: &Said, line: &mut String) {
     }
 }
 
-/// Whether a value is told apart from what stands behind it without quotation marks.
-fn is_word(text: &str) -> bool {
-    let wants_marks = |c: char| !is_plain(c) || c.is_whitespace() || matches!(c, '"' | '\\' | '=');
-    !text.is_empty() && !text.contains(wants_marks)
+/// Whether the end of a value is unambiguous without quotation marks.
+fn needs_no_quotes(text: &str) -> bool {
+    let needs_quotes =
+        |c: char| !is_printable(c) || c.is_whitespace() || matches!(c, '"' | '\\' | '=');
+    !text.is_empty() && !text.contains(needs_quotes)
 }
 
-fn push_member(name: &str, value: &Value, line: &mut String) {
+fn push_field(name: &str, value: &Value, line: &mut String) {
     let _ = write!(line, ",\"{name}\":");
     for character in value.to_string().chars() {
-        if is_plain(character) {
+        if is_printable(character) {
             line.push(character);
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
@@ -183,25 +187,25 @@ fn push_member(name: &str, value: &Value, line: &mut String) {
 mod tests {
     use super::*;
 
-    fn said(message: &str) -> Said {
-        let fields = vec![
+    fn fields(message: &str) -> EventFields {
+        let values = vec![
             ("word", Value::from("127.0.0.1:1")),
             ("text", Value::from("a=1 b\n\u{202e}\x1b[2J")),
             ("none", Value::from("")),
             ("count", Value::from(7)),
         ];
-        Said { message: message.to_owned(), fields }
+        EventFields { message: message.to_owned(), values }
     }
 
-    const MOMENT: &str = "2026-11-22T13:32:00.123456Z";
+    const TIMESTAMP: &str = "2026-11-22T13:32:00.123456Z";
 
     fn line(format: Format, terminal: bool, message: &str) -> String {
-        let lines = Lines { format, colours: terminal, terminal };
-        lines.line(Level::WARN, MOMENT, &said(message))
+        let line_format = LineFormat { format, colours: terminal, terminal };
+        line_format.line(Level::WARN, TIMESTAMP, &fields(message))
     }
 
     #[test]
-    fn an_event_is_one_line_whatever_is_in_it() {
+    fn event_with_control_characters_is_one_line() {
         assert_eq!(
             line(Format::Human, false, "it \"fails\"\nforged"),
             "2026-11-22T13:32:00.123Z  WARN it \"fails\"\\nforged word=127.0.0.1:1 \

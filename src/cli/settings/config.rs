@@ -1,22 +1,20 @@
-//! The same settings from three sources: flags, then `JOBCENTRE_*` variables, then a TOML file.
+//! The settings of `serve`, from three sources: flags, then `JOBCENTRE_*` variables, then a TOML
+//! file.
 //!
-//! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
+//! [`Options`] is parsed from all three, so every setting exists in each source.
 
-use super::address::ListenAddr;
-use super::constraints;
+use super::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use super::fsync::Fsync;
 use super::http_name::{self, HttpName};
-use super::log::{Format, Level};
-use super::mistakes;
-use super::number;
+use super::listen_addr::ListenAddr;
 use super::size::Size;
-use super::text;
 use super::tick::Tick;
-use super::times::{QueryTimeout, ResultTtl, Time};
+use super::{constraint_tables, errors, from_text, whole_number};
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_CEILING, REQUEST_BYTES_DEFAULT,
     REQUEST_BYTES_FLOOR,
 };
+use crate::cli::log::{Format, Level};
 use crate::journal::SyncMode;
 use crate::model::driver::Protocol;
 use crate::model::worker::Constraint;
@@ -26,26 +24,26 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What can be set. Absent means: ask the next source.
+/// The settings of one source. `None`: the next source decides.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Options {
+pub(in crate::cli) struct Options {
     /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
-    #[serde(default, deserialize_with = "text::read")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
     listen: Option<ListenAddr>,
 
     /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
     /// off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
-    #[serde(default, deserialize_with = "text::read")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
     pinpriq: Option<ListenAddr>,
 
     /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
-    #[serde(default, deserialize_with = "text::read")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
     http: Option<ListenAddr>,
 
     /// A name by which HTTP clients know this server, besides localhost and addresses in numbers:
@@ -80,32 +78,32 @@ pub(super) struct Options {
     /// When a change is on the disk: before it is answered (always), so often (50ms, 1s), or when
     /// the system thinks fit (never) [default: always].
     #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
-    #[serde(default, deserialize_with = "text::read")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
     fsync: Option<Fsync>,
 
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
     /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
     #[arg(value_parser = parse_max_request)]
-    #[serde(default, deserialize_with = "read_max_request")]
+    #[serde(default, deserialize_with = "deserialize_max_request")]
     max_request: Option<Size>,
 
     /// How many clients are served at a time; further ones are told so and closed [default: 10000].
     #[arg(long, value_name = "N", env = "JOBCENTRE_MAX_CLIENTS")]
     #[arg(value_parser = parse_max_clients)]
-    #[serde(default, deserialize_with = "read_max_clients")]
+    #[serde(default, deserialize_with = "deserialize_max_clients")]
     max_clients: Option<usize>,
 
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
-    #[serde(default, deserialize_with = "text::read")]
-    query_timeout: Option<Time<QueryTimeout>>,
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    query_timeout: Option<BoundedDuration<QueryTimeout>>,
 
     /// How long the result of a job that was put through LightJQ is kept until it is fetched, and
     /// an error anyway (30s, 1h) [default: 1h].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_RESULT_TTL")]
-    #[serde(default, deserialize_with = "text::read")]
-    result_ttl: Option<Time<ResultTtl>>,
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    result_ttl: Option<BoundedDuration<ResultTtl>>,
 
     /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
     /// that browsers trust [default: none].
@@ -120,45 +118,46 @@ pub(super) struct Options {
     #[arg(long, value_name = "LEVEL", env = "JOBCENTRE_LOG_LEVEL")]
     log_level: Option<Level>,
 
-    /// Constraints: only a file can say so much.
+    /// Constraints: in the file only.
     #[arg(skip)]
-    #[serde(rename = "constraint", default, deserialize_with = "constraints::read")]
+    #[serde(rename = "constraint", default, deserialize_with = "constraint_tables::deserialize")]
     constraints: Option<Vec<Constraint>>,
 }
 
 /// All settings, complete.
 #[derive(Clone, Debug)]
-pub(super) struct Config {
-    pub(super) protocols: Vec<(Protocol, SocketAddr)>,
-    pub(super) http_names: Vec<Box<str>>,
-    pub(super) processor: bool,
-    pub(super) tick: Duration,
-    pub(super) data: Option<PathBuf>,
-    pub(super) fsync: SyncMode,
-    pub(super) max_request: usize,
-    pub(super) max_clients: usize,
-    pub(super) query_timeout: Duration,
-    pub(super) result_ttl: Duration,
-    pub(super) worker_ca: Option<PathBuf>,
-    pub(super) log_format: Format,
-    pub(super) log_level: Level,
-    pub(super) constraints: Vec<Constraint>,
+pub(in crate::cli) struct Config {
+    pub(in crate::cli) protocols: Vec<(Protocol, SocketAddr)>,
+    pub(in crate::cli) http_names: Vec<Box<str>>,
+    pub(in crate::cli) processor: bool,
+    pub(in crate::cli) tick: Duration,
+    pub(in crate::cli) data: Option<PathBuf>,
+    pub(in crate::cli) fsync: SyncMode,
+    pub(in crate::cli) max_request: usize,
+    pub(in crate::cli) max_clients: usize,
+    pub(in crate::cli) query_timeout: Duration,
+    pub(in crate::cli) result_ttl: Duration,
+    pub(in crate::cli) worker_ca: Option<PathBuf>,
+    pub(in crate::cli) log_format: Format,
+    pub(in crate::cli) log_level: Level,
+    pub(in crate::cli) constraints: Vec<Constraint>,
 }
 
 impl Options {
     /// Reads a TOML file.
     ///
     /// # Errors
-    /// Names the file and the line.
-    pub(super) fn from_file(path: &Path) -> Result<Self, String> {
+    /// A message with file, line and reason.
+    pub(in crate::cli) fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        toml::from_str(&text)
-            .map_err(|error| format!("{}, {}", path.display(), mistakes::explain(&text, &error)))
+        toml::from_str(&text).map_err(|error| {
+            format!("{}, {}", path.display(), errors::explain_toml_error(&text, &error))
+        })
     }
 
-    /// Takes from `fallback` what is not set.
-    pub(super) fn or(self, fallback: Self) -> Self {
+    /// Fills what is not set from `fallback`.
+    pub(in crate::cli) fn or(self, fallback: Self) -> Self {
         Self {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
@@ -180,25 +179,28 @@ impl Options {
     }
 
     /// Fills in the defaults.
-    pub(super) fn complete(self) -> Config {
+    pub(in crate::cli) fn complete(self) -> Config {
         let processor = self.processor.unwrap_or(false);
-        let usual = |protocol: Protocol| {
+        let default_address = |protocol: Protocol| {
             let address = SocketAddr::from(([127, 0, 0, 1], protocol.default_port()));
             if processor { ListenAddr::Disabled } else { ListenAddr::Addr(address) }
         };
-        let wanted = [
-            (Protocol::JobCentre, self.listen.unwrap_or_else(|| usual(Protocol::JobCentre))),
+        let addresses = [
+            (
+                Protocol::JobCentre,
+                self.listen.unwrap_or_else(|| default_address(Protocol::JobCentre)),
+            ),
             (Protocol::Pinpriq, self.pinpriq.unwrap_or(ListenAddr::Disabled)),
-            (Protocol::Http, self.http.unwrap_or_else(|| usual(Protocol::Http))),
+            (Protocol::Http, self.http.unwrap_or_else(|| default_address(Protocol::Http))),
         ];
         let mut protocols = Vec::new();
-        for (protocol, address) in wanted {
+        for (protocol, address) in addresses {
             if let ListenAddr::Addr(address) = address {
                 protocols.push((protocol, address));
             }
         }
         let names = self.http_names.unwrap_or_default();
-        let usual_format = if processor { Format::Processor } else { Format::Human };
+        let default_format = if processor { Format::Processor } else { Format::Human };
         Config {
             protocols,
             http_names: names.into_iter().map(|name| name.0).collect(),
@@ -211,7 +213,7 @@ impl Options {
             query_timeout: self.query_timeout.unwrap_or_default().0,
             result_ttl: self.result_ttl.unwrap_or_default().0,
             worker_ca: self.worker_ca,
-            log_format: self.log_format.unwrap_or(usual_format),
+            log_format: self.log_format.unwrap_or(default_format),
             log_level: self.log_level.unwrap_or(Level::Info),
             constraints: self.constraints.unwrap_or_default(),
         }
@@ -241,16 +243,20 @@ fn parse_max_request(text: &str) -> Result<Size, String> {
 }
 
 fn parse_max_clients(text: &str) -> Result<usize, String> {
-    check_max_clients(number::whole(text)?)
+    check_max_clients(whole_number::parse(text)?)
 }
 
-fn read_max_request<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<Size>, D::Error> {
+fn deserialize_max_request<'de, D: serde::Deserializer<'de>>(
+    toml: D,
+) -> Result<Option<Size>, D::Error> {
     let size = Size::deserialize(toml)?;
     check_max_request(size).map(Some).map_err(serde::de::Error::custom)
 }
 
-fn read_max_clients<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<usize>, D::Error> {
-    // As large as numbers in such a file may be, so that what is wrong is said here.
+fn deserialize_max_clients<'de, D: serde::Deserializer<'de>>(
+    toml: D,
+) -> Result<Option<usize>, D::Error> {
+    // Any integer of TOML is accepted here, so that the message about the range is ours.
     let count = usize::try_from(i64::deserialize(toml)?).unwrap_or(0);
     check_max_clients(count).map(Some).map_err(serde::de::Error::custom)
 }
@@ -260,11 +266,11 @@ mod tests {
     use super::*;
 
     fn options(toml: &str) -> Result<Options, String> {
-        toml::from_str(toml).map_err(|error| mistakes::explain(toml, &error))
+        toml::from_str(toml).map_err(|error| errors::explain_toml_error(toml, &error))
     }
 
     #[test]
-    fn a_file_sets_everything_that_flags_set() {
+    fn file_sets_every_setting_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\nhttp-name = 'h'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     query-timeout = '2s'\nresult-ttl = '30s'\n\
@@ -294,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_in_a_file_names_its_line() {
-        for wrong in [
+    fn error_of_a_file_names_its_line() {
+        for invalid in [
             "\nmax-clients = 0",
             "\nmax-clients = 'x'",
             "\nmax-request = '1MB'",
@@ -320,13 +326,13 @@ mod tests {
             "\n[constraint]\nname = 'c'",
             "\nlisten = ",
         ] {
-            let error = options(wrong).unwrap_err();
-            assert!(error.contains("line 2"), "{wrong}: {error}");
+            let error = options(invalid).unwrap_err();
+            assert!(error.contains("line 2"), "{invalid}: {error}");
         }
     }
 
     #[test]
-    fn the_first_source_wins() {
+    fn earlier_source_has_precedence() {
         let flags = options("max-clients = 1").unwrap();
         let file = options("max-clients = 2\nlisten = 'off'\nhttp = 'off'").unwrap();
         let config = flags.or(file).complete();
@@ -342,8 +348,9 @@ mod tests {
         assert_eq!(config.query_timeout, Duration::from_secs(5));
         assert_eq!(config.result_ttl, Duration::from_hours(1));
     }
+
     #[test]
-    fn a_processor_opens_no_other_door_by_itself() {
+    fn processor_disables_the_default_listeners() {
         let config = options("processor = true").unwrap().complete();
         assert!(config.processor && config.protocols.is_empty());
         assert_eq!(config.log_format, Format::Processor);

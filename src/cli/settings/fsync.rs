@@ -1,16 +1,16 @@
-//! When jobs are made durable, as people write it.
+//! When changes are made durable.
 
-use super::times;
+use super::duration;
 use crate::journal::SyncMode;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// The value of `--fsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fsync(pub(super) SyncMode);
+pub(in crate::cli) struct Fsync(pub(in crate::cli) SyncMode);
 
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_hours(1);
+const EVERY_MIN: Duration = Duration::from_millis(1);
+const EVERY_MAX: Duration = Duration::from_hours(1);
 
 impl FromStr for Fsync {
     type Err = String;
@@ -22,7 +22,7 @@ impl FromStr for Fsync {
             _ => {}
         }
         let help = "give always, never, or a time such as 50ms or 1s";
-        let every = times::read(text, SHORTEST..=LONGEST, "from 1ms to 1h", help)?;
+        let every = duration::parse_in_range(text, EVERY_MIN..=EVERY_MAX, "from 1ms to 1h", help)?;
         Ok(Self(SyncMode::Every(every)))
     }
 }
@@ -32,15 +32,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_as_people_write_them() {
+    fn modes_are_parsed() {
         assert_eq!("always".parse(), Ok(Fsync(SyncMode::Always)));
         assert_eq!("never".parse(), Ok(Fsync(SyncMode::Never)));
         let every = |ms| Ok(Fsync(SyncMode::Every(Duration::from_millis(ms))));
         assert_eq!("50ms".parse(), every(50));
         assert_eq!("1s".parse(), every(1000));
-        for wrong in ["", "50", "0ms", "999us", "2h", "sometimes", "-1s"] {
-            let error = wrong.parse::<Fsync>().unwrap_err();
-            assert!(error.contains("50ms or 1s"), "{wrong}: {error}");
+        for invalid in ["", "50", "0ms", "999us", "2h", "sometimes", "-1s"] {
+            let error = invalid.parse::<Fsync>().unwrap_err();
+            assert!(error.contains("50ms or 1s"), "{invalid}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lengths of time, as people write them.
+//! Durations such as `500ms` and `1h`.
 
 use crate::base::limits::{
     QUERY_TIMEOUT_DEFAULT, QUERY_TIMEOUT_MAX, QUERY_TIMEOUT_MIN, RESULT_TTL_DEFAULT,
@@ -9,11 +9,11 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Reads a time. `help` says what to give.
+/// Parses a duration.
 ///
 /// # Errors
-/// Says what is wrong with it, and what to give.
-pub(super) fn parse(text: &str, help: &str) -> Result<Duration, String> {
+/// The reason, followed by `help`: what to give.
+pub(in crate::cli) fn parse(text: &str, help: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| match error {
         humantime::DurationError::Empty => format!("a time is missing: {help}"),
         humantime::DurationError::NumberOverflow => format!("this is too long: {help}"),
@@ -24,11 +24,11 @@ pub(super) fn parse(text: &str, help: &str) -> Result<Duration, String> {
     })
 }
 
-/// Reads a time between two others. `bounds` and `help` are the words for what is possible.
+/// Parses a duration within `range`, which `bounds` describes.
 ///
 /// # Errors
-/// Says what is wrong with it, and what to give.
-pub(super) fn read(
+/// The reason, followed by `help`: what to give.
+pub(in crate::cli) fn parse_in_range(
     text: &str,
     range: RangeInclusive<Duration>,
     bounds: &str,
@@ -42,37 +42,37 @@ pub(super) fn read(
     }
 }
 
-/// Which times a setting can be, and the words for that.
-pub(super) trait Setting {
+/// Default and range of a setting, and their description for messages.
+pub(in crate::cli) trait DurationSetting {
     const DEFAULT: Duration;
     const RANGE: RangeInclusive<Duration>;
     const BOUNDS: &'static str;
     const HELP: &'static str;
 }
 
-/// The value of such a setting.
+/// The value of the setting `S`, within its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Time<S>(pub(super) Duration, PhantomData<S>);
+pub(in crate::cli) struct BoundedDuration<S>(pub(in crate::cli) Duration, PhantomData<S>);
 
-impl<S: Setting> Default for Time<S> {
+impl<S: DurationSetting> Default for BoundedDuration<S> {
     fn default() -> Self {
         Self(S::DEFAULT, PhantomData)
     }
 }
 
-impl<S: Setting> FromStr for Time<S> {
+impl<S: DurationSetting> FromStr for BoundedDuration<S> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        read(text, S::RANGE, S::BOUNDS, S::HELP).map(|time| Self(time, PhantomData))
+        parse_in_range(text, S::RANGE, S::BOUNDS, S::HELP).map(|time| Self(time, PhantomData))
     }
 }
 
 /// `--query-timeout`: how long a query may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueryTimeout {}
+pub(in crate::cli) enum QueryTimeout {}
 
-impl Setting for QueryTimeout {
+impl DurationSetting for QueryTimeout {
     const DEFAULT: Duration = QUERY_TIMEOUT_DEFAULT;
     const RANGE: RangeInclusive<Duration> = QUERY_TIMEOUT_MIN..=QUERY_TIMEOUT_MAX;
     const BOUNDS: &'static str = "from 1ms to 1h";
@@ -81,9 +81,9 @@ impl Setting for QueryTimeout {
 
 /// `--result-ttl`: how long results are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ResultTtl {}
+pub(in crate::cli) enum ResultTtl {}
 
-impl Setting for ResultTtl {
+impl DurationSetting for ResultTtl {
     const DEFAULT: Duration = RESULT_TTL_DEFAULT;
     const RANGE: RangeInclusive<Duration> = RESULT_TTL_MIN..=RESULT_TTL_MAX;
     const BOUNDS: &'static str = "from 1ms to 365days";
@@ -94,26 +94,26 @@ impl Setting for ResultTtl {
 mod tests {
     use super::*;
 
-    fn check<S: Setting>(right: &[(&str, u64)], wrong: &[&str], help: &str) {
-        let read = |text: &str| text.parse::<Time<S>>().map(|time| time.0);
-        for &(text, ms) in right {
+    fn check<S: DurationSetting>(valid: &[(&str, u64)], invalid: &[&str], help: &str) {
+        let read = |text: &str| text.parse::<BoundedDuration<S>>().map(|time| time.0);
+        for &(text, ms) in valid {
             assert_eq!(read(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in wrong {
+        for text in invalid {
             let error = read(text).unwrap_err();
             assert!(error.contains(help), "{text}: {error}");
         }
-        assert!(S::RANGE.contains(&Time::<S>::default().0));
+        assert!(S::RANGE.contains(&BoundedDuration::<S>::default().0));
     }
 
     #[test]
-    fn times_are_read_as_people_write_them() {
-        let right = [("1ms", 1), ("5s", 5_000), ("1h", 3_600_000)];
-        let wrong = ["", "5", "0s", "999us", "61min", "never", "-1s"];
-        check::<QueryTimeout>(&right, &wrong, "500ms or 5s");
-        let right =
+    fn durations_are_parsed() {
+        let valid = [("1ms", 1), ("5s", 5_000), ("1h", 3_600_000)];
+        let invalid = ["", "5", "0s", "999us", "61min", "never", "-1s"];
+        check::<QueryTimeout>(&valid, &invalid, "500ms or 5s");
+        let valid =
             [("1ms", 1), ("30s", 30_000), ("1h", 3_600_000), ("365days", 365 * 24 * 3_600_000)];
-        let wrong = ["", "5", "0s", "999us", "366days", "never", "-1s"];
-        check::<ResultTtl>(&right, &wrong, "30s or 1h");
+        let invalid = ["", "5", "0s", "999us", "366days", "never", "-1s"];
+        check::<ResultTtl>(&valid, &invalid, "30s or 1h");
     }
 }

@@ -1,8 +1,9 @@
 //! Constraints in the settings file: tables `[[constraint]]` with a `name` and the fields that
 //! `PUT /constraint/{name}` takes.
 //!
-//! They are set at each start, in place of those of the same names; what was set over HTTP under
-//! other names stays. The reader is that of the HTTP protocol, so that both say and mean the same.
+//! They are set at each start and replace constraints of the same name; those that were set over
+//! HTTP under other names stay. The parser is that of the HTTP protocol, so both accept the same
+//! and give the same errors.
 
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;
@@ -22,9 +23,9 @@ use std::time::Duration;
 
 /// A table `[[constraint]]`.
 #[derive(Clone, Debug)]
-pub(super) struct Table(Constraint);
+pub(in crate::cli) struct ConstraintTable(Constraint);
 
-impl<'de> Deserialize<'de> for Table {
+impl<'de> Deserialize<'de> for ConstraintTable {
     fn deserialize<D: serde::Deserializer<'de>>(toml: D) -> Result<Self, D::Error> {
         let mut table = Map::<String, Value>::deserialize(toml)?;
         let name = match table.remove("name") {
@@ -40,20 +41,20 @@ impl<'de> Deserialize<'de> for Table {
     }
 }
 
-/// Reads all tables.
-pub(super) fn read<'de, D: serde::Deserializer<'de>>(
+/// Deserializes all tables; names are unique.
+pub(in crate::cli) fn deserialize<'de, D: serde::Deserializer<'de>>(
     toml: D,
 ) -> Result<Option<Vec<Constraint>>, D::Error> {
-    let tables = Vec::<Table>::deserialize(toml)?;
+    let tables = Vec::<ConstraintTable>::deserialize(toml)?;
     if tables.len() > CONSTRAINTS_MAX {
-        let what = format!("there are more than {CONSTRAINTS_MAX} constraints");
-        return Err(D::Error::custom(what));
+        let message = format!("there are more than {CONSTRAINTS_MAX} constraints");
+        return Err(D::Error::custom(message));
     }
     let constraints: Vec<Constraint> = tables.into_iter().map(|table| table.0).collect();
     let mut names = BTreeSet::new();
-    if let Some(twice) = constraints.iter().find(|constraint| !names.insert(&constraint.name)) {
-        let what = format!("there are two constraints named '{}'", twice.name);
-        return Err(D::Error::custom(what));
+    if let Some(duplicate) = constraints.iter().find(|constraint| !names.insert(&constraint.name)) {
+        let message = format!("there are two constraints named '{}'", duplicate.name);
+        return Err(D::Error::custom(message));
     }
     Ok(Some(constraints))
 }
@@ -69,8 +70,8 @@ const DISK_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// full. `clock` gives the time of each pass. O(constraints), and if some have changed, O(jobs).
 ///
 /// # Errors
-/// A sentence for the operator.
-pub(super) fn set(
+/// A message for the operator.
+pub(in crate::cli) fn apply(
     engine: &mut Engine,
     constraints: &[Constraint],
     mut clock: impl FnMut() -> Now,
@@ -78,30 +79,30 @@ pub(super) fn set(
     let all: Vec<&Constraint> = constraints.iter().collect();
     let mut changed = Vec::new();
     let get = all.iter().map(|constraint| WorkerCommand::GetConstraint { name: &constraint.name });
-    ask(engine, get, &mut clock, |number, reply| {
+    run_commands(engine, get, &mut clock, |number, reply| {
         if *reply != Reply::Constraint(all[number]) {
             changed.push(all[number]);
         }
     })?;
     let mut rejected = None;
     let set = changed.iter().map(|constraint| WorkerCommand::SetConstraint(constraint));
-    ask(engine, set, &mut clock, |number, reply| {
+    run_commands(engine, set, &mut clock, |number, reply| {
         if let Reply::Rejected(rejection) = *reply {
             rejected.get_or_insert((changed[number], rejection));
         }
     })?;
     let Some((constraint, rejection)) = rejected else { return Ok(()) };
-    let why = match rejection {
+    let reason = match rejection {
         Rejection::DiskFull => "the disk is full".to_owned(),
         _ => format!("there are no more than {CONSTRAINTS_MAX}"),
     };
     let name = &constraint.name;
-    Err(io::Error::other(format!("constraint '{name}' of the settings cannot be set: {why}")))
+    Err(io::Error::other(format!("constraint '{name}' of the settings cannot be set: {reason}")))
 }
 
 /// Submits commands, and runs passes until all are answered. `handle` gets the number of each
 /// command and its reply.
-fn ask<'a>(
+fn run_commands<'a>(
     engine: &mut Engine,
     commands: impl Iterator<Item = WorkerCommand<'a>>,
     clock: &mut impl FnMut() -> Now,
@@ -145,16 +146,16 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     struct File {
-        #[serde(deserialize_with = "read")]
+        #[serde(deserialize_with = "deserialize")]
         constraint: Option<Vec<Constraint>>,
     }
 
-    fn file(toml: &str) -> Result<Vec<Constraint>, String> {
+    fn parse(toml: &str) -> Result<Vec<Constraint>, String> {
         let file: Result<File, _> = toml::from_str(toml);
         file.map(|file| file.constraint.unwrap()).map_err(|error| error.to_string())
     }
 
-    const TWO: &str = r#"
+    const TWO_TABLES: &str = r#"
         [[constraint]]
         name = "hosts"
         matcher = [["name", "=", "fetch-*"], ["argument.size", "<", 1000]]
@@ -168,9 +169,9 @@ mod tests {
     "#;
 
     #[test]
-    fn tables_are_what_the_http_door_takes() {
-        let found = file(TWO).unwrap();
-        let [hosts, mails] = &found[..] else { panic!("{found:?}") };
+    fn tables_mean_what_http_requests_mean() {
+        let constraints = parse(TWO_TABLES).unwrap();
+        let [hosts, mails] = &constraints[..] else { panic!("{constraints:?}") };
         assert_eq!((&*hosts.name, hosts.max_running, hosts.rate), ("hosts", Some(4), None));
         assert_eq!(hosts.per, Some(Path::Argument(vec!["host".into()])));
         let Condition { path, values, .. } = &hosts.matcher[1];
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_table_is_named() {
+    fn error_of_a_table_names_the_field() {
         for (toml, expected) in [
             ("max_running = 1", "field 'name' is missing"),
             ("name = 7\nmax_running = 1", "field 'name' must be a string"),
@@ -197,24 +198,24 @@ mod tests {
                 "there are two constraints named 'c'",
             ),
         ] {
-            let error = file(&format!("[[constraint]]\n{toml}")).unwrap_err();
+            let error = parse(&format!("[[constraint]]\n{toml}")).unwrap_err();
             assert!(error.contains(expected), "{toml}: {error}");
             assert!(error.contains("line"), "{toml}: {error}");
         }
     }
 
     #[test]
-    fn they_are_set_at_start_and_once_more_without_a_change() {
+    fn applying_constraints_again_changes_nothing() {
         let mut engine = Engine::in_memory(1);
-        let constraints = file(TWO).unwrap();
+        let constraints = parse(TWO_TABLES).unwrap();
         for _ in 0..2 {
-            set(&mut engine, &constraints, Now::default).unwrap();
+            apply(&mut engine, &constraints, Now::default).unwrap();
             assert_eq!(engine.counts().constraints, 2);
         }
         let many: Vec<Constraint> = (0..CONSTRAINTS_MAX)
             .map(|number| Constraint { name: number.to_string().into(), ..constraints[0].clone() })
             .collect();
-        let error = set(&mut engine, &many, Now::default).unwrap_err().to_string();
+        let error = apply(&mut engine, &many, Now::default).unwrap_err().to_string();
         assert!(error.contains("constraint '254' of the settings cannot be set"), "{error}");
     }
 }

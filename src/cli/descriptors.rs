@@ -21,7 +21,7 @@ pub(super) struct DescriptorShares {
 }
 
 /// If descriptors are short, a kind other than clients gets at least 1 / this of them.
-const LEAST_PART: usize = 8;
+const MIN_SHARE_DIVISOR: usize = 8;
 
 impl DescriptorShares {
     fn wanted(clients: usize) -> Self {
@@ -41,7 +41,7 @@ impl DescriptorShares {
     /// gets at least one.
     fn of(files: usize, clients: usize) -> Self {
         let wanted = Self::wanted(clients);
-        let part = |wanted: usize, of: usize| wanted.min(of / LEAST_PART);
+        let part = |wanted: usize, of: usize| wanted.min(of / MIN_SHARE_DIVISOR);
         let (rejected, lingering) = (part(wanted.rejected, files), part(wanted.lingering, files));
         let rest = files - rejected - lingering;
         let least = part(wanted.outbound, rest).max(1);

@@ -1,17 +1,18 @@
-//! Who the processor is in its messages: from the environment, as the other services of its kind.
+//! The processor's identity in its messages. It comes from environment variables, as that of the
+//! other services on the bus.
 
-use super::entropy;
+use crate::cli::entropy;
 use crate::protocol::processor::Settings;
 use rustix::system::uname;
 use std::env::VarError;
 use std::time::Duration;
 
-/// What `get` says of the variables, and the defaults for what it does not. A variable that is
-/// empty is not set: that is how files of variables say so.
+/// The settings from the variables that `get` reads, with defaults for the rest. An empty variable
+/// counts as unset, as in env files.
 ///
 /// # Errors
-/// Names the variable that is no text.
-pub(super) fn settings(
+/// Names the variable that is not UTF-8.
+pub(in crate::cli) fn settings(
     tick: Duration,
     get: impl Fn(&str) -> Result<String, VarError>,
 ) -> Result<Settings, String> {
@@ -21,26 +22,27 @@ pub(super) fn settings(
         Err(VarError::NotPresent) => Ok(None),
         Err(VarError::NotUnicode(_)) => Err(format!("the variable {name} is not UTF-8")),
     };
-    let or = |name: &str, default: &str| {
+    let or_default = |name: &str, default: &str| {
         read(name).map(|text| text.unwrap_or_else(|| default.to_owned()))
     };
     Ok(Settings {
-        listener: or("NAMESPACE_LISTENER", "default")?,
-        publisher: or("NAMESPACE_PUBLISHER", "default")?,
-        name: or("SERVICE_NAME", "job_queue")?,
+        listener: or_default("NAMESPACE_LISTENER", "default")?,
+        publisher: or_default("NAMESPACE_PUBLISHER", "default")?,
+        name: or_default("SERVICE_NAME", "job_queue")?,
         uuid: read("SERVICE_UUID")?.unwrap_or_else(random_uuid),
         host: read("SERVICE_HOST")?.unwrap_or_else(host),
         tick,
-        seed: entropy::draw(),
+        seed: entropy::random_u64(),
     })
 }
 
 fn random_uuid() -> String {
-    uuid(entropy::draw(), entropy::draw())
+    uuid_v4(entropy::random_u64(), entropy::random_u64())
 }
 
-/// A UUID of version 4 (RFC 9562) of these bits, six of which say what it is.
-fn uuid(high: u64, low: u64) -> String {
+/// A UUID of version 4 (RFC 9562) from these bits, six of which are overwritten by version and
+/// variant.
+fn uuid_v4(high: u64, low: u64) -> String {
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0b11 << 62) | 0b10 << 62;
     format!(
@@ -54,7 +56,7 @@ fn uuid(high: u64, low: u64) -> String {
 }
 
 /// The name of this host.
-pub(super) fn host() -> String {
+pub(in crate::cli) fn host() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
@@ -64,7 +66,7 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
-    fn what_is_not_set_has_a_default() {
+    fn unset_variables_have_defaults() {
         let settings = settings(Duration::from_secs(1), |_| Err(VarError::NotPresent)).unwrap();
         assert_eq!(
             (settings.listener.as_str(), settings.publisher.as_str()),
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_taken_unless_they_are_empty() {
+    fn empty_variable_counts_as_unset() {
         let get = |name: &str| match name {
             "SERVICE_NAME" => Ok(String::new()),
             name => Ok(name.to_lowercase()),
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_no_text_is_named() {
+    fn error_names_the_variable_that_is_not_utf8() {
         let get = |name: &str| match name {
             "SERVICE_HOST" => Err(VarError::NotUnicode(OsString::new())),
             _ => Err(VarError::NotPresent),
@@ -105,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn a_random_uuid_says_that_it_is_one() {
-        assert_eq!(uuid(0, 0), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(uuid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    fn random_uuid_has_version_4() {
+        assert_eq!(uuid_v4(0, 0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid_v4(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         let bits = (0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
-        assert_eq!(uuid(bits.0, bits.1), "01234567-89ab-4def-bedc-ba9876543210");
+        assert_eq!(uuid_v4(bits.0, bits.1), "01234567-89ab-4def-bedc-ba9876543210");
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A number of bytes: `1048576`, `1024KiB` or `1MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size(pub(super) usize);
+pub(in crate::cli) struct Size(pub(in crate::cli) usize);
 
 const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
@@ -14,9 +14,9 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found =
+        let unit =
             UNITS.iter().find_map(|&(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-        let (digits, factor) = found.unwrap_or((text, 1));
+        let (digits, factor) = unit.unwrap_or((text, 1));
         let number: usize = digits
             .trim_end()
             .parse()
@@ -54,13 +54,13 @@ mod tests {
     use super::Size;
 
     #[test]
-    fn sizes_are_read_with_and_without_units() {
+    fn sizes_are_parsed_with_and_without_units() {
         assert_eq!("1024".parse(), Ok(Size(1024)));
         assert_eq!("64KiB".parse(), Ok(Size(65_536)));
         assert_eq!("2 MiB".parse(), Ok(Size(2 << 20)));
         assert_eq!("1GiB".parse(), Ok(Size(1 << 30)));
-        for wrong in ["", "KiB", "1.5MiB", "-1", "1MB", "99999999999999GiB"] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        for invalid in ["", "KiB", "1.5MiB", "-1", "1MB", "99999999999999GiB"] {
+            assert!(invalid.parse::<Size>().is_err(), "{invalid}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Where a protocol listens: an address, or nowhere.
+//! The address of a listener, and the message when it cannot be bound.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// The value of `--listen` and its like.
+/// The value of `--listen`, `--pinpriq` and `--http`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListenAddr {
-    /// The protocol is closed.
+pub(in crate::cli) enum ListenAddr {
+    /// The protocol has no listener.
     Disabled,
-    /// The protocol listens here; port 0 picks a free one.
+    /// Port 0 picks a free one.
     Addr(SocketAddr),
 }
 
@@ -25,19 +25,20 @@ impl FromStr for ListenAddr {
             let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
             return Ok(Self::Addr(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
-        let mut found = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
-        found.next().map(Self::Addr).ok_or_else(|| format!("no address has this name: {help}"))
+        let mut addresses = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
+        addresses.next().map(Self::Addr).ok_or_else(|| format!("no address has this name: {help}"))
     }
 }
 
-/// Why nothing listens at an address that a flag has set, and what to do.
-pub(super) fn cannot_listen(
+/// The message for the operator when `address`, the value of `flag`, cannot be bound: the reason
+/// and what to do.
+pub(in crate::cli) fn explain_bind_error(
     address: SocketAddr,
     flag: &str,
-    may_be_off: bool,
+    can_be_off: bool,
     error: &io::Error,
 ) -> String {
-    let off = if may_be_off { format!(", or {flag} off") } else { String::new() };
+    let off = if can_be_off { format!(", or {flag} off") } else { String::new() };
     let advice = match error.kind() {
         ErrorKind::AddrInUse => format!(
             ". Another program listens there, perhaps another jobcentre: stop it, or give another \
@@ -59,16 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_people_write_them() {
+    fn addresses_are_parsed() {
         let at = |text: &str| Ok(ListenAddr::Addr(text.parse().unwrap()));
         assert_eq!("off".parse(), Ok(ListenAddr::Disabled));
         assert_eq!(":0".parse(), at("127.0.0.1:0"));
         assert_eq!(":11400".parse(), at("127.0.0.1:11400"));
         assert_eq!("0.0.0.0:1".parse(), at("0.0.0.0:1"));
         assert_eq!("[::1]:2".parse(), at("[::1]:2"));
-        for wrong in ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1"] {
-            let error = wrong.parse::<ListenAddr>().unwrap_err();
-            assert!(error.contains("HOST:PORT"), "{wrong}: {error}");
+        for invalid in ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1"] {
+            let error = invalid.parse::<ListenAddr>().unwrap_err();
+            assert!(error.contains("HOST:PORT"), "{invalid}: {error}");
         }
     }
 }
