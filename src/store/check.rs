@@ -1,9 +1,8 @@
 //! Invariant checks of the whole store, between two commands: for simulators and tests.
 
 use super::history::DEFAULT;
-use super::idx::WaiterIdx;
+use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::jobs::{Job, NONE};
-use super::waiters::ANY_QUEUE;
 use super::{Due, JobLocation, Store};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
@@ -16,9 +15,9 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Expected {
     /// Jobs of each queue, and those with a time to live.
-    jobs_in: BTreeMap<u32, (u32, u32)>,
+    jobs_in: BTreeMap<QueueIdx, (u32, u32)>,
     reserved_by: BTreeMap<u32, BTreeSet<u32>>,
-    buried_in: BTreeMap<u32, BTreeSet<u32>>,
+    buried_in: BTreeMap<QueueIdx, BTreeSet<u32>>,
     /// Waiting packets.
     grouped: BTreeSet<u32>,
     ready: usize,
@@ -116,7 +115,7 @@ impl Store {
     /// Every row is in its queue's index, and nothing else is; below an index's cursor every job
     /// has a row.
     fn check_indexes(&self) {
-        let mut rows = BTreeMap::<u32, usize>::new();
+        let mut rows = BTreeMap::<QueueIdx, usize>::new();
         for (slot, job) in self.jobs.iter() {
             let index = self.queues[job.queue].index.as_ref();
             match (job.row(), index) {
@@ -183,7 +182,7 @@ impl Store {
     }
 
     fn check_queues(&self, expected: &Expected) {
-        let mut places: BTreeSet<(WaiterIdx, u32)> = self.waiters.places().collect();
+        let mut places: BTreeSet<(WaiterIdx, QueueScope)> = self.waiters.places().collect();
         let mut ready = 0;
         for (slot, queue) in self.queues.iter() {
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
@@ -213,11 +212,11 @@ impl Store {
                 assert_eq!(next, None, "a waiter is eligible for the head of its queue");
             }
             for waiter in self.waiters.waiters_of(queue.waiters) {
-                assert!(places.remove(&(waiter, slot)), "a waiter is in a wait queue twice");
+                assert!(places.remove(&(waiter, slot.into())), "a waiter is in a wait queue twice");
             }
         }
         for waiter in self.waiters.waiters_of(self.global_ready.wait_queues) {
-            assert!(places.remove(&(waiter, ANY_QUEUE)), "a waiter is in a wait queue twice");
+            assert!(places.remove(&(waiter, QueueScope::Any)), "a waiter is in a wait queue twice");
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter is in no wait queue");

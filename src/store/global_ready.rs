@@ -6,9 +6,9 @@
 //! Invariant: between two commands no waiter is eligible for the head of a heap.
 
 use super::excluded::ExcludedHeaps;
-use super::idx::WaiterIdx;
+use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::jobs::{Job, Jobs};
-use super::waiters::{ANY_QUEUE, WaitQueues, WaiterKind};
+use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
 use crate::base::heap::{Entry, Heap, PositionMap, orders_before};
 use crate::base::time::Now;
@@ -54,7 +54,7 @@ impl Store {
         }
         let waiter = self.waiters.add(ticket, WaiterKind::Reserve);
         self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
-        self.waiters.join(waiter, ANY_QUEUE, &mut self.global_ready.wait_queues);
+        self.waiters.join(waiter, QueueScope::Any, &mut self.global_ready.wait_queues);
     }
 
     /// The tracked job that this client would reserve next. Expired jobs before it are removed, and
@@ -76,7 +76,7 @@ impl Store {
                 break;
             }
         }
-        self.schedule_match(ANY_QUEUE);
+        self.schedule_match(QueueScope::Any);
         None
     }
 
@@ -100,7 +100,7 @@ impl Store {
     #[cold]
     pub(super) fn head_with_excluded(
         &mut self,
-        queue: u32,
+        queue: QueueIdx,
         (client, poppable_only): (ClientId, bool),
         now: Now,
         fx: &mut Effects,
@@ -274,7 +274,7 @@ impl Store {
             }
             if self.is_blocked(entry.slot, now) {
                 if !self.has_scan_budget(&mut budget) {
-                    return self.schedule_match(ANY_QUEUE);
+                    return self.schedule_match(QueueScope::Any);
                 }
                 continue;
             }
@@ -328,18 +328,18 @@ impl Store {
     /// Hands ready jobs with exclusion sets to pops, which may wait because a pop cannot carry the
     /// job before.
     #[cold]
-    pub(super) fn match_pops_excluded(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_pops_excluded(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         let mut budget = None;
         while let Some((slot, waiter)) = self.next_pop_excluded(queue, now) {
             if !self.is_blocked(slot, now) {
                 self.reserve_for_waiter(slot, waiter, now, fx);
             } else if !self.has_scan_budget(&mut budget) {
-                return self.schedule_match(queue);
+                return self.schedule_match(queue.into());
             }
         }
     }
 
-    fn next_pop_excluded(&self, queue: u32, now: Now) -> Option<(u32, WaiterIdx)> {
+    fn next_pop_excluded(&self, queue: QueueIdx, now: Now) -> Option<(u32, WaiterIdx)> {
         let wait_queues = self.queues[queue].waiters.pops();
         let excluded = self.queues[queue].excluded.as_ref()?;
         excluded.iter().find_map(|heap| {
@@ -378,7 +378,7 @@ impl Store {
     pub(super) fn match_new_waiter(
         &mut self,
         waiter: WaiterIdx,
-        queue: u32,
+        queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
     ) {

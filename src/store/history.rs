@@ -4,6 +4,7 @@
 //! All jobs of an indexed queue have a row, except those that were there before and have not been
 //! backfilled.
 
+use super::idx::QueueIdx;
 use super::queue_index::{QueueIndex, next_row};
 use super::state_machine::{JobEvent, Transition};
 use super::{DirtyRecord, Effects, JobLocation, RecordKey, Store};
@@ -23,12 +24,12 @@ pub(super) const NO_STATE: &[u8] = b"null";
 
 impl Store {
     /// The index of an indexed queue.
-    pub(super) fn index_mut(&mut self, queue: u32) -> &mut QueueIndex {
+    pub(super) fn index_mut(&mut self, queue: QueueIdx) -> &mut QueueIndex {
         self.queues[queue].index.as_deref_mut().expect("the queue is indexed")
     }
 
     /// Starts indexing a queue that exists. O(1).
-    pub(super) fn start_indexing(&mut self, queue: u32) {
+    pub(super) fn start_indexing(&mut self, queue: QueueIdx) {
         let record = &mut self.queues[queue];
         if record.index.is_none() {
             record.index = Some(Box::new(QueueIndex::new(&record.name)));
@@ -36,7 +37,7 @@ impl Store {
     }
 
     /// Drops the index of a queue that no longer exists. O(1).
-    pub(super) fn stop_indexing_if_gone(&mut self, queue: u32) {
+    pub(super) fn stop_indexing_if_gone(&mut self, queue: QueueIdx) {
         let record = &mut self.queues[queue];
         if record.jobs == 0
             && record.index.as_ref().is_some_and(|index| index.declared.is_none())
@@ -170,7 +171,7 @@ impl Store {
 
     /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
     /// log n).
-    pub(super) fn backfill_step(&mut self, queue: u32, fx: &mut Effects) -> bool {
+    pub(super) fn backfill_step(&mut self, queue: QueueIdx, fx: &mut Effects) -> bool {
         let mut slot = self.index_mut(queue).cursor;
         let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
@@ -186,12 +187,12 @@ impl Store {
     }
 
     /// Whether this slot has a job of the queue that has no row.
-    pub(super) fn lacks_row(&self, slot: u32, queue: u32) -> bool {
+    pub(super) fn lacks_row(&self, slot: u32, queue: QueueIdx) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
         job.is_some_and(|job| job.row().is_none())
     }
 
-    fn is_complete(&self, queue: u32) -> bool {
+    fn is_complete(&self, queue: QueueIdx) -> bool {
         let record = &self.queues[queue];
         record.index.as_ref().is_some_and(|index| index.rows().len() == record.jobs as usize)
     }

@@ -3,6 +3,8 @@
 use crate::base::slab_index::slab_index;
 
 slab_index! {
+    /// A queue.
+    pub(super) struct QueueIdx;
     /// A constraint.
     pub struct ConstraintIdx;
     /// A key group.
@@ -19,4 +21,18 @@ slab_index! {
     pub(super) struct JobClassIdx;
     /// A limiter waitlist.
     pub(super) struct WaitlistIdx;
+}
+
+/// Where a reserve waits, or where waiters are matched: one queue, or the tracked jobs of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum QueueScope {
+    One(QueueIdx),
+    Any,
+}
+
+impl From<QueueIdx> for QueueScope {
+    #[inline]
+    fn from(queue: QueueIdx) -> Self {
+        Self::One(queue)
+    }
 }

@@ -4,6 +4,7 @@
 //! first command that names it until it no longer exists.
 
 use super::history::DEFAULT;
+use super::idx::QueueIdx;
 use super::jobs::Job;
 use super::queue_index::{IndexedReply, has_capacity};
 use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, Outcome, RecordKey, Store};
@@ -11,6 +12,7 @@ use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
     ROWS_PER_CHUNK,
 };
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{JobId, Ticket};
@@ -121,7 +123,7 @@ impl Store {
     }
 
     /// The queue of this name, if it exists, indexed from now on. O(name).
-    fn indexed_queue(&mut self, name: &[u8]) -> Option<u32> {
+    fn indexed_queue(&mut self, name: &[u8]) -> Option<QueueIdx> {
         let found = self.queues.find(name).filter(|&queue| self.exists(queue));
         let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
         let queue = found.or_else(default)?;
@@ -130,7 +132,7 @@ impl Store {
     }
 
     /// Whether a known queue exists. An indexed one does.
-    fn exists(&self, queue: u32) -> bool {
+    fn exists(&self, queue: QueueIdx) -> bool {
         let queue = &self.queues[queue];
         queue.jobs > 0 || queue.index.is_some()
     }
@@ -139,7 +141,7 @@ impl Store {
     fn find_with_row(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         id: JobId,
         now: Now,
         fx: &mut Effects,
@@ -152,7 +154,7 @@ impl Store {
     fn find_in_queue(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         id: JobId,
         now: Now,
         fx: &mut Effects,
@@ -178,7 +180,7 @@ impl Store {
     }
 
     /// The rows that may match, and whether the query has to be evaluated on them.
-    fn candidate_rows(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
+    fn candidate_rows(&mut self, queue: QueueIdx, query: &Query) -> (Rows, bool) {
         let index = self.index_mut(queue);
         match query.state_literal() {
             Some((state, rest)) => (index.in_state(&state), rest),
@@ -189,7 +191,7 @@ impl Store {
     fn find_matching(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         query: &Arc<Query>,
         limit: Option<u64>,
         fx: &mut Effects,
@@ -210,7 +212,7 @@ impl Store {
     fn claim_matching(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         query: &Arc<Query>,
         state: &[u8],
         now: Now,
@@ -290,7 +292,7 @@ impl Store {
     fn put_indexed(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         payload: &[u8],
         state: &[u8],
         now: Now,
@@ -319,7 +321,7 @@ impl Store {
     fn delete_indexed(
         &mut self,
         ticket: Ticket,
-        queue: u32,
+        queue: QueueIdx,
         id: JobId,
         now: Now,
         fx: &mut Effects,
@@ -334,7 +336,7 @@ impl Store {
 
     /// Removes a bounded number of a queue's jobs, and the queue's declaration when none is left.
     /// O(limit log n).
-    fn drop_jobs(&mut self, ticket: Ticket, queue: u32, now: Now, fx: &mut Effects) {
+    fn drop_jobs(&mut self, ticket: Ticket, queue: QueueIdx, now: Now, fx: &mut Effects) {
         let (mut gone, mut jobs) = (0, 0);
         let end = self
             .index_mut(queue)
@@ -360,7 +362,7 @@ impl Store {
     }
 
     /// The next job of a queue to remove; one without a row only if its slot is below `end`.
-    fn next_to_drop(&mut self, queue: u32, end: u32) -> Option<u32> {
+    fn next_to_drop(&mut self, queue: QueueIdx, end: u32) -> Option<u32> {
         let index = self.queues[queue].index.as_ref()?;
         if let Some(row) = index.first() {
             return self.ids.find(row.id.0);
@@ -374,7 +376,7 @@ impl Store {
     }
 
     /// Removes the declaration of a queue.
-    fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
+    fn remove_queue_record(&mut self, queue: QueueIdx, fx: &mut Effects) {
         let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
         if let Some(slot) = declared {
             let id = self.declared.remove(slot).id;
@@ -432,9 +434,10 @@ impl Store {
         let mut place = from;
         while place < stop && queues.len() < QUEUES_PER_CHUNK && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
         {
-            if let Some(queue) = self.queues.get(place)
-                && default != Some(place)
-                && self.exists(place)
+            let number = QueueIdx::from_slot(place);
+            if let Some(queue) = self.queues.get(number)
+                && default != Some(number)
+                && self.exists(number)
             {
                 bytes += queue.name.len();
                 queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });

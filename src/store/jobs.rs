@@ -3,7 +3,7 @@
 //! `place`, `next` and `holder` mean what the job's [`Status`] says. Rarely used fields are in a
 //! boxed [`JobExt`].
 
-use super::idx::JobClassIdx;
+use super::idx::{JobClassIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
 use crate::base::heap::{Entry, PositionMap, orders_before};
@@ -35,7 +35,7 @@ pub(super) struct Job {
     /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits.
     rank: u64,
     body: Body,
-    pub(super) queue: u32,
+    pub(super) queue: QueueIdx,
     pub(super) place: u32,
     pub(super) next: u32,
     pub(super) holder: u32,
@@ -69,7 +69,7 @@ impl Job {
     #[inline(always)]
     pub(super) fn new(
         id: u64,
-        queue: u32,
+        queue: QueueIdx,
         priority: Priority<'_>,
         tie_break: TieBreak,
         payload: Payload<'_>,
@@ -475,10 +475,11 @@ impl PositionMap for Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slab_index::SlabIndex;
 
     fn job(priority: Priority<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };
-        Job::new(1, 0, priority, TieBreak::Fifo, payload, Now::default())
+        Job::new(1, QueueIdx::from_slot(0), priority, TieBreak::Fifo, payload, Now::default())
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a group has a member; every packet that is ready or group-only is in one.
 
-use super::idx::KeyGroupIdx;
+use super::idx::{KeyGroupIdx, QueueIdx};
 use super::jobs::{Jobs, NONE};
 use crate::base::paged::PagedSlab;
 use foldhash::fast::FixedState;
@@ -48,7 +48,7 @@ pub(super) struct KeyGroups {
 /// Identifies a group.
 struct GroupKey<'a> {
     hash: u64,
-    queue: u32,
+    queue: QueueIdx,
     key: &'a [u8],
 }
 

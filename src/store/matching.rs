@@ -4,8 +4,8 @@
 //! queue may have changed.
 
 use super::constraints::StepBudget;
-use super::idx::WaiterIdx;
-use super::waiters::{ANY_QUEUE, WaiterKind};
+use super::idx::{QueueIdx, QueueScope, WaiterIdx};
+use super::waiters::WaiterKind;
 use super::{Due, Effects, JobLocation, Outcome, Store};
 use crate::base::heap::{Entry, orders_before, outranks};
 use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
@@ -123,7 +123,7 @@ impl Store {
         self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
         for name in names {
             let queue = self.queues.find_or_add(name);
-            self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
+            self.waiters.join(waiter, queue.into(), &mut self.queues[queue].waiters);
             if kind == WaiterKind::Pop && self.queues[queue].class_count > 0 {
                 self.note_blocked_pops(queue);
             }
@@ -165,8 +165,8 @@ impl Store {
         };
         fx.answer(ticket, Outcome::Done);
         let queue = self.queues.find_or_add(queue);
-        if !self.waiters.is_queued_in(waiter, queue) {
-            self.waiters.push_back(waiter, queue, &mut self.queues[queue].waiters);
+        if !self.waiters.is_queued_in(waiter, queue.into()) {
+            self.waiters.push_back(waiter, queue.into(), &mut self.queues[queue].waiters);
             if self.queues[queue].excluded.is_some() {
                 return self.match_new_waiter(waiter, queue, now, fx);
             }
@@ -187,7 +187,7 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         if let Some(queue) = self.queues.find(queue) {
-            self.waiters.leave(waiter, queue, &mut self.queues[queue].waiters);
+            self.waiters.leave(waiter, queue.into(), &mut self.queues[queue].waiters);
             self.queues.list_if_idle(queue);
         }
         fx.answer(ticket, Outcome::Done);
@@ -199,7 +199,7 @@ impl Store {
     #[inline(always)]
     pub(super) fn pop_ready_head(
         &mut self,
-        queue: u32,
+        queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
     ) -> Option<Entry> {
@@ -211,7 +211,7 @@ impl Store {
     }
 
     #[inline(never)]
-    fn head_not_blocked(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+    fn head_not_blocked(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) -> Option<Entry> {
         let (first, dropped) = self.expire_heads(queue, now, fx);
         if dropped {
             self.global_head_wins(queue, now, fx);
@@ -225,11 +225,11 @@ impl Store {
     /// [`Store::rematch_queue`] in the middle of a reserve. With constraints, matching is only
     /// scheduled: a waiter could use up the capacity that the reserve has found.
     #[cold]
-    pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn global_head_wins(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         if self.constraints.is_inactive() {
             self.rematch_queue(queue, now, fx);
         } else if !self.queues[queue].waiters.is_empty() {
-            self.schedule_match(queue);
+            self.schedule_match(queue.into());
         }
     }
 
@@ -239,7 +239,7 @@ impl Store {
     #[inline(always)]
     fn head_for_client(
         &mut self,
-        queue: u32,
+        queue: QueueIdx,
         client: (ClientId, bool),
         now: Now,
         fx: &mut Effects,
@@ -255,7 +255,12 @@ impl Store {
     /// Returns the head after that, or `None` if too many are blocked or none is left, and whether
     /// any was removed.
     #[inline(never)]
-    fn expire_heads(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
+    fn expire_heads(
+        &mut self,
+        queue: QueueIdx,
+        now: Now,
+        fx: &mut Effects,
+    ) -> (Option<Entry>, bool) {
         let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
             if self.jobs[entry.slot].is_expired(now) {
@@ -281,7 +286,7 @@ impl Store {
     /// Matches a queue whose head has left: a waiter that is still there may not have been eligible
     /// for it.
     #[inline(always)]
-    pub(super) fn rematch_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn rematch_queue(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         if !self.queues[queue].waiters.is_empty() {
             self.match_queue(queue, now, fx);
         }
@@ -290,9 +295,9 @@ impl Store {
     /// Hands ready jobs of a queue to its waiters until there are no more of either, or no waiter
     /// is eligible for the head.
     #[inline(never)]
-    pub(super) fn match_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_queue(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
-            return self.schedule_match(queue);
+            return self.schedule_match(queue.into());
         }
         while self.match_one(queue, now, fx) {}
         if self.queues[queue].class_count > 0 {
@@ -305,7 +310,7 @@ impl Store {
 
     /// Hands the head of a queue to the first waiter that is eligible for it. Returns false if
     /// there is no such pair. O(log n), or what a pop costs.
-    pub(super) fn match_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
+    pub(super) fn match_one(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) -> bool {
         let (Some(entry), _) = self.expire_heads(queue, now, fx) else { return false };
         let record = &self.queues[queue];
         let job = &self.jobs[entry.slot];
@@ -404,9 +409,9 @@ impl Store {
         let (queues, global) = (&mut self.queues, &mut self.global_ready.wait_queues);
         self.reservations.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
-            if queue == ANY_QUEUE {
+            let QueueScope::One(queue) = queue else {
                 return nodes.unlink(node, kind, global);
-            }
+            };
             nodes.unlink(node, kind, &mut queues[queue].waiters);
             queues.list_if_idle(queue);
         });

@@ -72,7 +72,7 @@ use global_ready::GlobalReady;
 use history::NO_STATE;
 use ids::Ids;
 pub use idx::ConstraintIdx;
-use idx::{LimiterIdx, WaiterIdx, WatcherIdx};
+use idx::{LimiterIdx, QueueIdx, WaiterIdx, WatcherIdx};
 pub use indexed_commands::SearchRequest;
 use job_watchers::JobWatchers;
 use jobs::{Job, Jobs};
@@ -129,7 +129,7 @@ pub struct Store {
     key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
     /// Records of declared queues; the place is the queue.
-    declared: RecordTable<u32>,
+    declared: RecordTable<QueueIdx>,
     constraints: Constraints,
     workers: Workers,
     global_ready: GlobalReady,

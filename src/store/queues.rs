@@ -6,6 +6,7 @@
 
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
+use super::idx::QueueIdx;
 use super::queue_index::QueueIndex;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
@@ -53,10 +54,10 @@ impl Queue {
 /// All queues.
 #[derive(Debug)]
 pub(super) struct Queues {
-    slots: PagedSlab<Queue>,
-    by_name: HashTable<u32>,
+    slots: PagedSlab<Queue, QueueIdx>,
+    by_name: HashTable<QueueIdx>,
     hasher: FixedState,
-    idle: VecDeque<u32>,
+    idle: VecDeque<QueueIdx>,
     /// How many queues were made; the last serial.
     made: u64,
 }
@@ -81,20 +82,20 @@ impl Queues {
         self.slots.end()
     }
 
-    pub(super) fn get(&self, queue: u32) -> Option<&Queue> {
+    pub(super) fn get(&self, queue: QueueIdx) -> Option<&Queue> {
         self.slots.get(queue)
     }
 
     /// The queue of this name, if it is known. O(name).
     #[inline(always)]
-    pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
+    pub(super) fn find(&self, name: &[u8]) -> Option<QueueIdx> {
         let hash = self.hasher.hash_one(name);
         self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()
     }
 
     /// The queue of this name, made if there is none. O(name), amortised.
     #[inline]
-    pub(super) fn find_or_add(&mut self, name: &[u8]) -> u32 {
+    pub(super) fn find_or_add(&mut self, name: &[u8]) -> QueueIdx {
         let hash = self.hasher.hash_one(name);
         match self.by_name.find(hash, |&queue| *self.slots[queue].name == *name) {
             Some(&queue) => queue,
@@ -102,7 +103,7 @@ impl Queues {
         }
     }
 
-    fn add(&mut self, name: &[u8], hash: u64) -> u32 {
+    fn add(&mut self, name: &[u8], hash: u64) -> QueueIdx {
         self.made += 1;
         let queue = self.slots.insert(Queue {
             serial: self.made,
@@ -125,7 +126,7 @@ impl Queues {
 
     /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
     /// many. O(1).
-    pub(super) fn list_if_idle(&mut self, queue: u32) {
+    pub(super) fn list_if_idle(&mut self, queue: QueueIdx) {
         let record = &mut self.slots[queue];
         if record.listed || !record.is_idle() {
             return;
@@ -149,7 +150,7 @@ impl Queues {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (QueueIdx, &Queue)> {
         self.slots.iter()
     }
 
@@ -165,17 +166,17 @@ impl Queues {
     }
 }
 
-impl Index<u32> for Queues {
+impl Index<QueueIdx> for Queues {
     type Output = Queue;
     #[inline]
-    fn index(&self, queue: u32) -> &Queue {
+    fn index(&self, queue: QueueIdx) -> &Queue {
         &self.slots[queue]
     }
 }
 
-impl IndexMut<u32> for Queues {
+impl IndexMut<QueueIdx> for Queues {
     #[inline]
-    fn index_mut(&mut self, queue: u32) -> &mut Queue {
+    fn index_mut(&mut self, queue: QueueIdx) -> &mut Queue {
         &mut self.slots[queue]
     }
 }

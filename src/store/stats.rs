@@ -1,12 +1,14 @@
 //! Counts of jobs and queues. Scans over all jobs and queues run in bounded steps and keep no
 //! state, so that they cost nothing unless asked for.
 
+use super::idx::QueueIdx;
 use super::queue_index::IndexedReply;
 use super::state_machine::JobEvent;
 use super::{Effects, Store};
 use crate::base::limits::{
     QUEUE_NAMES_PER_CHUNK_BYTES, STATS_QUEUES_PER_STEP, STATS_SLOTS_PER_STEP,
 };
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::id::Ticket;
 use crate::model::job::Status;
@@ -55,7 +57,7 @@ impl Store {
             && page.queues.len() < STATS_QUEUES_PER_STEP
             && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
         {
-            if let Some(queue) = self.queues.get(place)
+            if let Some(queue) = self.queues.get(QueueIdx::from_slot(place))
                 && (queue.jobs > 0 || queue.index.is_some())
             {
                 bytes += queue.name.len();
@@ -71,7 +73,8 @@ impl Store {
     fn count_jobs(&self, from: u32, now: Now) -> StatsPage {
         let end = self.jobs.end();
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
-        let mut numbers: HashMap<u32, usize, _> = HashMap::with_hasher(FixedState::with_seed(0));
+        let mut numbers: HashMap<QueueIdx, usize, _> =
+            HashMap::with_hasher(FixedState::with_seed(0));
         let mut tallies: Vec<(u64, StatusCounts)> = Vec::new();
         let bus_worker = self.workers.bus_worker();
         for place in from..stop {

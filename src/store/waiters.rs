@@ -1,14 +1,13 @@
 //! Waiting reserves and pops, in the wait queues of all queues that they name, in the order of
 //! arrival. A queue has one wait queue for reserves and one for pops, because a pop cannot carry
-//! every job; the earlier arrival of both is matched first. One more wait queue, [`ANY_QUEUE`], is
-//! for reserves of tracked jobs without queue names; the earlier arrival of it and of the job's
-//! queue is matched first.
+//! every job; the earlier arrival of both is matched first. One more wait queue,
+//! [`QueueScope::Any`], is for reserves of tracked jobs without queue names; the earlier arrival of
+//! it and of the job's queue is matched first.
 //!
 //! A waiter has one [`WaitNode`] for each of its queues. Nodes are linked twice: along the queue
 //! and along the waiter.
 
-use super::idx::{WaitNodeIdx, WaiterIdx};
-use super::jobs::NONE;
+use super::idx::{QueueScope, WaitNodeIdx, WaiterIdx};
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::TimerId;
@@ -28,9 +27,6 @@ pub(super) struct Waiter {
     pub(super) kind: WaiterKind,
 }
 
-/// In place of a queue: any queue, for reserves of tracked jobs.
-pub(super) const ANY_QUEUE: u32 = NONE;
-
 /// What a waiter does with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaiterKind {
@@ -44,7 +40,7 @@ pub(super) enum WaiterKind {
 #[derive(Debug)]
 pub(super) struct WaitNode {
     waiter: WaiterIdx,
-    queue: u32,
+    queue: QueueScope,
     previous: PackedOption<WaitNodeIdx>,
     next: PackedOption<WaitNodeIdx>,
     /// The next node of the same waiter.
@@ -52,6 +48,8 @@ pub(super) struct WaitNode {
     /// Its rank in the order of arrival, over all queues.
     arrival: u64,
 }
+
+const _: () = assert!(size_of::<WaitNode>() == 32 && size_of::<Option<WaitNode>>() == 32);
 
 /// The two wait queues of one queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,7 +148,12 @@ impl Waiters {
     /// Adds a new waiter at the end of a wait queue, unless it is there already. O(1): it arrived
     /// last, so it can only be there as the last.
     #[inline(always)]
-    pub(super) fn join(&mut self, waiter: WaiterIdx, queue: u32, wait_queues: &mut WaitQueues) {
+    pub(super) fn join(
+        &mut self,
+        waiter: WaiterIdx,
+        queue: QueueScope,
+        wait_queues: &mut WaitQueues,
+    ) {
         let last = wait_queues.of(self.slots[waiter].kind).last;
         if last.expand().is_none_or(|last| self.nodes.slots[last].waiter != waiter) {
             self.push_back(waiter, queue, wait_queues);
@@ -162,7 +165,7 @@ impl Waiters {
     pub(super) fn push_back(
         &mut self,
         waiter: WaiterIdx,
-        queue: u32,
+        queue: QueueScope,
         wait_queues: &mut WaitQueues,
     ) {
         debug_assert!(!self.is_queued_in(waiter, queue), "a waiter is in a wait queue twice");
@@ -183,7 +186,7 @@ impl Waiters {
     }
 
     /// Whether a waiter is in a queue's wait queues. O(queues of the waiter).
-    pub(super) fn is_queued_in(&self, waiter: WaiterIdx, queue: u32) -> bool {
+    pub(super) fn is_queued_in(&self, waiter: WaiterIdx, queue: QueueScope) -> bool {
         let mut node = self.slots[waiter].node;
         while let Some(found) = node.expand() {
             if self.nodes.slots[found].queue == queue {
@@ -195,7 +198,12 @@ impl Waiters {
     }
 
     /// Removes a waiter from one queue, if it is there. O(queues of the waiter).
-    pub(super) fn leave(&mut self, waiter: WaiterIdx, queue: u32, wait_queues: &mut WaitQueues) {
+    pub(super) fn leave(
+        &mut self,
+        waiter: WaiterIdx,
+        queue: QueueScope,
+        wait_queues: &mut WaitQueues,
+    ) {
         let (mut before, mut node) = (None, self.slots[waiter].node);
         while let Some(found) = node.expand() {
             if self.nodes.slots[found].queue == queue {
@@ -226,7 +234,8 @@ impl Waiters {
         Some(node.waiter)
     }
 
-    /// The earliest waiter of a queue, or of [`ANY_QUEUE`], that is eligible. O(nodes passed over).
+    /// The earliest waiter of a queue, or of [`QueueScope::Any`], that is eligible. O(nodes passed
+    /// over).
     pub(super) fn first_of(
         &self,
         wait_queues: WaitQueues,
@@ -252,7 +261,7 @@ impl Waiters {
     pub(super) fn end(
         &mut self,
         waiter: WaiterIdx,
-        mut leave: impl FnMut(u32, WaitNodeIdx, WaiterKind, &mut WaitNodes),
+        mut leave: impl FnMut(QueueScope, WaitNodeIdx, WaiterKind, &mut WaitNodes),
     ) -> Waiter {
         let waiter = self.slots.remove(waiter).expect("a waiter was removed twice");
         let mut node = waiter.node;
@@ -279,7 +288,7 @@ impl Waiters {
     }
 
     /// Each pair of waiter and queue. For checks. O(nodes).
-    pub(super) fn places(&self) -> impl Iterator<Item = (WaiterIdx, u32)> {
+    pub(super) fn places(&self) -> impl Iterator<Item = (WaiterIdx, QueueScope)> {
         self.nodes.slots.iter().map(|(_, node)| (node.waiter, node.queue))
     }
 }

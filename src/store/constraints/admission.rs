@@ -252,7 +252,7 @@ impl Store {
         // any tracked job were eligible for that one before.
         let queue = self.jobs[slot].queue;
         if !self.queues[queue].waiters.is_empty() {
-            self.schedule_match(queue);
+            self.schedule_match(queue.into());
         }
     }
 

@@ -6,9 +6,8 @@ use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use crate::store::Store;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::idx::{JobClassIdx, LimiterIdx};
+use crate::store::idx::{JobClassIdx, LimiterIdx, QueueScope};
 use crate::store::jobs::NONE;
-use crate::store::waiters::ANY_QUEUE;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
@@ -78,7 +77,7 @@ impl Store {
     fn check_classes(&self) {
         let all = &self.constraints;
         let (mut jobs, mut blocked) = (BTreeMap::<JobClassIdx, u32>::new(), BTreeSet::new());
-        let mut pinned: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
+        let mut pinned: BTreeMap<(QueueScope, &[WorkerId]), u32> = BTreeMap::new();
         for (slot, job) in self.jobs.iter() {
             let Some(class) = job.class() else {
                 assert!(job.status != Status::Blocked, "a blocked job without class");
@@ -93,9 +92,9 @@ impl Store {
                 "a waiting job is in a class of another eligibility"
             );
             if waits && !job.excluded_workers().is_empty() {
-                *pinned.entry((job.queue, job.excluded_workers())).or_insert(0) += 1;
+                *pinned.entry((job.queue.into(), job.excluded_workers())).or_insert(0) += 1;
                 if job.is_tracked() {
-                    *pinned.entry((ANY_QUEUE, job.excluded_workers())).or_insert(0) += 1;
+                    *pinned.entry((QueueScope::Any, job.excluded_workers())).or_insert(0) += 1;
                 }
             }
             match job.status {
@@ -158,10 +157,10 @@ impl Store {
 
     /// Number of jobs for which each exclusion set is pinned, of queues and of the global ready
     /// heap.
-    fn pinned_exclusion_sets(&self) -> BTreeMap<(u32, &[WorkerId]), u32> {
+    fn pinned_exclusion_sets(&self) -> BTreeMap<(QueueScope, &[WorkerId]), u32> {
         let of_queues =
-            self.queues.iter().map(|(queue, record)| (queue, record.excluded.as_deref()));
-        let all = of_queues.chain([(ANY_QUEUE, Some(&self.global_ready.excluded))]);
+            self.queues.iter().map(|(queue, record)| (queue.into(), record.excluded.as_deref()));
+        let all = of_queues.chain([(QueueScope::Any, Some(&self.global_ready.excluded))]);
         all.flat_map(|(queue, excluded)| {
             let reserved = excluded.into_iter().flat_map(ExcludedHeaps::reserved);
             reserved.map(move |(excluded, count)| ((queue, excluded), count))
@@ -266,7 +265,7 @@ impl Store {
                     "a paused limiter is missing from the set"
                 );
                 assert!(
-                    all.queues_to_match.contains(queue),
+                    all.queues_to_match.contains(queue.into()),
                     "a limiter is paused for a queue without a scheduled match"
                 );
                 assert!(!limiter.dirty, "a paused limiter is dirty");

@@ -13,7 +13,7 @@ use crate::base::heap::{Heap, orders_before};
 use crate::base::slab_index::PackedOption;
 use crate::model::job::Priority;
 use crate::model::worker::WorkerId;
-use crate::store::idx::{JobClassIdx, LimiterIdx, WaitlistIdx};
+use crate::store::idx::{JobClassIdx, LimiterIdx, QueueIdx, WaitlistIdx};
 use crate::store::jobs::{Job, Jobs, NONE};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ impl Eligibility {
 /// Jobs of one queue with the same limiters and eligibility.
 #[derive(Debug)]
 pub(super) struct JobClass {
-    pub(super) queue: u32,
+    pub(super) queue: QueueIdx,
     pub(super) eligibility: Eligibility,
     pub(super) limiters: Box<[LimiterIdx]>,
     /// Number of its jobs, whatever their status.
@@ -79,7 +79,7 @@ pub(super) struct JobClass {
 }
 
 impl JobClass {
-    pub(super) fn new(queue: u32, eligibility: Eligibility, limiters: &[LimiterIdx]) -> Self {
+    pub(super) fn new(queue: QueueIdx, eligibility: Eligibility, limiters: &[LimiterIdx]) -> Self {
         Self {
             queue,
             eligibility,
@@ -116,7 +116,7 @@ impl JobClass {
 #[derive(Debug)]
 pub(super) struct LimiterWaitlist {
     pub(super) limiter: LimiterIdx,
-    pub(super) queue: u32,
+    pub(super) queue: QueueIdx,
     pub(super) eligibility: Eligibility,
     pub(super) classes: BTreeSet<(OrderKey, JobClassIdx)>,
     /// Its head, in the ready heap; [`NONE`] if blocked.

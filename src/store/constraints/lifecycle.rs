@@ -358,7 +358,7 @@ impl Store {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.pops().is_empty() {
                 // The job may have been the one too large for them.
-                self.schedule_match(queue);
+                self.schedule_match(queue.into());
             }
         } else if class.is_some() && status == Status::Reserved {
             self.on_removed(slot);

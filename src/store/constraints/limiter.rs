@@ -8,7 +8,7 @@ use super::job_class::OrderKey;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::worker::Rate;
-use crate::store::idx::{ConstraintIdx, WaitlistIdx};
+use crate::store::idx::{ConstraintIdx, QueueIdx, WaitlistIdx};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Limiter {
     pub(super) dirty: bool,
     /// Paused: it has unblocked a job for which a waiter of this queue may be eligible, and
     /// unblocks no more until that job has left the ready heap.
-    pub(super) paused_for: Option<u32>,
+    pub(super) paused_for: Option<QueueIdx>,
     /// At most the first key of its blocked waitlists, while it is paused.
     pub(super) paused_first_key: Option<OrderKey>,
     /// Whether it is in the list of limiters whose constraint waits for the scan.

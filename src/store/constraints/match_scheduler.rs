@@ -20,17 +20,18 @@ use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::idx::{LimiterIdx, WaiterIdx, WaitlistIdx};
-use crate::store::waiters::{ANY_QUEUE, WaitQueues, Waiter};
+use crate::store::global_ready::GlobalReady;
+use crate::store::idx::{LimiterIdx, QueueIdx, QueueScope, WaiterIdx, WaitlistIdx};
+use crate::store::waiters::{WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Queues to match, or the global ready heap ([`ANY_QUEUE`]), each once. `None`, an unknown key,
-/// comes before all others.
+/// Queues to match, or the global ready heap ([`QueueScope::Any`]), each once. `None`, an unknown
+/// key, comes before all others.
 #[derive(Debug, Default)]
 pub(super) struct ScheduledMatches {
-    by_key: BTreeSet<(Option<OrderKey>, u32)>,
-    keys: BTreeMap<u32, Option<OrderKey>>,
+    by_key: BTreeSet<(Option<OrderKey>, QueueScope)>,
+    keys: BTreeMap<QueueScope, Option<OrderKey>>,
 }
 
 impl ScheduledMatches {
@@ -38,13 +39,13 @@ impl ScheduledMatches {
         self.keys.is_empty()
     }
 
-    pub(super) fn contains(&self, queue: u32) -> bool {
+    pub(super) fn contains(&self, queue: QueueScope) -> bool {
         self.keys.contains_key(&queue)
     }
 
     /// Schedules a queue with a lower bound of its jobs' keys; of two bounds the smaller stays.
     /// O(log q).
-    fn add(&mut self, queue: u32, key: Option<OrderKey>) {
+    fn add(&mut self, queue: QueueScope, key: Option<OrderKey>) {
         if let Some(known) = self.keys.get(&queue) {
             if *known <= key {
                 return;
@@ -55,7 +56,7 @@ impl ScheduledMatches {
         self.by_key.insert((key, queue));
     }
 
-    fn pop(&mut self) -> Option<(Option<OrderKey>, u32)> {
+    fn pop(&mut self) -> Option<(Option<OrderKey>, QueueScope)> {
         let (key, queue) = self.by_key.pop_first()?;
         self.keys.remove(&queue);
         Some((key, queue))
@@ -105,7 +106,7 @@ impl Constraints {
     }
 
     /// Pauses a limiter that has unblocked a job of this queue for which there may be a waiter.
-    pub(super) fn pause(&mut self, limiter: LimiterIdx, queue: u32) {
+    pub(super) fn pause(&mut self, limiter: LimiterIdx, queue: QueueIdx) {
         let record = &mut self.limiters[limiter];
         debug_assert!(record.paused_for.is_none() && !record.dirty, "paused twice, or while dirty");
         record.paused_for = Some(queue);
@@ -155,13 +156,13 @@ impl Constraints {
     pub(super) fn schedule_one_pop_recheck(&mut self) -> bool {
         let Some(queue) = self.queues_to_recheck.pop_first() else { return false };
         self.steps += 1;
-        self.queues_to_match.add(queue, None);
+        self.queues_to_match.add(queue.into(), None);
         true
     }
 
     /// No waiter of this queue could be matched: rechecks a bounded number of limiters that are
     /// paused for it. Returns whether these were all.
-    fn resume_for_queue(&mut self, queue: u32) -> bool {
+    fn resume_for_queue(&mut self, queue: QueueIdx) -> bool {
         for _ in 0..CONSTRAINT_STEPS_PER_COMMAND {
             let from = (queue, LimiterIdx::from_slot(0));
             let next = self.paused.range(from..).next().filter(|next| next.0 == queue);
@@ -185,9 +186,9 @@ impl Store {
         if has_waiter {
             let key = OrderKey::of(slot, &self.jobs);
             if anywhere {
-                self.constraints.queues_to_match.add(ANY_QUEUE, Some(key.clone()));
+                self.constraints.queues_to_match.add(QueueScope::Any, Some(key.clone()));
             }
-            self.constraints.queues_to_match.add(queue, Some(key));
+            self.constraints.queues_to_match.add(queue.into(), Some(key));
             self.constraints.pending = true;
         }
         has_waiter
@@ -195,21 +196,21 @@ impl Store {
 
     /// A scan of a queue has exhausted its budget: the queue is scheduled, and a reserve that finds
     /// nothing else is answered then.
-    pub(in crate::store) fn defer_scan(&mut self, queue: u32) {
+    pub(in crate::store) fn defer_scan(&mut self, queue: QueueIdx) {
         self.constraints.scan_incomplete = true;
-        self.schedule_match(queue);
+        self.schedule_match(queue.into());
     }
 
-    /// Schedules a queue, or with [`ANY_QUEUE`] the global ready heap, for the end of this command
-    /// or a later pass.
-    pub(in crate::store) fn schedule_match(&mut self, queue: u32) {
+    /// Schedules a queue, or with [`QueueScope::Any`] the global ready heap, for the end of this
+    /// command or a later pass.
+    pub(in crate::store) fn schedule_match(&mut self, queue: QueueScope) {
         self.constraints.queues_to_match.add(queue, None);
         self.constraints.pending = true;
     }
 
     /// Records a queue where pops wait behind a job that may run and is too large for them; when it
     /// may not run any more, they need not wait for it. O(exclusion sets).
-    pub(in crate::store) fn note_blocked_pops(&mut self, queue: u32) {
+    pub(in crate::store) fn note_blocked_pops(&mut self, queue: QueueIdx) {
         let Some(record) = self.queues.get(queue) else { return };
         if record.class_count == 0 || record.waiters.pops().is_empty() {
             return;
@@ -218,7 +219,7 @@ impl Store {
             let job = &self.jobs[slot];
             job.is_too_large_to_pop() && !job.is_simple() && job.class().is_some()
         };
-        if self.awaited_heads(queue).iter().any(blocks_pops) {
+        if self.awaited_heads(queue.into()).iter().any(blocks_pops) {
             self.constraints.queues_with_blocked_pops.insert(queue);
         }
     }
@@ -231,9 +232,11 @@ impl Store {
         self.constraints.steps += 1;
         match self.next_match(queue, now, fx) {
             NextMatch::Nothing => {
-                self.note_blocked_pops(queue);
-                if !self.constraints.resume_for_queue(queue) {
-                    self.constraints.queues_to_match.add(queue, key);
+                if let QueueScope::One(queue) = queue {
+                    self.note_blocked_pops(queue);
+                    if !self.constraints.resume_for_queue(queue) {
+                        self.constraints.queues_to_match.add(queue.into(), key);
+                    }
                 }
             }
             NextMatch::Unknown => self.constraints.queues_to_match.add(queue, key),
@@ -244,7 +247,7 @@ impl Store {
                     self.constraints.queues_to_match.add(queue, Some(own));
                     return true;
                 }
-                let job_queue = self.jobs[slot].queue;
+                let job_queue = self.jobs[slot].queue.into();
                 self.reserve_for_waiter(slot, waiter, now, fx);
                 // Jobs behind this one may be for other waiters.
                 if job_queue != queue {
@@ -258,7 +261,7 @@ impl Store {
 
     /// The most urgent job of a queue with an eligible waiter, and that waiter. Expired heads are
     /// removed, and heads that may not run are blocked, within a budget.
-    fn next_match(&mut self, queue: u32, now: Now, fx: &mut Effects) -> NextMatch {
+    fn next_match(&mut self, queue: QueueScope, now: Now, fx: &mut Effects) -> NextMatch {
         let mut budget = None;
         'heads: loop {
             let heads = self.awaited_heads(queue);
@@ -284,12 +287,16 @@ impl Store {
 
     /// The heads of a queue's ready heap and of its exclusion sets, the most urgent first; none if
     /// no waiter could have one. O(s log s) for s exclusion sets.
-    fn awaited_heads(&self, queue: u32) -> Vec<u32> {
-        let (heap, excluded, wait_queues) = if queue == ANY_QUEUE {
-            (&self.global_ready.ready, Some(&self.global_ready.excluded), WaitQueues::default())
-        } else {
-            let Some(record) = self.queues.get(queue) else { return Vec::new() };
-            (&record.ready, record.excluded.as_deref(), record.waiters)
+    fn awaited_heads(&self, queue: QueueScope) -> Vec<u32> {
+        let (heap, excluded, wait_queues) = match queue {
+            QueueScope::Any => {
+                let GlobalReady { ready, excluded, .. } = &self.global_ready;
+                (ready, Some(excluded), WaitQueues::default())
+            }
+            QueueScope::One(queue) => {
+                let Some(record) = self.queues.get(queue) else { return Vec::new() };
+                (&record.ready, record.excluded.as_deref(), record.waiters)
+            }
         };
         if wait_queues.is_empty() && self.global_ready.wait_queues.is_empty() {
             return Vec::new();
@@ -304,9 +311,9 @@ impl Store {
 
     /// The first waiter eligible for this head of a queue or of the global ready heap. O(waiters
     /// passed over).
-    fn first_waiter_for(&self, slot: u32, queue: u32) -> Option<WaiterIdx> {
+    fn first_waiter_for(&self, slot: u32, queue: QueueScope) -> Option<WaiterIdx> {
         let job = &self.jobs[slot];
-        let own = if queue == ANY_QUEUE && !self.is_head(slot) {
+        let own = if queue == QueueScope::Any && !self.is_head(slot) {
             WaitQueues::default()
         } else {
             self.queues[job.queue].waiters

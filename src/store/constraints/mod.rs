@@ -62,7 +62,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::Outcome;
-use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaiterIdx, WaitlistIdx};
+use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, QueueIdx, WaiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
 use crate::store::record_tables::RecordTable;
 use crate::wire::Paths;
@@ -113,22 +113,22 @@ pub(super) struct Constraints {
     limiters: PagedSlab<Limiter, LimiterIdx>,
     classes: PagedSlab<JobClass, JobClassIdx>,
     /// Classes by queue, eligibility and limiters.
-    class_index: BTreeMap<(u32, Eligibility, Box<[LimiterIdx]>), JobClassIdx>,
+    class_index: BTreeMap<(QueueIdx, Eligibility, Box<[LimiterIdx]>), JobClassIdx>,
     waitlists: PagedSlab<LimiterWaitlist, WaitlistIdx>,
     /// Waitlists by limiter, queue and eligibility.
-    waitlist_index: BTreeMap<(LimiterIdx, u32, Eligibility), WaitlistIdx>,
+    waitlist_index: BTreeMap<(LimiterIdx, QueueIdx, Eligibility), WaitlistIdx>,
     /// Limiters that may have gained capacity; each once (`Limiter::dirty`).
     dirty: VecDeque<LimiterIdx>,
     /// Queues (or the global ready heap) with a new head for which there may be a waiter.
     queues_to_match: ScheduledMatches,
     /// Paused limiters, by the queue of the job that they have unblocked last.
-    paused: BTreeSet<(u32, LimiterIdx)>,
+    paused: BTreeSet<(QueueIdx, LimiterIdx)>,
     /// Paused limiters with blocked waitlists, by the first key there.
     paused_by_key: BTreeSet<(OrderKey, LimiterIdx)>,
     /// Queues where pops wait behind a job that is too large for them and may run.
-    queues_with_blocked_pops: BTreeSet<u32>,
+    queues_with_blocked_pops: BTreeSet<QueueIdx>,
     /// Of these, the ones whose job may have lost its capacity.
-    queues_to_recheck: BTreeSet<u32>,
+    queues_to_recheck: BTreeSet<QueueIdx>,
     /// Limiters whose constraint waits for the scan.
     limiters_awaiting_scan: VecDeque<LimiterIdx>,
     /// Of these, the ones that the scan may have settled.
@@ -414,7 +414,7 @@ impl Constraints {
     /// The class of this queue, eligibility and limiters, and whether it was created. O(k log n).
     fn job_class(
         &mut self,
-        queue: u32,
+        queue: QueueIdx,
         eligibility: Eligibility,
         limiters: &[LimiterIdx],
     ) -> (JobClassIdx, bool) {
