@@ -348,7 +348,7 @@ impl Store {
         if !self.jobs[slot].is_simple() {
             self.jobs[slot].count_lease();
             if self.jobs[slot].class().is_some() {
-                self.start_run(slot, now);
+                self.constraints.start_run(&mut self.jobs[slot], now);
             }
             self.start_lease(slot, now);
             if self.jobs[slot].has_row() {
@@ -376,7 +376,7 @@ impl Store {
         let group =
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
         if self.jobs[slot].class().is_some() {
-            self.spend(slot, now);
+            self.constraints.spend(&self.jobs[slot], now);
         }
         let selected = self.remove(slot, fx);
         self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);

@@ -439,7 +439,7 @@ impl Store {
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
-                Due::Limiter(limiter) => self.refill_due(limiter),
+                Due::Limiter(limiter) => self.constraints.refill_due(limiter),
                 Due::Watcher(watcher) => {
                     let ticket = self.watchers.end(watcher).ticket;
                     fx.answer(ticket, Outcome::NotYet);

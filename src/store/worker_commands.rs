@@ -248,7 +248,7 @@ impl Store {
         if self.jobs[slot].has_row() {
             self.emit_event(slot, JobEvent::Release, now, fx);
         }
-        self.refund(slot, now);
+        self.constraints.refund(&self.jobs[slot], now);
         let worker = self.jobs[slot].worker().filter(|_| exclude);
         let remembered = worker.is_none_or(|worker| self.jobs[slot].exclude_worker(worker));
         if remembered && self.has_exclusion_set(slot) {

@@ -3,11 +3,10 @@
 use super::job_class::OrderKey;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::Now;
-use crate::base::timer_queue::TimerId;
 use crate::model::job::Status;
-use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, WaitlistIdx};
+use crate::store::idx::{JobClassIdx, LimiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
-use crate::store::{Due, Effects, Outcome, Store};
+use crate::store::{Effects, Outcome, Store};
 
 impl Store {
     /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
@@ -55,7 +54,7 @@ impl Store {
         }
         let class = &mut self.constraints.classes[class_slot];
         match status {
-            Status::Reserved => return self.end_run(class_slot),
+            Status::Reserved => return self.constraints.end_run(class_slot),
             Status::Blocked => {
                 class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
                 self.jobs[slot].place = NONE;
@@ -72,50 +71,6 @@ impl Store {
         let waitlist = self.constraints.classes[class_slot].expect_waitlist();
         self.update_class_head(class_slot);
         self.update_waitlist(waitlist);
-    }
-
-    fn end_run(&mut self, class: JobClassIdx) {
-        for position in 0..self.constraints.classes[class].limiters.len() {
-            let limiter = self.constraints.classes[class].limiters[position];
-            self.constraints.limiters[limiter].running -= 1;
-            self.constraints.mark_dirty(limiter);
-        }
-    }
-
-    /// A job with limiters is reserved: takes tokens and counts as running. O(k).
-    pub(in crate::store) fn start_run(&mut self, slot: u32, now: Now) {
-        self.spend(slot, now);
-        let constraints = &mut self.constraints;
-        let job = &mut self.jobs[slot];
-        for &limiter in &constraints.classes[job.expect_class()].limiters {
-            constraints.limiters[limiter].running += 1;
-        }
-        if job.worker().is_some() {
-            job.work_mut().charged_revision = constraints.revision;
-        }
-    }
-
-    /// A job reserved by a registered worker was returned unstarted: its tokens come back, unless
-    /// constraints have changed since it took them. O(k).
-    pub(in crate::store) fn refund(&mut self, slot: u32, now: Now) {
-        let (job, constraints) = (&self.jobs[slot], &mut self.constraints);
-        let charged_revision = job.work().map_or(0, |work| work.charged_revision);
-        let Some(class) = job.class() else { return };
-        if charged_revision != constraints.revision {
-            return;
-        }
-        for &limiter in &constraints.classes[class].limiters {
-            constraints.limiters[limiter].tokens.refund(now);
-        }
-    }
-
-    /// A job with limiters starts: takes a token from each. O(k).
-    pub(in crate::store) fn spend(&mut self, slot: u32, now: Now) {
-        let constraints = &mut self.constraints;
-        for &limiter in &constraints.classes[self.jobs[slot].expect_class()].limiters {
-            constraints.limiters[limiter].tokens.spend(now);
-        }
-        constraints.recheck_blocked_pops();
     }
 
     /// Whether the head of a ready heap may not run now; then it is no longer in the heap. O(k +
@@ -286,47 +241,7 @@ impl Store {
         waitlist.blocked_key = Some(key.clone());
         constraints.on_waitlist_blocked(limiter, &key);
         constraints.steps += 1;
-        self.arm_refill(limiter, now);
-    }
-
-    /// For a limiter with blocked waitlists: arms its timer for the next token, or registers it for
-    /// the end of the scan that its constraint waits for. O(log d).
-    fn arm_refill(&mut self, limiter_slot: LimiterIdx, now: Now) {
-        let constraints = &mut self.constraints;
-        let limiter = &constraints.limiters[limiter_slot];
-        let state = &constraints.states[limiter.constraint_slot];
-        if limiter.blocked_waitlists.is_empty() || !state.is_active() {
-            return;
-        }
-        if constraints.scan_pos < state.scanned_at {
-            let limiter = &mut constraints.limiters[limiter_slot];
-            if !std::mem::replace(&mut limiter.awaits_scan, true) {
-                constraints.limiters_awaiting_scan.push_back(limiter_slot);
-            }
-            return;
-        }
-        if state.definition.max_running.is_some_and(|most| limiter.running >= most) {
-            return;
-        }
-        let limiter = &mut constraints.limiters[limiter_slot];
-        if limiter.tokens.has_token(now) {
-            return;
-        }
-        let Some(at) = limiter.tokens.next_token_at() else { return };
-        if !limiter.timer.is_none() {
-            if self.deadlines.moment(limiter.timer) <= at {
-                return;
-            }
-            // The timer was armed for the moment at which the token bucket is full.
-            self.deadlines.cancel(std::mem::take(&mut limiter.timer));
-        }
-        limiter.timer = self.deadlines.arm(at, Due::Limiter(limiter_slot));
-    }
-
-    /// The timer of a limiter has fired.
-    pub(in crate::store) fn refill_due(&mut self, limiter: LimiterIdx) {
-        self.constraints.limiters[limiter].timer = TimerId::NONE;
-        self.constraints.mark_dirty(limiter);
+        constraints.arm_refill(limiter, &mut self.deadlines, now);
     }
 
     /// Unblocks, matches and answers what capacity permits: up to [`CONSTRAINT_STEPS_PER_PASS`]
@@ -340,7 +255,7 @@ impl Store {
         let budget = self.constraints.start_budget();
         while self.constraints.is_running(budget) {
             // Matching comes after all unblocking: earlier, a waiter could get a less urgent job.
-            let progressed = self.recheck_one_scanned()
+            let progressed = self.constraints.recheck_one_scanned()
                 || self.process_dirty(now)
                 || self.constraints.recheck_changed()
                 || self.constraints.schedule_one_pop_recheck()
@@ -395,18 +310,6 @@ impl Store {
         true
     }
 
-    /// Marks the next limiter dirty whose constraint the scan may have settled.
-    fn recheck_one_scanned(&mut self) -> bool {
-        let constraints = &mut self.constraints;
-        let Some(limiter) = constraints.limiters_scanned.pop_front() else { return false };
-        constraints.steps += 1;
-        if let Some(record) = constraints.limiters.get_mut(limiter) {
-            record.awaits_scan = false;
-            constraints.mark_dirty(limiter);
-        }
-        true
-    }
-
     /// Unblocks the next waitlist of the first dirty limiter, or finishes with that limiter.
     fn process_dirty(&mut self, now: Now) -> bool {
         let Some(&limiter) = self.constraints.dirty.front() else { return false };
@@ -423,7 +326,9 @@ impl Store {
         }
         match unblocked {
             Some(slot) => self.constraints.pause(limiter, self.jobs[slot].queue),
-            None if exists => self.rearm_or_drop(limiter, now),
+            None if exists => {
+                self.constraints.rearm_or_drop(limiter, &mut self.deadlines, now);
+            }
             None => {}
         }
         true
@@ -442,37 +347,5 @@ impl Store {
         constraints.waitlists[waitlist].blocked_key = None;
         self.update_waitlist(waitlist);
         Some(self.constraints.waitlists[waitlist].ready_job)
-    }
-
-    /// A limiter has no capacity, or no blocked waitlist: arms its timer, or removes it if it has
-    /// no class and its token bucket is full.
-    fn rearm_or_drop(&mut self, limiter_slot: LimiterIdx, now: Now) {
-        let limiter = &mut self.constraints.limiters[limiter_slot];
-        if !limiter.timer.is_none() {
-            self.deadlines.cancel(std::mem::take(&mut limiter.timer));
-        }
-        if limiter.class_count > 0 {
-            return self.arm_refill(limiter_slot, now);
-        }
-        let state = &self.constraints.states[limiter.constraint_slot];
-        limiter.tokens.set_rate(state.definition.rate, state.rate_since);
-        limiter.tokens.has_token(now);
-        if state.is_active()
-            && let Some(at) = limiter.tokens.full_at()
-        {
-            limiter.timer = self.deadlines.arm(at, Due::Limiter(limiter_slot));
-            return;
-        }
-        let limiter = self.constraints.limiters.remove(limiter_slot).expect("looked up above");
-        self.constraints.states[limiter.constraint_slot].limiter_by_value.remove(&limiter.value);
-        self.remove_constraint_if_unused(limiter.constraint_slot);
-    }
-
-    /// Removes an inactive constraint that has no limiters.
-    pub(super) fn remove_constraint_if_unused(&mut self, constraint_slot: ConstraintIdx) {
-        let record = &self.constraints.states[constraint_slot];
-        if !record.is_active() && record.limiter_by_value.is_empty() {
-            self.constraints.states.remove(constraint_slot);
-        }
     }
 }

@@ -6,7 +6,7 @@ use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use crate::store::Store;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::idx::{JobClassIdx, LimiterIdx, QueueScope};
+use crate::store::idx::{JobClassIdx, QueueScope};
 use crate::store::jobs::NONE;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -307,16 +307,5 @@ impl Store {
         let blocked_keys =
             all.waitlists.iter().filter(|(_, waitlist)| waitlist.blocked_key.is_some()).count();
         assert_eq!(blocked_keys, blocked, "number of blocked waitlists");
-    }
-
-    /// Number of armed limiter timers.
-    pub(in crate::store) fn limiter_timers(&self) -> usize {
-        let timers = self.constraints.limiters.iter().map(|(_, limiter)| limiter.timer);
-        timers.filter(|timer| !timer.is_none()).count()
-    }
-
-    /// The timer of a limiter.
-    pub(in crate::store) fn limiter_timer(&self, limiter: LimiterIdx) -> Option<TimerId> {
-        self.constraints.limiters.get(limiter).map(|limiter| limiter.timer)
     }
 }

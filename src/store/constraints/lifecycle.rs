@@ -166,7 +166,7 @@ impl Store {
         if self.constraints.by_name.get(name) == Some(&constraint_slot) {
             self.constraints.by_name.remove(name);
         }
-        self.remove_constraint_if_unused(constraint_slot);
+        self.constraints.remove_if_unused(constraint_slot);
         record_slot
     }
 
@@ -376,8 +376,8 @@ impl Store {
                 self.schedule_match_for_job(slot);
             }
         } else if status == Status::Reserved {
-            for &limiter in &limiters {
-                self.constraints.limiters[limiter].running += 1;
+            if let Some(class) = self.jobs[slot].class() {
+                self.constraints.count_run(class);
             }
             if self.jobs[slot].worker().is_some() {
                 self.jobs[slot].work_mut().charged_revision = 0;

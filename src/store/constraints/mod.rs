@@ -3,8 +3,9 @@
 //! A put checks once which constraints match its job ([`matcher`]). Each matching constraint has a
 //! *limiter* for the job ([`limiter`]). A job may start when each of its limiters has capacity:
 //! fewer running jobs than `max_running`, and a token by `rate`. Capacity is consumed when a job is
-//! reserved, not when it becomes ready: a ready job without a consumer uses none. [`job_class`]
-//! says which jobs are in the ready heap meanwhile, [`admission`] how that changes,
+//! reserved, not when it becomes ready: a ready job without a consumer uses none. [`capacity`]
+//! keeps these counts. [`job_class`] says which jobs are in the ready heap meanwhile, [`admission`]
+//! how that changes,
 //! [`match_scheduler`] which waiter is matched when there is capacity, and [`lifecycle`] how
 //! constraints are set, changed and removed. `docs/internals/constraints.md` draws the state
 //! machine.
@@ -47,6 +48,7 @@
 //! A pop starts and ends a job at once: it takes a token.
 
 mod admission;
+mod capacity;
 mod check;
 mod job_class;
 mod lifecycle;
@@ -58,7 +60,7 @@ mod tests;
 
 use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
-use crate::base::time::{Mono, Now};
+use crate::base::time::Mono;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::worker::Constraint;
 use crate::store::Outcome;
@@ -67,7 +69,7 @@ use crate::store::jobs::NONE;
 use crate::store::record_tables::RecordTable;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
-use limiter::{Limiter, TokenBucket};
+use limiter::Limiter;
 use match_scheduler::ScheduledMatches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -341,74 +343,6 @@ impl Constraints {
             self.mark_dirty(limiter);
         }
         true
-    }
-
-    /// Whether this limiter admits one more job now. O(1).
-    fn has_capacity(&mut self, limiter: LimiterIdx, now: Now) -> bool {
-        let record = &mut self.limiters[limiter];
-        let state = &self.states[record.constraint_slot];
-        if !state.is_active() {
-            return !state.replaced;
-        }
-        if self.scan_pos < state.scanned_at {
-            return false;
-        }
-        if state.definition.max_running.is_some_and(|max| record.running >= max) {
-            return false;
-        }
-        record.tokens.set_rate(state.definition.rate, state.rate_since);
-        record.tokens.has_token(now)
-    }
-
-    /// The limiter of a class with the most classes; of equals the first. Where all of these wait
-    /// in its waitlists, one head for each queue and eligibility is in a ready heap. O(k).
-    fn most_shared_limiter(&self, class: JobClassIdx) -> LimiterIdx {
-        let limiters = self.classes[class].limiters.iter().copied();
-        let most_shared = limiters.rev().max_by_key(|&limiter| self.limiters[limiter].class_count);
-        most_shared.expect("a class has limiters")
-    }
-
-    /// The first limiter of a class without capacity. O(k).
-    fn first_full_limiter(&mut self, class: JobClassIdx, now: Now) -> Option<LimiterIdx> {
-        (0..self.classes[class].limiters.len()).find_map(|position| {
-            let limiter = self.classes[class].limiters[position];
-            (!self.has_capacity(limiter, now)).then_some(limiter)
-        })
-    }
-
-    /// The limiter for this key value, created if absent. O(log b) comparisons of key values, for b
-    /// limiters of the constraint.
-    fn limiter(
-        &mut self,
-        constraint_slot: ConstraintIdx,
-        value: Box<[u8]>,
-        now: Now,
-    ) -> LimiterIdx {
-        let record = &mut self.states[constraint_slot];
-        if let Some(&limiter) = record.limiter_by_value.get(&value) {
-            return limiter;
-        }
-        let rate = record.definition.rate;
-        let tokens = if record.starts_full {
-            TokenBucket::full(rate, now.mono)
-        } else {
-            TokenBucket::empty(rate, record.rate_since)
-        };
-        let limiter = self.limiters.insert(Limiter {
-            constraint_slot,
-            value: value.clone(),
-            class_count: 0,
-            running: 0,
-            tokens,
-            blocked_waitlists: BTreeSet::new(),
-            timer: crate::base::timer_queue::TimerId::NONE,
-            dirty: false,
-            paused_for: None,
-            paused_first_key: None,
-            awaits_scan: false,
-        });
-        record.limiter_by_value.insert(value, limiter);
-        limiter
     }
 
     /// The class of this queue, eligibility and limiters, and whether it was created. O(k log n).

@@ -1,0 +1,239 @@
+//! The capacity of limiters: how many more jobs each admits, and when it admits more.
+//!
+//! A limiter is full while its running count is at the limit, while it has no token, or while its
+//! constraint waits for the scan. A full one with blocked waitlists is marked dirty when that may
+//! have changed: when a run ends, when its timer fires, or when the scan has passed.
+
+use super::Constraints;
+use super::limiter::{Limiter, TokenBucket};
+use crate::base::time::Now;
+use crate::base::timer_queue::{TimerId, TimerQueue};
+use crate::model::job::Status;
+use crate::store::Due;
+use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx};
+use crate::store::jobs::Job;
+use std::collections::BTreeSet;
+
+impl Constraints {
+    /// Whether this limiter admits one more job now. O(1).
+    pub(super) fn has_capacity(&mut self, limiter: LimiterIdx, now: Now) -> bool {
+        let record = &mut self.limiters[limiter];
+        let state = &self.states[record.constraint_slot];
+        if !state.is_active() {
+            return !state.replaced;
+        }
+        if self.scan_pos < state.scanned_at {
+            return false;
+        }
+        if state.definition.max_running.is_some_and(|max| record.running >= max) {
+            return false;
+        }
+        record.tokens.set_rate(state.definition.rate, state.rate_since);
+        record.tokens.has_token(now)
+    }
+
+    /// The limiter of a class with the most classes; of equals the first. Where all of these wait
+    /// in its waitlists, one head for each queue and eligibility is in a ready heap. O(k).
+    pub(super) fn most_shared_limiter(&self, class: JobClassIdx) -> LimiterIdx {
+        let limiters = self.classes[class].limiters.iter().copied();
+        let most_shared = limiters.rev().max_by_key(|&limiter| self.limiters[limiter].class_count);
+        most_shared.expect("a class has limiters")
+    }
+
+    /// The first limiter of a class without capacity. O(k).
+    pub(super) fn first_full_limiter(
+        &mut self,
+        class: JobClassIdx,
+        now: Now,
+    ) -> Option<LimiterIdx> {
+        (0..self.classes[class].limiters.len()).find_map(|position| {
+            let limiter = self.classes[class].limiters[position];
+            (!self.has_capacity(limiter, now)).then_some(limiter)
+        })
+    }
+
+    /// The limiter for this key value, created if absent. O(log b) comparisons of key values, for b
+    /// limiters of the constraint.
+    pub(super) fn limiter(
+        &mut self,
+        constraint_slot: ConstraintIdx,
+        value: Box<[u8]>,
+        now: Now,
+    ) -> LimiterIdx {
+        let record = &mut self.states[constraint_slot];
+        if let Some(&limiter) = record.limiter_by_value.get(&value) {
+            return limiter;
+        }
+        let rate = record.definition.rate;
+        let tokens = if record.starts_full {
+            TokenBucket::full(rate, now.mono)
+        } else {
+            TokenBucket::empty(rate, record.rate_since)
+        };
+        let limiter = self.limiters.insert(Limiter {
+            constraint_slot,
+            value: value.clone(),
+            class_count: 0,
+            running: 0,
+            tokens,
+            blocked_waitlists: BTreeSet::new(),
+            timer: TimerId::NONE,
+            dirty: false,
+            paused_for: None,
+            paused_first_key: None,
+            awaits_scan: false,
+        });
+        record.limiter_by_value.insert(value, limiter);
+        limiter
+    }
+
+    /// A job with limiters is reserved: takes tokens and counts as running. O(k).
+    pub(in crate::store) fn start_run(&mut self, job: &mut Job, now: Now) {
+        debug_assert_eq!(job.status, Status::Reserved, "only reserved jobs run");
+        self.spend(job, now);
+        self.count_run(job.expect_class());
+        if job.worker().is_some() {
+            job.work_mut().charged_revision = self.revision;
+        }
+    }
+
+    /// A job of this class runs: its limiters' running counts rise. O(k).
+    pub(super) fn count_run(&mut self, class: JobClassIdx) {
+        for &limiter in &self.classes[class].limiters {
+            self.limiters[limiter].running += 1;
+        }
+    }
+
+    /// A running job of this class has ended: its limiters may have capacity. O(k).
+    pub(super) fn end_run(&mut self, class: JobClassIdx) {
+        for position in 0..self.classes[class].limiters.len() {
+            let limiter = self.classes[class].limiters[position];
+            debug_assert!(self.limiters[limiter].running > 0, "a run ends that was not counted");
+            self.limiters[limiter].running -= 1;
+            self.mark_dirty(limiter);
+        }
+    }
+
+    /// A job with limiters starts: takes a token from each. O(k).
+    pub(in crate::store) fn spend(&mut self, job: &Job, now: Now) {
+        for &limiter in &self.classes[job.expect_class()].limiters {
+            self.limiters[limiter].tokens.spend(now);
+        }
+        self.recheck_blocked_pops();
+    }
+
+    /// A job reserved by a registered worker was returned unstarted: its tokens come back, unless
+    /// constraints have changed since it took them. O(k).
+    pub(in crate::store) fn refund(&mut self, job: &Job, now: Now) {
+        let charged_revision = job.work().map_or(0, |work| work.charged_revision);
+        let Some(class) = job.class() else { return };
+        if charged_revision != self.revision {
+            return;
+        }
+        for &limiter in &self.classes[class].limiters {
+            self.limiters[limiter].tokens.refund(now);
+        }
+    }
+
+    /// For a limiter with blocked waitlists: arms its timer for the next token, or registers it for
+    /// the end of the scan that its constraint waits for. O(log d).
+    pub(super) fn arm_refill(
+        &mut self,
+        limiter_slot: LimiterIdx,
+        deadlines: &mut TimerQueue<Due>,
+        now: Now,
+    ) {
+        let limiter = &mut self.limiters[limiter_slot];
+        let state = &self.states[limiter.constraint_slot];
+        if limiter.blocked_waitlists.is_empty() || !state.is_active() {
+            return;
+        }
+        if self.scan_pos < state.scanned_at {
+            if !std::mem::replace(&mut limiter.awaits_scan, true) {
+                self.limiters_awaiting_scan.push_back(limiter_slot);
+            }
+            return;
+        }
+        if state.definition.max_running.is_some_and(|most| limiter.running >= most)
+            || limiter.tokens.has_token(now)
+        {
+            return;
+        }
+        let Some(at) = limiter.tokens.next_token_at() else { return };
+        if !limiter.timer.is_none() {
+            if deadlines.moment(limiter.timer) <= at {
+                return;
+            }
+            // The timer was armed for the moment at which the token bucket is full.
+            deadlines.cancel(std::mem::take(&mut limiter.timer));
+        }
+        limiter.timer = deadlines.arm(at, Due::Limiter(limiter_slot));
+    }
+
+    /// The timer of a limiter has fired.
+    pub(in crate::store) fn refill_due(&mut self, limiter: LimiterIdx) {
+        debug_assert!(!self.limiters[limiter].timer.is_none(), "a timer fires that was not armed");
+        self.limiters[limiter].timer = TimerId::NONE;
+        self.mark_dirty(limiter);
+    }
+
+    /// Marks the next limiter dirty whose constraint the scan may have settled.
+    pub(super) fn recheck_one_scanned(&mut self) -> bool {
+        let Some(limiter) = self.limiters_scanned.pop_front() else { return false };
+        self.steps += 1;
+        if let Some(record) = self.limiters.get_mut(limiter) {
+            record.awaits_scan = false;
+            self.mark_dirty(limiter);
+        }
+        true
+    }
+
+    /// A limiter has no capacity, or no blocked waitlist: arms its timer, or removes it if it has
+    /// no class and its token bucket is full.
+    pub(super) fn rearm_or_drop(
+        &mut self,
+        limiter_slot: LimiterIdx,
+        deadlines: &mut TimerQueue<Due>,
+        now: Now,
+    ) {
+        let limiter = &mut self.limiters[limiter_slot];
+        debug_assert!(!limiter.dirty, "a dirty limiter is not finished with");
+        if !limiter.timer.is_none() {
+            deadlines.cancel(std::mem::take(&mut limiter.timer));
+        }
+        if limiter.class_count > 0 {
+            return self.arm_refill(limiter_slot, deadlines, now);
+        }
+        let state = &self.states[limiter.constraint_slot];
+        limiter.tokens.set_rate(state.definition.rate, state.rate_since);
+        limiter.tokens.has_token(now);
+        if state.is_active()
+            && let Some(at) = limiter.tokens.full_at()
+        {
+            limiter.timer = deadlines.arm(at, Due::Limiter(limiter_slot));
+            return;
+        }
+        let limiter = self.limiters.remove(limiter_slot).expect("looked up above");
+        self.states[limiter.constraint_slot].limiter_by_value.remove(&limiter.value);
+        self.remove_if_unused(limiter.constraint_slot);
+    }
+
+    /// Removes an inactive constraint that has no limiters.
+    pub(super) fn remove_if_unused(&mut self, constraint_slot: ConstraintIdx) {
+        let record = &self.states[constraint_slot];
+        if !record.is_active() && record.limiter_by_value.is_empty() {
+            self.states.remove(constraint_slot);
+        }
+    }
+
+    /// Number of armed limiter timers.
+    pub(in crate::store) fn limiter_timers(&self) -> usize {
+        let timers = self.limiters.iter().map(|(_, limiter)| limiter.timer);
+        timers.filter(|timer| !timer.is_none()).count()
+    }
+
+    /// The timer of a limiter.
+    pub(in crate::store) fn limiter_timer(&self, limiter: LimiterIdx) -> Option<TimerId> {
+        self.limiters.get(limiter).map(|limiter| limiter.timer)
+    }
+}
