@@ -167,15 +167,14 @@ impl Store {
 
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
-        let watchers = self.watchers.iter().filter(|(_, watcher)| !watcher.timer.is_none()).count();
-        let others = waits + watchers + self.constraints.limiter_timers();
+        let others = waits + self.watchers.timers() + self.constraints.limiter_timers();
         assert_eq!(self.deadlines.len(), armed_jobs + others, "a deadline has no owner");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
                 Due::Job(slot) => self.jobs[slot].ext().map(|ext| ext.timer),
                 Due::Waiter(waiter) => Some(self.waiters[waiter].timer),
                 Due::Limiter(limiter) => self.constraints.limiter_timer(limiter),
-                Due::Watcher(watcher) => Some(self.watchers[watcher].timer),
+                Due::Watcher(watcher) => Some(self.watchers.timer(watcher)),
             };
             assert_eq!(known, Some(timer), "a deadline's owner has another one");
         });

@@ -59,18 +59,19 @@ impl Store {
             assert!(self.reservations.worker_of(client).is_some(), "a detached client waits");
         }
         assert!(self.pending_outcomes.is_empty(), "an answer of a watcher is pending");
-        for (_, watcher) in self.watchers.iter() {
+        for (number, watcher) in self.watchers.iter() {
+            let has_timeout = !self.watchers.timer(number).is_none();
             let job = &self.jobs[watcher.job];
             assert!(!job.is_simple(), "a watched job has no rare fields");
             match watcher.watch_for {
                 WatchFor::Release => {
                     assert_eq!(job.status, Status::Reserved, "the reservation has ended");
                     let holds = self.reservations.holds(watcher.ticket.client, job);
-                    assert!(holds && watcher.timer.is_none(), "another client has reserved it");
+                    assert!(holds && !has_timeout, "another client has reserved it");
                 }
                 WatchFor::Completion => {
                     let ended = matches!(job.status, Status::Completed | Status::Buried);
-                    assert!(!ended && !watcher.timer.is_none(), "a watched job has ended");
+                    assert!(!ended && has_timeout, "a watched job has ended");
                 }
             }
         }

@@ -3,12 +3,13 @@
 //! Invariants: a watcher is found by its ticket and by its job; its job exists. All operations are
 //! O(log v) for v watchers.
 
+use super::Due;
 use super::idx::WatcherIdx;
 use crate::base::paged::PagedSlab;
-use crate::base::timer_queue::TimerId;
+use crate::base::time::Mono;
+use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut};
 
 /// What a watcher waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ pub(super) struct JobWatcher {
     pub(super) watch_for: WatchFor,
     arrival: u64,
     /// The timeout, if it has one.
-    pub(super) timer: TimerId,
+    timer: TimerId,
 }
 
 /// All watchers.
@@ -60,8 +61,34 @@ impl JobWatchers {
         watcher
     }
 
-    /// Removes a watcher. The caller cancels its timeout.
-    pub(super) fn end(&mut self, watcher: WatcherIdx) -> JobWatcher {
+    /// Arms the timeout of a watcher. O(log d).
+    pub(super) fn arm(&mut self, watcher: WatcherIdx, at: Mono, deadlines: &mut TimerQueue<Due>) {
+        let watching = &mut self.slots[watcher];
+        debug_assert!(watching.timer.is_none(), "a watcher has two timeouts");
+        watching.timer = deadlines.arm(at, Due::Watcher(watcher));
+    }
+
+    /// Removes a watcher and cancels its timeout. Returns its ticket. O(log v + log d).
+    pub(super) fn remove(
+        &mut self,
+        watcher: WatcherIdx,
+        deadlines: &mut TimerQueue<Due>,
+    ) -> Ticket {
+        let ended = self.end(watcher);
+        if !ended.timer.is_none() {
+            deadlines.cancel(ended.timer);
+        }
+        ended.ticket
+    }
+
+    /// Removes a watcher whose timeout has fired. Returns its ticket.
+    pub(super) fn expire(&mut self, watcher: WatcherIdx) -> Ticket {
+        let ended = self.end(watcher);
+        debug_assert!(!ended.timer.is_none(), "a timeout fires that was not armed");
+        ended.ticket
+    }
+
+    fn end(&mut self, watcher: WatcherIdx) -> JobWatcher {
         let watcher = self.slots.remove(watcher).expect("a watcher was removed twice");
         self.by_ticket.remove(&watcher.ticket);
         self.by_job.remove(&(watcher.job, watcher.watch_for, watcher.arrival));
@@ -86,6 +113,16 @@ impl JobWatchers {
             .map(|(_, &watcher)| watcher)
     }
 
+    /// The timeout of a watcher. For checks.
+    pub(super) fn timer(&self, watcher: WatcherIdx) -> TimerId {
+        self.slots[watcher].timer
+    }
+
+    /// Number of armed timeouts. For checks. O(v).
+    pub(super) fn timers(&self) -> usize {
+        self.slots.iter().filter(|(_, watcher)| !watcher.timer.is_none()).count()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (WatcherIdx, &JobWatcher)> {
         self.slots.iter()
     }
@@ -99,18 +136,5 @@ impl JobWatchers {
             let place = (watcher.job, watcher.watch_for, watcher.arrival);
             assert_eq!(self.by_job.get(&place), Some(&number), "a watcher is not with its job");
         }
-    }
-}
-
-impl Index<WatcherIdx> for JobWatchers {
-    type Output = JobWatcher;
-    fn index(&self, watcher: WatcherIdx) -> &JobWatcher {
-        &self.slots[watcher]
-    }
-}
-
-impl IndexMut<WatcherIdx> for JobWatchers {
-    fn index_mut(&mut self, watcher: WatcherIdx) -> &mut JobWatcher {
-        &mut self.slots[watcher]
     }
 }

@@ -383,7 +383,7 @@ impl Store {
             self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
         } else if let Some(watcher) = self.watchers.find(ticket) {
-            self.remove_watcher(watcher);
+            self.watchers.remove(watcher, &mut self.deadlines);
             fx.answer(ticket, Outcome::Cancelled);
         } else if self.registry_watchers.remove(ticket) {
             fx.answer(ticket, Outcome::Cancelled);
@@ -397,7 +397,7 @@ impl Store {
             self.end_wait(waiter);
         }
         while let Some(watcher) = self.watchers.first_of(client) {
-            self.remove_watcher(watcher);
+            self.watchers.remove(watcher, &mut self.deadlines);
         }
         if let Some(place) = self.reservations.worker_of(client) {
             self.drop_detach(client);
@@ -441,8 +441,7 @@ impl Store {
                 }
                 Due::Limiter(limiter) => self.constraints.refill_due(limiter),
                 Due::Watcher(watcher) => {
-                    let ticket = self.watchers.end(watcher).ticket;
-                    fx.answer(ticket, Outcome::NotYet);
+                    fx.answer(self.watchers.expire(watcher), Outcome::NotYet);
                 }
             }
             // Capacity that was freed is used before later deadlines fire; tokens that come at one

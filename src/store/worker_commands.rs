@@ -4,12 +4,12 @@
 //! client belong to the worker; they are journaled when made, and survive a restart.
 
 use super::idx::WatcherIdx;
-use super::job_watchers::{JobWatcher, WatchFor};
+use super::job_watchers::WatchFor;
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
-use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, RecordKey, Store};
+use super::{DirtyRecord, Effects, JobLocation, Outcome, RecordKey, Store};
 use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
@@ -145,7 +145,7 @@ impl Store {
             fx.answer(ticket, Outcome::Cancelled);
         }
         while let Some(watcher) = self.watchers.first_of(client) {
-            fx.answer(self.remove_watcher(watcher).ticket, Outcome::Cancelled);
+            fx.answer(self.watchers.remove(watcher, &mut self.deadlines), Outcome::Cancelled);
         }
         while let Some(slot) = self.reservations.first_job(client) {
             self.reservations.unlink(slot, &mut self.jobs);
@@ -324,7 +324,7 @@ impl Store {
         {
             let watcher = self.add_watcher(ticket, slot, WatchFor::Completion);
             let at = now.mono.after(Duration::from_millis(wait_ms));
-            self.watchers[watcher].timer = self.deadlines.arm(at, Due::Watcher(watcher));
+            self.watchers.arm(watcher, at, &mut self.deadlines);
             return;
         }
         self.answer_status(ticket, slot, fx);
@@ -385,7 +385,7 @@ impl Store {
     /// O(log v) for each.
     pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
-            let ticket = self.remove_watcher(watcher).ticket;
+            let ticket = self.watchers.remove(watcher, &mut self.deadlines);
             if !self.answer_status(ticket, slot, fx) {
                 return;
             }
@@ -397,7 +397,7 @@ impl Store {
         self.jobs[slot].set_worker(None);
         self.jobs[slot].set_progress(None);
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Release) {
-            let ticket = self.remove_watcher(watcher).ticket;
+            let ticket = self.watchers.remove(watcher, &mut self.deadlines);
             self.pending_outcomes.push((ticket, Outcome::Done));
         }
     }
@@ -407,21 +407,12 @@ impl Store {
     pub(super) fn remove_watchers(&mut self, slot: u32) {
         for watch_for in [WatchFor::Release, WatchFor::Completion] {
             while let Some(watcher) = self.watchers.first_for(slot, watch_for) {
-                let ticket = self.remove_watcher(watcher).ticket;
+                let ticket = self.watchers.remove(watcher, &mut self.deadlines);
                 let outcome =
                     if watch_for == WatchFor::Release { Outcome::Done } else { Outcome::Gone };
                 self.pending_outcomes.push((ticket, outcome));
             }
         }
-    }
-
-    /// O(log v + log d).
-    pub(super) fn remove_watcher(&mut self, watcher: WatcherIdx) -> JobWatcher {
-        let watcher = self.watchers.end(watcher);
-        if !watcher.timer.is_none() {
-            self.deadlines.cancel(watcher.timer);
-        }
-        watcher
     }
 
     /// Answers the watchers that ended during this call, after its other answers.
