@@ -5,7 +5,7 @@
 //! backfilled.
 
 use super::idx::QueueIdx;
-use super::queue_index::{QueueIndex, next_row};
+use super::queue_index::next_row;
 use super::state_machine::{JobEvent, Transition};
 use super::{DirtyRecord, Effects, JobLocation, RecordKey, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
@@ -23,30 +23,6 @@ pub(super) const DEFAULT: &[u8] = b"default";
 pub(super) const NO_STATE: &[u8] = b"null";
 
 impl Store {
-    /// The index of an indexed queue.
-    pub(super) fn index_mut(&mut self, queue: QueueIdx) -> &mut QueueIndex {
-        self.queues[queue].index.as_deref_mut().expect("the queue is indexed")
-    }
-
-    /// Starts indexing a queue that exists. O(1).
-    pub(super) fn start_indexing(&mut self, queue: QueueIdx) {
-        let record = &mut self.queues[queue];
-        if record.index.is_none() {
-            record.index = Some(Box::new(QueueIndex::new(&record.name)));
-        }
-    }
-
-    /// Drops the index of a queue that no longer exists. O(1).
-    pub(super) fn stop_indexing_if_gone(&mut self, queue: QueueIdx) {
-        let record = &mut self.queues[queue];
-        if record.jobs == 0
-            && record.index.as_ref().is_some_and(|index| index.declared.is_none())
-            && *record.name != *DEFAULT
-        {
-            record.index = None;
-        }
-    }
-
     /// Removes the row of a job that is about to be removed. Its queue no longer counts the job.
     /// O(log n).
     #[inline(never)]
@@ -56,7 +32,7 @@ impl Store {
         if let (Some(row), Some(index)) = (job.row(), &mut self.queues[queue].index) {
             index.remove(row);
         }
-        self.stop_indexing_if_gone(queue);
+        self.queues[queue].stop_indexing_if_gone();
     }
 
     /// Makes the first row of a job in an indexed queue, which was put at `created` (Unix seconds).
@@ -127,7 +103,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let at = self.index_mut(self.jobs[slot].queue).event_time(now);
+        let at = self.queues[self.jobs[slot].queue].index_mut().event_time(now);
         let event = Event { kind: what, at };
         let row = self.jobs[slot].row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
@@ -172,29 +148,24 @@ impl Store {
     /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
     /// log n).
     pub(super) fn backfill_step(&mut self, queue: QueueIdx, fx: &mut Effects) -> bool {
-        let mut slot = self.index_mut(queue).cursor;
+        let mut slot = self.queues[queue].index_mut().cursor;
         let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
-        while !self.is_complete(queue) && slot < end && made < BACKFILL_JOBS_PER_STEP {
+        while !self.queues[queue].is_backfilled() && slot < end && made < BACKFILL_JOBS_PER_STEP {
             if self.lacks_row(slot, queue) {
                 self.row_of(slot, fx);
                 made += 1;
             }
             slot += 1;
         }
-        self.index_mut(queue).cursor = slot;
-        self.is_complete(queue)
+        self.queues[queue].index_mut().cursor = slot;
+        self.queues[queue].is_backfilled()
     }
 
     /// Whether this slot has a job of the queue that has no row.
     pub(super) fn lacks_row(&self, slot: u32, queue: QueueIdx) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
         job.is_some_and(|job| job.row().is_none())
-    }
-
-    fn is_complete(&self, queue: QueueIdx) -> bool {
-        let record = &self.queues[queue];
-        record.index.as_ref().is_some_and(|index| index.rows().len() == record.jobs as usize)
     }
 
     /// Makes the row of a new job in an indexed queue. O(log n).
@@ -206,7 +177,7 @@ impl Store {
         state: &[u8],
         now: Now,
     ) -> Arc<Row> {
-        let created = self.index_mut(self.jobs[slot].queue).event_time(now);
+        let created = self.queues[self.jobs[slot].queue].index_mut().event_time(now);
         self.make_row(slot, Some(payload.into()), state, created)
     }
 

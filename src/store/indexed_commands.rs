@@ -78,7 +78,7 @@ impl Store {
             IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
             IndexedCommand::List { .. } => {
                 let all = self.backfill_step(queue, fx);
-                let rows = self.index_mut(queue).rows();
+                let rows = self.queues[queue].index_mut().rows();
                 let found =
                     if all { IndexedReply::Rows(rows.clone()) } else { IndexedReply::NotYet };
                 fx.reply(ticket, found);
@@ -124,17 +124,11 @@ impl Store {
 
     /// The queue of this name, if it exists, indexed from now on. O(name).
     fn indexed_queue(&mut self, name: &[u8]) -> Option<QueueIdx> {
-        let found = self.queues.find(name).filter(|&queue| self.exists(queue));
+        let found = self.queues.find(name).filter(|&queue| self.queues[queue].exists());
         let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
         let queue = found.or_else(default)?;
-        self.start_indexing(queue);
+        self.queues[queue].start_indexing();
         Some(queue)
-    }
-
-    /// Whether a known queue exists. An indexed one does.
-    fn exists(&self, queue: QueueIdx) -> bool {
-        let queue = &self.queues[queue];
-        queue.jobs > 0 || queue.index.is_some()
     }
 
     /// A job of a queue, with its row. If there is none, answers the ticket. O(log n).
@@ -175,13 +169,13 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let new = self.index_mut(self.jobs[slot].queue).intern_state(state);
+        let new = self.queues[self.jobs[slot].queue].index_mut().intern_state(state);
         self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
     }
 
     /// The rows that may match, and whether the query has to be evaluated on them.
     fn candidate_rows(&mut self, queue: QueueIdx, query: &Query) -> (Rows, bool) {
-        let index = self.index_mut(queue);
+        let index = self.queues[queue].index_mut();
         match query.state_literal() {
             Some((state, rest)) => (index.in_state(&state), rest),
             None => (index.rows().clone(), !query.terms.is_empty()),
@@ -205,7 +199,7 @@ impl Store {
             let found = rows.values().take(limit_rows).cloned().collect();
             return fx.reply(ticket, IndexedReply::Found(found));
         }
-        let (queue, query) = (self.index_mut(queue).name().clone(), query.clone());
+        let (queue, query) = (self.queues[queue].index_mut().name().clone(), query.clone());
         fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None });
     }
 
@@ -223,7 +217,7 @@ impl Store {
         }
         let (rows, search) = self.candidate_rows(queue, query);
         if search {
-            let (name, query) = (self.index_mut(queue).name().clone(), query.clone());
+            let (name, query) = (self.queues[queue].index_mut().name().clone(), query.clone());
             let poll = Some(state.into());
             return fx.searches.push(SearchRequest {
                 ticket,
@@ -338,8 +332,8 @@ impl Store {
     /// O(limit log n).
     fn drop_jobs(&mut self, ticket: Ticket, queue: QueueIdx, now: Now, fx: &mut Effects) {
         let (mut gone, mut jobs) = (0, 0);
-        let end = self
-            .index_mut(queue)
+        let end = self.queues[queue]
+            .index_mut()
             .cursor
             .saturating_add(BACKFILL_SLOTS_PER_STEP)
             .min(self.jobs.end());
@@ -371,7 +365,7 @@ impl Store {
         while slot < end && !self.lacks_row(slot, queue) {
             slot += 1;
         }
-        self.index_mut(queue).cursor = slot;
+        self.queues[queue].index_mut().cursor = slot;
         (slot < end).then_some(slot)
     }
 
@@ -382,7 +376,7 @@ impl Store {
             let id = self.declared.remove(slot).id;
             fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(slot), id));
         }
-        self.stop_indexing_if_gone(queue);
+        self.queues[queue].stop_indexing_if_gone();
         self.queues.list_if_idle(queue);
     }
 
@@ -401,7 +395,7 @@ impl Store {
             },
         };
         let known = self.queues.find(&name);
-        if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
+        if *name == *DEFAULT || known.is_some_and(|queue| self.queues[queue].exists()) {
             return fx.answer(ticket, Outcome::Refused(Rejection::QueueExists));
         }
         let id = self.take_hidden_id();
@@ -413,9 +407,9 @@ impl Store {
     /// Adds the record of a declared queue, and returns its slot. O(log r) for r declared queues.
     pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
         let queue = self.queues.find_or_add(name);
-        self.start_indexing(queue);
+        self.queues[queue].start_indexing();
         let slot = self.declared.insert(id, queue);
-        self.index_mut(queue).declared = Some(slot);
+        self.queues[queue].index_mut().declared = Some(slot);
         slot
     }
 
@@ -437,7 +431,7 @@ impl Store {
             let number = QueueIdx::from_slot(place);
             if let Some(queue) = self.queues.get(number)
                 && default != Some(number)
-                && self.exists(number)
+                && queue.exists()
             {
                 bytes += queue.name.len();
                 queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });

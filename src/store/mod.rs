@@ -354,7 +354,7 @@ impl Store {
         record.jobs -= 1;
         let has_waiters = !record.waiters.is_empty();
         if record.index.is_some() {
-            self.stop_indexing_if_gone(queue);
+            record.stop_indexing_if_gone();
         }
         if has_waiters {
             self.match_queue(queue, now, fx);

@@ -184,7 +184,7 @@ impl Store {
             self.assign_id(slot, name);
         }
         if let Some(history) = &job.history {
-            self.start_indexing(queue);
+            self.queues[queue].start_indexing();
             let row = self.make_row(slot, None, history.state, history.modified);
             let History { version, ref events, .. } = *history;
             self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
@@ -197,12 +197,12 @@ impl Store {
     pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
         let Some(slot) = self.ids.find(id.0) else { return };
         let Some(row) = self.jobs[slot].row().cloned() else {
-            self.start_indexing(self.jobs[slot].queue);
+            self.queues[self.jobs[slot].queue].start_indexing();
             self.make_row(slot, None, NO_STATE, event.at);
             return;
         };
         if version > row.version {
-            let index = self.index_mut(self.jobs[slot].queue);
+            let index = self.queues[self.jobs[slot].queue].index_mut();
             let what = match event.kind {
                 EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
@@ -273,8 +273,8 @@ impl Store {
         }
         if let Some(slot) = self.declared.find(id) {
             let queue = self.declared.remove(slot).place;
-            self.index_mut(queue).declared = None;
-            self.stop_indexing_if_gone(queue);
+            self.queues[queue].index_mut().declared = None;
+            self.queues[queue].stop_indexing_if_gone();
             self.queues.list_if_idle(queue);
             return Some(RecordKey::Queue(slot));
         }

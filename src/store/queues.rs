@@ -6,6 +6,7 @@
 
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
+use super::history::DEFAULT;
 use super::idx::QueueIdx;
 use super::queue_index::QueueIndex;
 use super::waiters::WaitQueues;
@@ -46,6 +47,43 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// Whether clients of indexed queues see it. An indexed one exists.
+    pub(super) fn exists(&self) -> bool {
+        self.jobs > 0 || self.index.is_some()
+    }
+
+    /// The index of an indexed queue.
+    ///
+    /// # Panics
+    /// If it is not indexed.
+    pub(super) fn index_mut(&mut self) -> &mut QueueIndex {
+        self.index.as_deref_mut().expect("the queue is indexed")
+    }
+
+    /// Whether every job has a row. O(1).
+    pub(super) fn is_backfilled(&self) -> bool {
+        let jobs = self.jobs as usize;
+        self.index.as_ref().is_some_and(|index| index.rows().len() == jobs)
+    }
+
+    /// Starts indexing a queue that exists. O(1).
+    pub(super) fn start_indexing(&mut self) {
+        if self.index.is_none() {
+            self.index = Some(Box::new(QueueIndex::new(&self.name)));
+        }
+    }
+
+    /// Drops the index of a queue that no longer exists. O(1).
+    pub(super) fn stop_indexing_if_gone(&mut self) {
+        if self.jobs == 0
+            && self.index.as_ref().is_some_and(|index| index.declared.is_none())
+            && *self.name != *DEFAULT
+        {
+            debug_assert!(self.is_backfilled(), "a queue without jobs has a row");
+            self.index = None;
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.jobs == 0 && self.waiters.is_empty() && self.index.is_none()
     }
