@@ -44,7 +44,7 @@ impl StringList {
     /// The number of the first string that equals `string`. O(strings).
     #[must_use]
     pub fn position(&self, string: &[u8]) -> Option<usize> {
-        self.from(0).into_iter().position(|known| known == string)
+        self.iter().position(|known| known == string)
     }
 
     /// Takes one string out; those behind it move up. O(bytes).
@@ -76,6 +76,12 @@ impl StringList {
         self.bytes.truncate(end);
     }
 
+    /// All strings.
+    #[must_use]
+    pub fn iter(&self) -> StringsIter<'_> {
+        self.from(0).into_iter()
+    }
+
     /// The strings from number `first` on.
     ///
     /// # Panics
@@ -96,6 +102,15 @@ impl StringList {
             None => 0,
         };
         Strings { bytes: &self.bytes, ends: &self.ends[numbers], start }
+    }
+}
+
+impl<'a> IntoIterator for &'a StringList {
+    type Item = &'a [u8];
+    type IntoIter = StringsIter<'a>;
+
+    fn into_iter(self) -> StringsIter<'a> {
+        self.iter()
     }
 }
 

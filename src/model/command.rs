@@ -146,3 +146,14 @@ pub enum Wait {
     /// At most this long.
     Milliseconds(u64),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Command;
+
+    /// Each request moves its command twice.
+    #[test]
+    fn command_is_no_larger_than_a_put() {
+        assert_eq!(size_of::<Command<'_>>(), 80);
+    }
+}

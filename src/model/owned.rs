@@ -140,7 +140,7 @@ impl OwnedWorker {
     /// The copied view.
     #[must_use]
     pub fn view(&self) -> Worker<'_> {
-        let queues = self.queues.as_ref().map(|names| names.from(0));
-        Worker { name: &self.name, url: &self.url, max_jobs: self.max_jobs, queues }
+        let Self { name, url, max_jobs, queues, .. } = self;
+        Worker { name, url, max_jobs: *max_jobs, queues: queues.as_ref() }
     }
 }

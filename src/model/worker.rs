@@ -1,6 +1,6 @@
 //! Commands of registered workers and tracked jobs, and constraints (`docs/protocols/lightjq.md`).
 
-use crate::base::strings::Strings;
+use crate::base::strings::{StringList, Strings};
 use crate::model::external_id::{Fraction, JobRef};
 use crate::model::id::JobId;
 use crate::model::job::{LeaseEpoch, Payload, Status};
@@ -170,7 +170,7 @@ pub struct Worker<'a> {
     /// Most jobs that it runs at a time.
     pub max_jobs: u32,
     /// Job names that it accepts; `None`: any tracked job.
-    pub queues: Option<Strings<'a>>,
+    pub queues: Option<&'a StringList>,
 }
 
 /// How jobs reach a registered worker.

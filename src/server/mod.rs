@@ -311,8 +311,8 @@ impl Server {
                     self.run_queues.schedule(client, connection);
                     break true;
                 }
-                SessionAction::Submit(serial, command) => {
-                    self.engine.submit(Ticket { client, serial }, &command, now);
+                SessionAction::Submit(serial, ref command) => {
+                    self.engine.submit(Ticket { client, serial }, command, now);
                     self.deliver_own_reply(client, now);
                 }
                 SessionAction::FetchStats => self.context.stats = Some(self.stats()),

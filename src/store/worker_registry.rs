@@ -7,7 +7,7 @@
 //! another one was registered with the same URL later. All operations are O(log w) for w workers.
 
 use crate::base::paged::PagedSlab;
-use crate::base::strings::{StringList, Strings};
+use crate::base::strings::StringList;
 use crate::model::id::ClientId;
 use crate::model::worker::{Worker, WorkerId, WorkerKind};
 use std::collections::BTreeMap;
@@ -56,8 +56,8 @@ impl RegisteredWorker {
     }
 
     pub(super) fn view(&self) -> Worker<'_> {
-        let queues: Option<Strings<'_>> = self.queues.as_ref().map(|list| list.from(0));
-        Worker { name: &self.name, url: &self.url, max_jobs: self.max_jobs, queues }
+        let Self { name, url, max_jobs, queues, .. } = self;
+        Worker { name, url, max_jobs: *max_jobs, queues: queues.as_ref() }
     }
 }
 

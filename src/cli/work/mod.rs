@@ -164,7 +164,7 @@ fn register(context: &WorkerContext) -> Result<Option<KeepAlive>, String> {
         name,
         url: &context.url,
         max_jobs: u32::try_from(*max_jobs).unwrap_or(u32::MAX),
-        queues: (!jobs.is_empty()).then(|| names.from(0)),
+        queues: (!jobs.is_empty()).then_some(&names),
     };
     let mut backoff = REGISTER_BACKOFF_MIN;
     loop {

@@ -164,7 +164,7 @@ impl Simulation {
             self.peers.push(SimWorker::new(0, mood, max_jobs, asked));
             return self.register(self.peers.len() - 1);
         }
-        let queues = (!names.is_empty()).then(|| names.from(0));
+        let queues = (!names.is_empty()).then_some(&names);
         let places = u32::try_from(max_jobs).unwrap();
         let worker = Worker { name: "w", url: &url, max_jobs: places, queues };
         let id = self.work(WorkerCommand::Register(worker), |reply| match reply {

@@ -63,7 +63,7 @@ impl WorkerAsk {
         let worker = |id| WorkerId(id);
         let work = match *self {
             Self::Enlist(at) => {
-                let (url, queues) = (ADDRESSES[at], Some(queues.from(0)));
+                let (url, queues) = (ADDRESSES[at], Some(&queues));
                 WorkerCommand::Register(Enlisting { name: "w", url, max_jobs: 1, queues })
             }
             Self::Dismiss(id) => WorkerCommand::Deregister { worker: worker(id) },

@@ -279,7 +279,7 @@ fn agent_with(
     for name in queues {
         names.push(name);
     }
-    let queues = (!queues.is_empty()).then(|| names.from(0));
+    let queues = (!queues.is_empty()).then_some(&names);
     let worker = Worker { name: "w", url: "http://w", max_jobs, queues };
     let mut agent =
         WorkerDispatcher::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());

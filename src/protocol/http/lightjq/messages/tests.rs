@@ -245,7 +245,7 @@ fn worker_registration_round_trips() {
     for name in [&b"a"[..], b"\xff", b"b"] {
         names.push(name);
     }
-    let worker = Worker { name: "w", url: "https://h", max_jobs: 300, queues: Some(names.from(0)) };
+    let worker = Worker { name: "w", url: "https://h", max_jobs: 300, queues: Some(&names) };
     let mut out = Vec::new();
     write_worker(&worker, &mut out);
     let expected = r#"{"name":"w","max_jobs":300,"url":"https://h","jobs":["a","b"]}"#;

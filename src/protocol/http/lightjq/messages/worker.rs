@@ -58,7 +58,7 @@ fn worker_of<'a>(
         if names.is_empty() {
             return Err(map.wrong("jobs"));
         }
-        queues = Some(names.from(0));
+        queues = Some(&*names);
     }
     Ok(Worker { name, url, max_jobs, queues })
 }
