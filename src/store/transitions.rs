@@ -288,8 +288,12 @@ impl Store {
     /// [`Store::make_ready`] for jobs with rare fields, and for queues on which pops wait.
     #[inline(never)]
     pub(super) fn make_ready_cold(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        if self.jobs[slot].is_expired(now) {
-            return drop(self.remove(slot, fx));
+        let job = &self.jobs[slot];
+        if job.is_expired(now) {
+            let queue = job.queue;
+            drop(self.remove(slot, fx));
+            // Behind an expired head there may be a job for a waiter: it is as due as this one.
+            return self.rematch_queue(queue, now, fx);
         }
         self.enqueue(slot, now);
         self.match_job(slot, now, fx);

@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use types::Request;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 17] = [
+const FAILED_ONCE: [u64; 18] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -48,6 +48,7 @@ const FAILED_ONCE: [u64; 17] = [
     620_721_324_086,
     858_373_123_730,
     1_063_473_703_702,
+    28_011_030_165_464,
     527_862_138_841,
     11_004_450_550_500,
     12_042_871_744_589,
