@@ -11,7 +11,8 @@ impl JobId {
     pub const NEVER: Self = Self(0);
 }
 
-/// A client: one connection, from its first byte to its end. The index is small and dense.
+/// A client: one connection, from its first byte to its end, or one dispatcher. The index is small
+/// and dense.
 pub type ClientId = SlabKey;
 
 /// Connection and serial of a request under way.

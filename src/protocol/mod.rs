@@ -139,8 +139,6 @@ pub enum Session {
     Pinpriq(Box<pinpriq::Session>),
     /// HTTP/1.1: Jobq, LightJQ, metrics.
     Http(Box<http::Session>),
-    /// A dispatcher: a client without a connection.
-    Agent(Box<http::dispatch::WorkerDispatcher>),
     /// A connection of a dispatcher to its worker.
     Call(Box<http::dispatch::WorkerConnection>),
     /// Messages as JSON lines; at most one session.
@@ -196,7 +194,7 @@ impl Session {
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
             Self::Processor(session) => session.poll_command(input, shared, out),
-            Self::Agent(_) | Self::Rejected => rejected::poll_command(input),
+            Self::Rejected => rejected::poll_command(input),
         }
     }
 
@@ -234,10 +232,6 @@ impl Session {
                 session.handle_reply(serial, reply);
                 None
             }
-            Self::Agent(session) => {
-                session.handle_reply(serial, reply);
-                None
-            }
             Self::Call(session) => {
                 session.handle_reply(reply, out);
                 None
@@ -254,7 +248,7 @@ impl Session {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.open_subscription(),
             Self::Http(session) => session.waits_for(),
-            Self::Agent(_) | Self::Call(_) | Self::Processor(_) | Self::Rejected => None,
+            Self::Call(_) | Self::Processor(_) | Self::Rejected => None,
         }
     }
 
@@ -266,7 +260,6 @@ impl Session {
             Self::Pinpriq(session) => session.open_subscription(),
             Self::JobCentre(_)
             | Self::Http(_)
-            | Self::Agent(_)
             | Self::Call(_)
             | Self::Processor(_)
             | Self::Rejected => None,
@@ -300,7 +293,7 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Processor(_))
+        matches!(self, Self::Http(_) | Self::Call(_) | Self::Processor(_))
     }
 
     /// When its client times out, as of its last turn.
@@ -308,7 +301,6 @@ impl Session {
     pub fn deadline(&self) -> Option<Mono> {
         match self {
             Self::Http(session) => session.deadline(),
-            Self::Agent(session) => session.deadline(),
             Self::Call(session) => session.deadline(),
             Self::Processor(session) => session.deadline(),
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => None,
@@ -323,10 +315,6 @@ impl Session {
     ) -> TimeoutAction {
         match self {
             Self::Http(session) => session.handle_timeout(shared, out),
-            Self::Agent(session) => {
-                session.handle_timeout();
-                TimeoutAction::Rearm
-            }
             Self::Call(session) => session.handle_timeout(),
             Self::Processor(session) => {
                 session.handle_timeout(shared.now);
@@ -351,7 +339,7 @@ impl Session {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
             Self::Processor(session) => session.handle_broken_output(),
-            Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Rejected => {}
+            Self::JobCentre(_) | Self::Call(_) | Self::Rejected => {}
         }
     }
 
@@ -397,7 +385,7 @@ impl Session {
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
             Self::Processor(session) => session.wants_input(),
-            Self::Agent(_) | Self::Call(_) | Self::Rejected => true,
+            Self::Call(_) | Self::Rejected => true,
         }
     }
 
@@ -410,7 +398,7 @@ impl Session {
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
             Self::Processor(session) => session.is_settled(),
-            Self::Agent(_) | Self::Call(_) | Self::Rejected => true,
+            Self::Call(_) | Self::Rejected => true,
         }
     }
 }

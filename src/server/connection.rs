@@ -17,8 +17,6 @@ pub(super) enum Origin {
     Dialing,
     /// The server has connected to another server.
     Outbound,
-    /// A dispatcher: the session has no socket, and the driver does not know it.
-    Internal,
 }
 
 /// The receiving direction of a connection. It only moves forward.

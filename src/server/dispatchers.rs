@@ -1,4 +1,5 @@
-//! Dispatchers: one internal client per registered worker with a URL.
+//! Dispatchers: one internal client per registered worker with a URL. They have no connection, and a
+//! table of their own; their client ids come from the same source as those of connections.
 //!
 //! The server follows the worker registry by a long poll: each worker that registers, and after a
 //! restart each that is registered, gets a dispatcher. A dispatcher waits for the end of its
@@ -9,28 +10,39 @@
 //! - each worker with a URL that the server has learned of has at most one dispatcher;
 //! - a dispatcher that ends because the server stops leaves the reservations to its worker.
 
-use super::connection::{Connection, Origin};
 use super::{Server, deliver_to};
 use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
+use crate::base::slab::SlabTable;
 use crate::base::time::Now;
+use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::engine::Engine;
 use crate::model::command::Command;
-use crate::model::driver::{Incident, Protocol};
+use crate::model::driver::Incident;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::owned::OwnedWorker;
 use crate::model::reply::{Completion, Reply};
 use crate::model::worker::{WorkerCommand, WorkerId, WorkerKind};
-use crate::protocol::Session;
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The client that follows the worker registry. It reserves nothing, and no connection has its id.
 const REGISTRY_CLIENT: ClientId = ClientId { index: u32::MAX, generation: 0 };
 
-/// The dispatchers, by worker.
+/// A dispatcher as a client of the engine.
+#[derive(Debug)]
+struct DispatcherEntry {
+    dispatcher: WorkerDispatcher,
+    /// Armed at or before the end of its backoff.
+    timer: Option<TimerId>,
+}
+
+/// The dispatchers, and what is known of the worker registry.
 #[derive(Debug, Default)]
 pub(super) struct Dispatchers {
-    by_worker: BTreeMap<WorkerId, ClientId>,
+    /// By client id. Boxed: ids are shared with connections, and most entries are vacant.
+    table: SlabTable<Box<DispatcherEntry>>,
+    /// Those that may have an action. Ids of dispatchers that have ended are skipped.
+    pub(super) ready: VecDeque<ClientId>,
     /// Serial of the long poll.
     serial: u32,
     /// The server has learned of all workers with smaller ids.
@@ -41,39 +53,81 @@ pub(super) struct Dispatchers {
 
 impl Dispatchers {
     pub(super) fn len(&self) -> usize {
-        self.by_worker.len()
+        self.table.len()
     }
 
+    /// O(client ids).
     pub(super) fn clients(&self) -> Vec<ClientId> {
-        self.by_worker.values().copied().collect()
+        self.table.iter().map(|(client, _)| client).collect()
     }
 
-    /// Takes the reply to the long poll.
+    /// The number of armed timers. For checks.
+    pub(super) fn timers(&self) -> usize {
+        self.table.iter().filter(|(_, entry)| entry.timer.is_some()).count()
+    }
+
+    /// The timer of a dispatcher, if it is armed.
+    pub(super) fn timer(&self, client: ClientId) -> Option<TimerId> {
+        self.table.get(client)?.timer
+    }
+
+    /// Takes the reply to a command of a dispatcher, or to the long poll. Others are late.
     #[cold]
     pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) {
         let Ticket { client, serial } = completion.ticket;
-        if client == REGISTRY_CLIENT
+        if let Some(entry) = self.table.get_mut(client) {
+            entry.dispatcher.handle_reply(serial, &completion.reply);
+            self.ready.push_back(client);
+        } else if client == REGISTRY_CLIENT
             && serial == self.serial
             && let Reply::Workers(page) = completion.reply
         {
             self.page = page.to_vec();
         }
     }
+
+    /// Arms a timer for the end of a backoff. O(log n).
+    fn arm(&mut self, client: ClientId, deadlines: &mut TimerQueue<ClientId>) {
+        let Some(entry) = self.table.get_mut(client) else { return };
+        let Some(at) = entry.dispatcher.deadline() else { return };
+        if let Some(timer) = entry.timer {
+            if deadlines.moment(timer) <= at {
+                return;
+            }
+            deadlines.cancel(timer);
+        }
+        entry.timer = Some(deadlines.arm(at, client));
+    }
+
+    /// Called when the timer of a dispatcher has fired.
+    pub(super) fn handle_timeout(
+        &mut self,
+        client: ClientId,
+        now: Now,
+        deadlines: &mut TimerQueue<ClientId>,
+    ) {
+        let Some(entry) = self.table.get_mut(client) else {
+            unreachable!("the end of a client cancels its deadline");
+        };
+        entry.timer = None;
+        if entry.dispatcher.deadline().is_none_or(|at| at > now.mono) {
+            return self.arm(client, deadlines);
+        }
+        entry.dispatcher.handle_timeout();
+        self.ready.push_back(client);
+    }
 }
 
 impl Server {
     pub(super) fn dispatcher_mut(&mut self, client: ClientId) -> Option<&mut WorkerDispatcher> {
-        match &mut self.connections.get_mut(client)?.session {
-            Session::Agent(dispatcher) => Some(dispatcher),
-            _ => None,
-        }
+        self.dispatchers.table.get_mut(client).map(|entry| &mut entry.dispatcher)
     }
 
     /// Whether dispatchers have work that needs no further event.
     pub(super) fn are_dispatchers_due(&self) -> bool {
         let registered = !self.dispatchers.page.is_empty() && !self.stopping;
         registered
-            || !self.run_queues.ready_dispatchers.is_empty()
+            || !self.dispatchers.ready.is_empty()
             || !self.run_queues.ready_deliveries.is_empty()
     }
 
@@ -88,7 +142,7 @@ impl Server {
             left = left.saturating_sub(self.add_dispatchers(now));
         }
         while left > 0
-            && let Some(client) = self.run_queues.ready_dispatchers.pop_front()
+            && let Some(client) = self.dispatchers.ready.pop_front()
         {
             let done = self.run_dispatcher(client, left.min(WORKER_STEPS_PER_TURN), now);
             left -= done.min(left);
@@ -116,7 +170,7 @@ impl Server {
             match Address::parse(url) {
                 Ok(address) => {
                     let dispatcher = WorkerDispatcher::new(known.id, &worker, address);
-                    self.add_dispatcher(known.id, dispatcher);
+                    self.add_dispatcher(dispatcher);
                 }
                 Err(_) => self.drop_worker(known.id, now),
             }
@@ -125,13 +179,11 @@ impl Server {
         page.len()
     }
 
-    fn add_dispatcher(&mut self, worker: WorkerId, dispatcher: WorkerDispatcher) {
-        let session = Session::Agent(Box::new(dispatcher));
-        let connection =
-            Connection { origin: Origin::Internal, ..Connection::new(Protocol::Http, session) };
-        let client = self.connections.insert(connection);
-        self.dispatchers.by_worker.insert(worker, client);
-        self.run_queues.ready_dispatchers.push_back(client);
+    fn add_dispatcher(&mut self, dispatcher: WorkerDispatcher) {
+        let client = self.client_ids.take();
+        let entry = DispatcherEntry { dispatcher, timer: None };
+        self.dispatchers.table.insert(client, Box::new(entry));
+        self.dispatchers.ready.push_back(client);
     }
 
     /// Deregisters a worker whose URL is unusable.
@@ -147,7 +199,7 @@ impl Server {
         for done in 0..most {
             let Some(dispatcher) = self.dispatcher_mut(client) else { return done };
             let Some(action) = dispatcher.poll() else {
-                self.arm_session_timeout(client);
+                self.dispatchers.arm(client, &mut self.deadlines);
                 return done;
             };
             match action {
@@ -163,15 +215,14 @@ impl Server {
                 }
             }
         }
-        self.run_queues.ready_dispatchers.push_back(client);
+        self.dispatchers.ready.push_back(client);
         most
     }
 
     fn submit_reserve(&mut self, client: ClientId, serial: u32, now: Now) {
-        let Some(connection) = self.connections.get(client) else { return };
-        let Session::Agent(dispatcher) = &connection.session else { return };
+        let Some(entry) = self.dispatchers.table.get(client) else { return };
         let ticket = Ticket { client, serial };
-        self.engine.submit(ticket, &dispatcher.reserve(), now);
+        self.engine.submit(ticket, &entry.dispatcher.reserve(), now);
         self.deliver(None, now);
     }
 
@@ -182,11 +233,13 @@ impl Server {
         self.deliver(None, now);
     }
 
-    /// The server stops: the dispatcher reserves no further jobs.
-    pub(super) fn drain_dispatcher(&mut self, client: ClientId) {
-        if let Some(dispatcher) = self.dispatcher_mut(client) {
-            dispatcher.stop();
-            self.run_queues.ready_dispatchers.push_back(client);
+    /// The server stops: the dispatchers reserve no further jobs.
+    pub(super) fn stop_dispatchers(&mut self) {
+        for client in self.dispatchers.clients() {
+            if let Some(dispatcher) = self.dispatcher_mut(client) {
+                dispatcher.stop();
+                self.dispatchers.ready.push_back(client);
+            }
         }
     }
 
@@ -199,11 +252,13 @@ impl Server {
         if dropped {
             self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
-        self.disarm(client);
-        self.dispatchers.by_worker.remove(&worker);
-        self.connections.remove(client);
+        let ended = self.dispatchers.table.remove(client);
+        if let Some(timer) = ended.and_then(|entry| entry.timer) {
+            self.deadlines.cancel(timer);
+        }
         if !self.stopping {
             self.engine.disconnect_client(client, now);
+            self.client_ids.release(client);
             self.deliver(None, now);
         }
     }
@@ -239,16 +294,11 @@ impl Server {
     }
 
     pub(super) fn check_dispatchers(&self) {
-        for (&worker, &client) in &self.dispatchers.by_worker {
-            let connection = self.connections.get(client).expect("a dispatcher is a client");
-            let Session::Agent(dispatcher) = &connection.session else {
-                panic!("not a dispatcher")
-            };
-            assert_eq!((dispatcher.worker(), connection.origin), (worker, Origin::Internal));
-            assert!(!connection.dirty && connection.output.is_empty(), "a dispatcher has output");
-            dispatcher.check_invariants();
+        let mut workers = BTreeSet::new();
+        for (client, entry) in self.dispatchers.table.iter() {
+            entry.dispatcher.check_invariants();
+            assert!(workers.insert(entry.dispatcher.worker()), "a worker has two dispatchers");
+            assert!(self.connections.get(client).is_none(), "a connection has the same id");
         }
-        let internal = self.connections.iter().filter(|(_, each)| each.origin == Origin::Internal);
-        assert_eq!(internal.count(), self.dispatchers.len(), "a dispatcher without a worker");
     }
 }

@@ -11,7 +11,7 @@ use crate::protocol::Session;
 
 impl Core for Server {
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
-        let others = self.rejected + self.outbound + self.dispatchers.len();
+        let others = self.rejected + self.outbound;
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.protocols[protocol.number()];
@@ -31,7 +31,8 @@ impl Core for Server {
                 _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();
-            let client = self.connections.insert(Connection::new(protocol, session));
+            let client = self.client_ids.take();
+            self.connections.insert(client, Connection::new(protocol, session));
             if timed {
                 self.arm_session_timeout(client);
             }
@@ -48,7 +49,8 @@ impl Core for Server {
         let session = Session::reject(protocol, self.settings.max_clients, &mut output);
         self.rejected += 1;
         let rejected = Connection { output, closing: true, ..Connection::new(protocol, session) };
-        let client = self.connections.insert(rejected);
+        let client = self.client_ids.take();
+        self.connections.insert(client, rejected);
         if let Some(connection) = self.connections.get_mut(client) {
             self.run_queues.mark_dirty(client, connection);
         }
@@ -150,6 +152,7 @@ impl Core for Server {
 
     fn handle_shutdown(&mut self, now: Now) {
         self.stopping = true;
+        self.stop_dispatchers();
         let origins = |(client, connection): (ClientId, &Connection)| (client, connection.origin);
         let clients: Vec<(ClientId, Origin)> = self.connections.iter().map(origins).collect();
         for (client, origin) in clients {
@@ -160,7 +163,6 @@ impl Core for Server {
                     self.run_queues.ready_deliveries.push(client);
                 }
                 Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
-                Origin::Internal => self.drain_dispatcher(client),
             }
         }
         if let Some(client) = self.processor {
@@ -254,7 +256,7 @@ impl Core for Server {
 
     fn connections(&self) -> usize {
         // A shutdown waits for the dispatchers too, which still report to the store.
-        self.connections.len() - if self.stopping { 0 } else { self.dispatchers.len() }
+        self.connections.len() + if self.stopping { self.dispatchers.len() } else { 0 }
     }
 
     fn calls(&self) -> usize {

@@ -24,7 +24,7 @@ use crate::base::limits::{
     FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, RESUMED_CONNECTIONS_PER_PASS,
     SESSION_DEADLINES_PER_PASS,
 };
-use crate::base::slab::Slab;
+use crate::base::slab::{SlabKeys, SlabTable};
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
 use crate::engine::Engine;
@@ -60,7 +60,9 @@ pub struct Server {
     settings: Settings,
     engine: Engine,
     context: SessionContext,
-    connections: Slab<Connection>,
+    /// The ids of connections and dispatchers.
+    client_ids: SlabKeys,
+    connections: SlabTable<Connection>,
     /// Connections of clients above `max_clients` that are being sent an error.
     rejected: usize,
     /// Connections to other servers, established or not.
@@ -78,7 +80,7 @@ pub struct Server {
 
 /// Hands a completion to a client whose session is not running now.
 fn deliver_to(
-    connections: &mut Slab<Connection>,
+    connections: &mut SlabTable<Connection>,
     dispatchers: &mut Dispatchers,
     queues: &mut RunQueues,
     completion: &Completion<'_>,
@@ -90,13 +92,8 @@ fn deliver_to(
         dispatchers.handle_reply(completion);
         return None;
     };
-    match connection.origin {
-        Origin::Inbound | Origin::Dialing => {}
-        Origin::Outbound => queues.ready_deliveries.push(client),
-        Origin::Internal => {
-            queues.ready_dispatchers.push_back(client);
-            return connection.handle_reply(completion, now);
-        }
+    if connection.origin == Origin::Outbound {
+        queues.ready_deliveries.push(client);
     }
     connection.output.prepare(&mut queues.pool);
     let incident = connection.handle_reply(completion, now);
@@ -122,7 +119,8 @@ impl Server {
             settings,
             engine,
             context: SessionContext::new(settings.max_request),
-            connections: Slab::default(),
+            client_ids: SlabKeys::default(),
+            connections: SlabTable::default(),
             rejected: 0,
             outbound: 0,
             limits: ConnectionLimits::default(),
@@ -198,10 +196,12 @@ impl Server {
         assert_eq!(self.outbound, self.connections.iter().filter(outbound).count());
         self.check_dispatchers();
         let armed = |(_, connection): &(ClientId, &Connection)| connection.deadline.is_armed();
-        assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
+        let armed = self.connections.iter().filter(armed).count() + self.dispatchers.timers();
+        assert_eq!(self.deadlines.len(), armed);
         self.deadlines.check_invariants(|timer, _, client| {
             let connection = self.connections.get(client);
-            assert_eq!(connection.and_then(|connection| connection.deadline.timer()), Some(timer));
+            let armed = connection.and_then(|connection| connection.deadline.timer());
+            assert_eq!(armed.or_else(|| self.dispatchers.timer(client)), Some(timer));
         });
     }
 
@@ -446,6 +446,7 @@ impl Server {
             self.deliver(None, now);
         }
         self.engine.disconnect_client(client, now);
+        self.client_ids.release(client);
         self.deliver(None, now);
     }
 
@@ -453,7 +454,8 @@ impl Server {
         for _ in 0..SESSION_DEADLINES_PER_PASS {
             let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
             let Some(connection) = self.connections.get_mut(client) else {
-                unreachable!("the end of a connection cancels its deadline");
+                self.dispatchers.handle_timeout(client, now, &mut self.deadlines);
+                continue;
             };
             match replace(&mut connection.deadline, Deadline::Unarmed) {
                 Deadline::Session(_) => self.on_session_timeout(client, now),

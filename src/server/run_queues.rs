@@ -19,8 +19,6 @@ pub(super) struct RunQueues {
     pub(super) pending_submits: VecDeque<ClientId>,
     /// Got a reply, perhaps their last one, after they had begun to end.
     pub(super) closing: Vec<ClientId>,
-    /// Dispatchers that may have an action.
-    pub(super) ready_dispatchers: VecDeque<ClientId>,
     /// Connections to workers that got a reply, input or a connection.
     pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,

@@ -8,7 +8,7 @@ use super::Server;
 use super::connection::Deadline;
 use crate::base::time::Now;
 use crate::model::id::ClientId;
-use crate::protocol::{Session, TimeoutAction};
+use crate::protocol::TimeoutAction;
 
 impl Server {
     /// Arms a timer for the deadline of a session. O(log n) if the deadline is before the armed
@@ -37,10 +37,6 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
             return self.arm_session_timeout(client);
-        }
-        if let Session::Agent(dispatcher) = &mut connection.session {
-            dispatcher.handle_timeout();
-            return self.run_queues.ready_dispatchers.push_back(client);
         }
         connection.output.prepare(&mut self.run_queues.pool);
         let late = connection.session.handle_timeout(&mut self.context, &mut connection.output);

@@ -65,11 +65,10 @@ impl Server {
         if self.can_connect() {
             return;
         }
-        for dispatcher in self.dispatchers.clients() {
-            let connection_id =
-                self.dispatcher_mut(dispatcher).and_then(WorkerDispatcher::take_idle_connection);
-            if let Some(connection_id) = connection_id {
-                return self.end(connection_id, now, true);
+        for client in self.dispatchers.clients() {
+            let dispatcher = self.dispatcher_mut(client);
+            if let Some(idle) = dispatcher.and_then(WorkerDispatcher::take_idle_connection) {
+                return self.end(idle, now, true);
             }
         }
     }
@@ -101,7 +100,7 @@ impl Server {
                 if idle {
                     useless |= !dispatcher.keep_connection(connection_id);
                 }
-                self.run_queues.ready_dispatchers.push_back(client);
+                self.dispatchers.ready.push_back(client);
             }
             if useless || (self.stopping && !busy) {
                 self.end(connection_id, now, true);
@@ -128,6 +127,6 @@ impl Server {
                 dispatcher.handle_outcome(delivery, outcome, call.queue(), now);
             }
         }
-        self.run_queues.ready_dispatchers.push_back(client);
+        self.dispatchers.ready.push_back(client);
     }
 }
