@@ -1,7 +1,7 @@
 //! L4: the engine executes commands: one store, the scheduler of its queries and, if the server
 //! has a data directory, a journal.
 //!
-//! The contract of callers:
+//! The contract of callers, which [`CommandExecutor`] has as a trait:
 //! - [`Engine::submit`] takes a command under a ticket. The ticket completes exactly once, unless
 //!   its client is disconnected before. The completion may be there at once or after any number of
 //!   passes, and completions may come in another order than the commands. Callers act on
@@ -16,6 +16,7 @@
 //! - [`Engine::commit`] ends a pass. Queries start and finish there, and an engine with a journal
 //!   writes and syncs there: it replies only what is durable.
 
+mod command_executor;
 mod disk_space;
 mod journal_gate;
 mod query_scheduler;
@@ -37,6 +38,7 @@ use crate::model::stats::ServerStats;
 use crate::model::worker::JobStatus;
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, Outcome, Store};
+pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use query_scheduler::QueryScheduler;
 pub use restore::Restored;

@@ -1,5 +1,5 @@
-//! Dispatchers: one internal client per registered worker with a URL. They have no connection, and a
-//! table of their own; their client ids come from the same source as those of connections.
+//! Dispatchers: one internal client per registered worker with a URL. They have no connection, and
+//! a table of their own; their client ids come from the same source as those of connections.
 //!
 //! The server follows the worker registry by a long poll: each worker that registers, and after a
 //! restart each that is registered, gets a dispatcher. A dispatcher waits for the end of its
@@ -15,7 +15,7 @@ use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
 use crate::base::slab::SlabTable;
 use crate::base::time::Now;
 use crate::base::timer_queue::{TimerId, TimerQueue};
-use crate::engine::Engine;
+use crate::engine::CommandExecutor;
 use crate::model::command::Command;
 use crate::model::driver::Incident;
 use crate::model::id::{ClientId, Ticket};
@@ -118,7 +118,7 @@ impl Dispatchers {
     }
 }
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     pub(super) fn dispatcher_mut(&mut self, client: ClientId) -> Option<&mut WorkerDispatcher> {
         self.dispatchers.table.get_mut(client).map(|entry| &mut entry.dispatcher)
     }
@@ -289,7 +289,7 @@ impl Server {
     /// For tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn engine_for_test(&self) -> &Engine {
+    pub fn engine_for_test(&self) -> &E {
         &self.engine
     }
 

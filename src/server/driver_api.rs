@@ -5,11 +5,12 @@ use super::connection::{Connection, Origin, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now};
+use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
-impl Core for Server {
+impl<E: CommandExecutor> Core for Server<E> {
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
         let others = self.rejected + self.outbound;
         let clients = self.connections.len() - others;

@@ -27,7 +27,7 @@ use crate::base::limits::{
 use crate::base::slab::{SlabKeys, SlabTable};
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
-use crate::engine::Engine;
+use crate::engine::{CommandExecutor, Engine};
 use crate::journal;
 use crate::model::command::Command;
 use crate::model::driver::{Action, Incident, Protocol};
@@ -54,11 +54,12 @@ pub struct Settings {
     pub max_clients: usize,
 }
 
-/// Connections over one engine, driven through [`Core`](crate::model::driver::Core).
+/// Connections over one engine, driven through [`Core`](crate::model::driver::Core). Generic over
+/// the engine, so that tests can serve over one that completes late.
 #[derive(Debug)]
-pub struct Server {
+pub struct Server<E = Engine> {
     settings: Settings,
-    engine: Engine,
+    engine: E,
     context: SessionContext,
     /// The ids of connections and dispatchers.
     client_ids: SlabKeys,
@@ -111,10 +112,10 @@ fn deliver_to(
     incident
 }
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     /// A server without connections over `engine`.
     #[must_use]
-    pub fn new(settings: Settings, engine: Engine) -> Self {
+    pub fn new(settings: Settings, engine: E) -> Self {
         let mut server = Self {
             settings,
             engine,

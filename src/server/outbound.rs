@@ -5,6 +5,7 @@ use super::Server;
 use super::connection::{Connection, Deadline, Origin};
 use crate::base::limits::{CONNECT_TIMEOUT, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX};
 use crate::base::time::Now;
+use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, Protocol, Target};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
@@ -25,7 +26,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     /// The same server, with these limits.
     #[must_use]
     pub fn with_connection_limits(mut self, limits: ConnectionLimits) -> Self {

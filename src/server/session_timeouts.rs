@@ -7,10 +7,11 @@
 use super::Server;
 use super::connection::Deadline;
 use crate::base::time::Now;
+use crate::engine::CommandExecutor;
 use crate::model::id::ClientId;
 use crate::protocol::TimeoutAction;
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     /// Arms a timer for the deadline of a session. O(log n) if the deadline is before the armed
     /// timer, else O(1).
     #[inline(never)]

@@ -4,6 +4,7 @@ use super::Server;
 use crate::base::histogram::Histogram;
 use crate::base::limits::BUSY_WINDOW_MIN;
 use crate::base::time::Mono;
+use crate::engine::CommandExecutor;
 use crate::model::driver::Protocol;
 use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
 
@@ -50,7 +51,7 @@ fn millionths(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     /// All statistics. O(segments of the journal).
     #[must_use]
     pub fn stats(&self) -> Box<ServerStats> {

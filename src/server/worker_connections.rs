@@ -4,6 +4,7 @@
 use super::Server;
 use super::connection::{Connection, Origin};
 use crate::base::time::Now;
+use crate::engine::CommandExecutor;
 use crate::model::id::{ClientId, Ticket};
 use crate::protocol::Session;
 use crate::protocol::http::dispatch::{
@@ -11,7 +12,7 @@ use crate::protocol::http::dispatch::{
 };
 use std::sync::Arc;
 
-impl Server {
+impl<E: CommandExecutor> Server<E> {
     fn worker_connection_mut(&mut self, client: ClientId) -> Option<&mut WorkerConnection> {
         match &mut self.connections.get_mut(client)?.session {
             Session::Call(call) => Some(call),

@@ -12,6 +12,7 @@ mod http;
 mod indexed_queues;
 mod job_centre_sim;
 mod journal;
+mod late_engine;
 mod metrics;
 mod multi_protocol_sim;
 mod outbound;

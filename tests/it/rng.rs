@@ -3,6 +3,7 @@
 use jobcentre::base::rng::Rng;
 
 /// A seeded source of choices.
+#[derive(Debug)]
 pub(crate) struct TestRng(Rng);
 
 impl TestRng {

@@ -10,6 +10,7 @@ use super::constraint_model::ConstraintModel;
 use super::sim::{finish, oracle, pass, populate};
 use super::simulation::{Event, QUEUES, RETRIES, Simulation, State};
 use crate::journal::disk::{End, SimDisk};
+use crate::late_engine::LateEngine;
 use crate::seeds::{self, Plan, Seen};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{JournalOptions, SyncMode};
@@ -103,12 +104,13 @@ fn run(seed: u64) -> Seen {
     simulation.seen
 }
 
-fn start(backing: &Backing, simulation: &Simulation, seed: u64) -> Server {
+fn start(backing: &Backing, simulation: &Simulation, seed: u64) -> Server<LateEngine> {
     let mut files = backing.disk.clone();
     let (restored, _) =
         Engine::restore(&mut files, &backing.options, seed, simulation.now, &mut |_| {}).unwrap();
     let engine = Engine::durable(restored, Box::new(backing.disk.clone()), simulation.now);
-    Server::new(Settings { max_request: 10_000, max_clients: 1_000 }, engine)
+    let settings = Settings { max_request: 10_000, max_clients: 1_000 };
+    Server::new(settings, LateEngine::prompt(engine))
 }
 
 impl Simulation {
@@ -295,7 +297,8 @@ impl Simulation {
             }
         }
         let power = backing.options.sync == SyncMode::Always && self.rng.percent(50);
-        let none = Server::new(Settings { max_request: 1, max_clients: 1 }, Engine::in_memory(0));
+        let none = LateEngine::prompt(Engine::in_memory(0));
+        let none = Server::new(Settings { max_request: 1, max_clients: 1 }, none);
         drop(std::mem::replace(&mut self.server, none));
         backing.disk.end(if power { End::PowerCut } else { End::Kill });
         backing.busy = false;

@@ -41,6 +41,15 @@ fn every_job_ends_once_whatever_workers_do() {
     PLAN.run(&WANTED, 10, run);
 }
 
+#[test]
+fn every_job_ends_once_over_an_engine_that_completes_late() {
+    Plan::new(60, &[]).run(&["a failure", "a job was refused", "a success"], 10, |seed| {
+        let mut simulation = Simulation::new(seed);
+        simulation.complete_late();
+        play(simulation)
+    });
+}
+
 /// Lets time pass.
 pub(super) fn pass(simulation: &mut Simulation, time: Duration) {
     let end = simulation.now.mono.after(time);
@@ -92,7 +101,10 @@ pub(super) fn oracle(simulation: &mut Simulation) {
 }
 
 fn run(seed: u64) -> Seen {
-    let mut simulation = Simulation::new(seed);
+    play(Simulation::new(seed))
+}
+
+fn play(mut simulation: Simulation) -> Seen {
     simulation.legislate();
     populate(&mut simulation);
     pass(&mut simulation, Duration::from_secs(30));

@@ -8,6 +8,8 @@
 //! # comment                 (and empty lines)
 //! ! max-request 100         a setting of the server; also max-clients
 //! ! pure                    for the pure server only, whatever the reason in the comment says
+//! ! prompt                  not for an engine that completes late: credits and pops of one client
+//!                           get what has come in between
 //! ! protocol pinpriq P Q P and Q come in by this protocol, not as other clients by job-centre
 //!
 //! A> text                   A sends this line and a newline
@@ -210,6 +212,9 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
     arranged
 }
 
+/// Seeds of the engine that completes late.
+const LATE_SEEDS: u64 = 3;
+
 /// The folders of `tests/golden` whose protocols the server has.
 const PLAYED: [&str; 3] = ["http", "job-centre", "pinpriq"];
 
@@ -266,6 +271,22 @@ fn every_transcript_passes_on_the_pure_server() {
             play(transcript, mode, &mut simulation)
         },
     );
+}
+
+/// Step by step: what clients do while completions are held would depend on how long they are.
+#[test]
+fn every_transcript_passes_over_an_engine_that_completes_late() {
+    for seed in 0..LATE_SEEDS {
+        play_all(
+            |transcript| !transcript.prompt,
+            &[Mode::Steps],
+            |transcript, mode| {
+                let mut simulation = pure::Pure::late(transcript.settings, seed);
+                play(transcript, mode, &mut simulation)
+                    .map_err(|problem| format!("{problem} (seed {seed} of the engine)"))
+            },
+        );
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(super) struct Transcript {
     pub(super) settings: Settings,
     /// It cannot be played against a real process.
     pub(super) pure: bool,
+    /// Only for an engine that completes each command at once.
+    pub(super) prompt: bool,
     /// The protocols of clients that do not come in by the usual one.
     pub(super) protocols: BTreeMap<char, &'static str>,
     pub(super) steps: Vec<Step>,
@@ -79,6 +81,7 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
     let mut transcript = Transcript {
         settings: Settings { max_request: 1024 * 1024, max_clients: 100 },
         pure: false,
+        prompt: false,
         protocols: BTreeMap::new(),
         steps: Vec::new(),
     };
@@ -133,6 +136,7 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
             }
         }
         None if setting == "pure" => transcript.pure = true,
+        None if setting == "prompt" => transcript.prompt = true,
         _ => return None,
     }
     Some(())

@@ -2,10 +2,11 @@
 //! so.
 
 use super::Target;
+use crate::late_engine::LateEngine;
 use crate::query::Prompt;
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::Server;
@@ -45,21 +46,35 @@ struct Peer {
 }
 
 /// A server without sockets, and its clients.
-pub(super) struct Pure {
-    server: Server,
+pub(super) struct Pure<E = Engine> {
+    server: Server<E>,
     now: Now,
     /// The most bytes that one pass reads of one client.
     piece: usize,
     peers: BTreeMap<char, Peer>,
 }
 
+fn engine() -> Engine {
+    Engine::in_memory(1).with_queries(Box::new(Prompt::new()), Duration::MAX)
+}
+
 impl Pure {
     pub(super) fn new(settings: Settings, byte_by_byte: bool) -> Self {
+        Self::over(engine(), settings, byte_by_byte)
+    }
+}
+
+impl Pure<LateEngine> {
+    /// A server whose engine completes late and out of order.
+    pub(super) fn late(settings: Settings, seed: u64) -> Self {
+        Self::over(LateEngine::late(engine(), seed), settings, false)
+    }
+}
+
+impl<E: CommandExecutor> Pure<E> {
+    fn over(engine: E, settings: Settings, byte_by_byte: bool) -> Self {
         Self {
-            server: Server::new(
-                settings,
-                Engine::in_memory(1).with_queries(Box::new(Prompt::new()), Duration::MAX),
-            ),
+            server: Server::new(settings, engine),
             now: Now::default(),
             piece: if byte_by_byte { 1 } else { READ_BUDGET_BYTES },
             peers: BTreeMap::new(),
@@ -112,7 +127,12 @@ fn named(peers: &mut BTreeMap<char, Peer>, client: ClientId) -> Option<&mut Peer
 }
 
 /// One read, as the reactor does it. Whether there was anything to do.
-fn read(server: &mut Server, peer: &mut Peer, piece: usize, now: Now) -> bool {
+fn read<E: CommandExecutor>(
+    server: &mut Server<E>,
+    peer: &mut Peer,
+    piece: usize,
+    now: Now,
+) -> bool {
     let Some(client) = peer.client else { return false };
     if !server.wants_input(client) {
         return false;
@@ -130,7 +150,12 @@ fn read(server: &mut Server, peer: &mut Peer, piece: usize, now: Now) -> bool {
 }
 
 /// One write, as the reactor does it.
-fn write(server: &mut Server, peers: &mut BTreeMap<char, Peer>, client: ClientId, now: Now) {
+fn write<E: CommandExecutor>(
+    server: &mut Server<E>,
+    peers: &mut BTreeMap<char, Peer>,
+    client: ClientId,
+    now: Now,
+) {
     let Some(peer) = named(peers, client) else { return };
     let output = server.output(client);
     if output.is_empty() || peer.deaf {
@@ -144,7 +169,7 @@ fn write(server: &mut Server, peers: &mut BTreeMap<char, Peer>, client: ClientId
     server.handle_sent(client, count, now);
 }
 
-impl Target for Pure {
+impl<E: CommandExecutor> Target for Pure<E> {
     fn connect(&mut self, client: char, protocol: &str) -> Result<(), String> {
         let id = self.server.handle_open(Self::protocol(protocol)?, self.now);
         let ended = id.is_none();
