@@ -46,7 +46,7 @@ impl Store {
             if job.status != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that is not reserved has a worker");
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
-            } else if job.holder < Reservations::detached_holder(0) {
+            } else if job.holder < Reservations::DETACHED {
                 let worker = serving.get(&job.holder).copied();
                 assert_eq!(job.worker(), worker, "job {slot} is reserved for another worker");
             }

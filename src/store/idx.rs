@@ -9,6 +9,8 @@ slab_index! {
     pub struct ConstraintIdx;
     /// A key group.
     pub(super) struct KeyGroupIdx;
+    /// A registered worker.
+    pub(super) struct WorkerIdx;
     /// A waiter.
     pub(super) struct WaiterIdx;
     /// A waiter's node in one wait queue.

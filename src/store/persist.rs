@@ -2,10 +2,12 @@
 //! are restored.
 
 use super::history::NO_STATE;
+use super::idx::WorkerIdx;
 use super::jobs::{Job, NONE};
 use super::queue_index::next_row;
 use super::worker_registry::RegisteredWorker;
 use super::{JobLocation, RecordKey, Store};
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::{Mono, Now};
 use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
@@ -58,7 +60,9 @@ impl Store {
         match key {
             RecordKey::Job(slot) => self.slot(id) == Some(slot),
             RecordKey::Queue(slot) => self.declared.find(id) == Some(slot),
-            RecordKey::Worker(place) => self.workers.find(WorkerId(id.0)) == Some(place),
+            RecordKey::Worker(slot) => {
+                self.workers.find(WorkerId(id.0)) == Some(WorkerIdx::from_slot(slot))
+            }
             RecordKey::Constraint(slot) => self.constraints.find_record(id) == Some(slot),
         }
     }
@@ -75,7 +79,7 @@ impl Store {
                 let record = &self.declared[slot];
                 Record::Queue(record.id, &self.queues[record.place].name)
             }
-            RecordKey::Worker(place) => self.worker_record(place),
+            RecordKey::Worker(slot) => self.worker_record(WorkerIdx::from_slot(slot)),
             RecordKey::Constraint(slot) => {
                 let (id, constraint) = self.constraints.record(slot);
                 Record::Constraint(id, Cow::Borrowed(constraint))
@@ -225,12 +229,12 @@ impl Store {
     pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> RecordKey {
         self.next_id = self.next_id.max(id.0 + 1);
         if let Some(place) = self.workers.find(id) {
-            return RecordKey::Worker(place);
+            return RecordKey::Worker(place.slot());
         }
         let PersistedWorker { name, url, max_jobs, ref queues } = *worker;
         let queues = queues.as_ref().map(|names| names.iter().copied());
         let worker = RegisteredWorker::new(name, url, max_jobs, queues);
-        RecordKey::Worker(self.workers.register(id, worker))
+        RecordKey::Worker(self.workers.register(id, worker).slot())
     }
 
     /// Ends the restoration: jobs reserved by workers that are not registered any more become
@@ -247,7 +251,7 @@ impl Store {
         self.finish_constraint_scan(now);
     }
 
-    fn worker_record(&self, place: u32) -> Record<'_> {
+    fn worker_record(&self, place: WorkerIdx) -> Record<'_> {
         let entry = &self.workers[place];
         let worker = entry.registered.as_ref().expect("the worker is registered").view();
         let Worker { name, url, max_jobs, queues } = worker;
@@ -281,7 +285,7 @@ impl Store {
         if let Some(place) = self.workers.find(WorkerId(id.0)) {
             // Its entry stays until the end of recovery: jobs may be reserved by it.
             self.workers.remove(place);
-            return Some(RecordKey::Worker(place));
+            return Some(RecordKey::Worker(place.slot()));
         }
         self.undo_restore_constraint(id).map(RecordKey::Constraint)
     }

@@ -7,10 +7,10 @@
 //! Invariant: an entry belongs to the client with its generation; of other generations it says
 //! nothing.
 
-use super::idx::WaiterIdx;
+use super::idx::{WaiterIdx, WorkerIdx};
 use super::jobs::{Job, Jobs, NONE};
 use super::waiters::Waiters;
-use crate::base::slab_index::PackedOption;
+use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::job::Status;
 
@@ -19,15 +19,16 @@ struct ClientEntry {
     generation: u32,
     job: u32,
     waiter: PackedOption<WaiterIdx>,
-    /// The registry slot of the worker to which the client is attached.
-    worker: u32,
+    /// The worker to which the client is attached.
+    worker: PackedOption<WorkerIdx>,
 }
 
-const VACANT: ClientEntry =
-    ClientEntry { generation: 0, job: NONE, waiter: PackedOption::NONE, worker: NONE };
-
-/// Marks a worker's slot in `Job::holder`, where otherwise a client's index is. Both are smaller.
-const DETACHED: u32 = 1 << 31;
+const VACANT: ClientEntry = ClientEntry {
+    generation: 0,
+    job: NONE,
+    waiter: PackedOption::NONE,
+    worker: PackedOption::NONE,
+};
 
 /// The lists of all clients, by the client's index.
 #[derive(Debug, Default)]
@@ -38,6 +39,10 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
+    /// Marks a worker's slot in `Job::holder`, where otherwise a client's index is. Both are
+    /// smaller.
+    pub(super) const DETACHED: u32 = 1 << 31;
+
     /// The entry of `client`, made if there is none. O(1) amortised.
     fn record(&mut self, client: ClientId) -> &mut ClientEntry {
         let index = client.index as usize;
@@ -47,7 +52,7 @@ impl Reservations {
         let record = &mut self.records[index];
         if record.generation != client.generation {
             assert!(
-                record.job == NONE && record.waiter.is_none() && record.worker == NONE,
+                record.job == NONE && record.waiter.is_none() && record.worker.is_none(),
                 "an earlier client with this index still has entries"
             );
             record.generation = client.generation;
@@ -79,33 +84,33 @@ impl Reservations {
     }
 
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
-    pub(super) fn link_detached(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: u32, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
-        let index = place as usize;
+        let index = place.slot() as usize;
         if index >= self.detached_heads.len() {
             self.detached_heads.resize(index + 1, NONE);
         }
         let next = std::mem::replace(&mut self.detached_heads[index], slot);
         let job = &mut jobs[slot];
-        (job.holder, job.place, job.next) = (DETACHED | place, NONE, next);
+        (job.holder, job.place, job.next) = (Self::detached_holder(place), NONE, next);
         if next != NONE {
             jobs[next].place = slot;
         }
     }
 
     /// One of the jobs of the worker at `place`, if it is detached. O(1).
-    pub(super) fn first_detached(&self, place: u32) -> Option<u32> {
-        self.detached_heads.get(place as usize).copied().filter(|&slot| slot != NONE)
+    pub(super) fn first_detached(&self, place: WorkerIdx) -> Option<u32> {
+        self.detached_heads.get(place.slot() as usize).copied().filter(|&slot| slot != NONE)
     }
 
-    /// The registry slot of the worker to which `client` is attached. O(1).
-    pub(super) fn worker_of(&self, client: ClientId) -> Option<u32> {
-        self.known(client).map(|record| record.worker).filter(|&place| place != NONE)
+    /// The worker to which `client` is attached. O(1).
+    pub(super) fn worker_of(&self, client: ClientId) -> Option<WorkerIdx> {
+        self.known(client)?.worker.expand()
     }
 
     /// Sets the worker of `client`, or none. O(1) amortised.
-    pub(super) fn set_worker(&mut self, client: ClientId, place: Option<u32>) {
-        self.record(client).worker = place.unwrap_or(NONE);
+    pub(super) fn set_worker(&mut self, client: ClientId, place: Option<WorkerIdx>) {
+        self.record(client).worker = place.into();
     }
 
     /// Takes a reserved job out of its list. O(1).
@@ -114,9 +119,9 @@ impl Reservations {
         let (previous, next, holder) = (job.place, job.next, job.holder);
         (job.holder, job.place, job.next) = (NONE, NONE, NONE);
         if previous == NONE {
-            let first = match holder & DETACHED {
+            let first = match holder & Self::DETACHED {
                 0 => &mut self.records[holder as usize].job,
-                _ => &mut self.detached_heads[(holder ^ DETACHED) as usize],
+                _ => &mut self.detached_heads[(holder ^ Self::DETACHED) as usize],
             };
             assert!(*first == slot, "a reserved job is not in its client's list");
             *first = next;
@@ -182,7 +187,7 @@ impl Reservations {
     pub(super) fn end(&mut self, client: ClientId) {
         if self.known(client).is_some() {
             let record = &mut self.records[client.index as usize];
-            let empty = record.job == NONE && record.waiter.is_none() && record.worker == NONE;
+            let empty = record.job == NONE && record.waiter.is_none() && record.worker.is_none();
             assert!(empty, "an ended client still has entries");
             *record = VACANT;
         }
@@ -195,8 +200,8 @@ impl Reservations {
     }
 
     /// The jobs of the worker at `place`, if it is detached. O(jobs in the list).
-    pub(super) fn jobs_detached(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
-        Self::list(self.detached_heads.get(place as usize).copied().unwrap_or(NONE), jobs)
+    pub(super) fn jobs_detached(&self, place: WorkerIdx, jobs: &Jobs) -> Vec<u32> {
+        Self::list(self.detached_heads.get(place.slot() as usize).copied().unwrap_or(NONE), jobs)
     }
 
     fn list(first: u32, jobs: &Jobs) -> Vec<u32> {
@@ -205,8 +210,8 @@ impl Reservations {
     }
 
     /// The value of `Job::holder` for jobs of the detached worker at `place`.
-    pub(super) fn detached_holder(place: u32) -> u32 {
-        DETACHED | place
+    pub(super) fn detached_holder(place: WorkerIdx) -> u32 {
+        Self::DETACHED | place.slot()
     }
 
     /// The number of entries. For checks.

@@ -3,7 +3,7 @@
 //! A registered worker outlives the client that is attached to it. Reservations made by an attached
 //! client belong to the worker; they are journaled when made, and survive a restart.
 
-use super::idx::WatcherIdx;
+use super::idx::{WatcherIdx, WorkerIdx};
 use super::job_watchers::WatchFor;
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
@@ -11,6 +11,7 @@ use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
 use super::{DirtyRecord, Effects, JobLocation, Outcome, RecordKey, Store};
 use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
@@ -95,7 +96,7 @@ impl Store {
         let Worker { name, url, max_jobs, queues } = *worker;
         let record = RegisteredWorker::new(name, url, max_jobs, queues);
         let place = self.workers.register(id, record);
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place), JobId(id.0)));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place.slot()), JobId(id.0)));
         fx.answer(ticket, Outcome::Worker(id));
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
@@ -116,7 +117,7 @@ impl Store {
 
     /// O(w log w + h log n) for the `h` jobs that the worker has reserved and the `w` waiters of
     /// its client.
-    fn remove_worker(&mut self, place: u32, now: Now, fx: &mut Effects) {
+    fn remove_worker(&mut self, place: WorkerIdx, now: Now, fx: &mut Effects) {
         let worker = self.workers[place].id;
         if let Some(client) = self.workers[place].client {
             self.detach_client(client, place, fx);
@@ -131,7 +132,7 @@ impl Store {
             requeued.push(slot);
         }
         if self.workers.remove(place).is_some() {
-            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place), JobId(worker.0)));
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place.slot()), JobId(worker.0)));
         }
         self.workers.remove_entry(place);
         self.requeue_batch(requeued, now, fx);
@@ -139,7 +140,7 @@ impl Store {
 
     /// Detaches a client: its waiters and watchers are cancelled, and its reservations become the
     /// worker's alone. O(w log w + h).
-    pub(super) fn detach_client(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
+    pub(super) fn detach_client(&mut self, client: ClientId, place: WorkerIdx, fx: &mut Effects) {
         while let Some(waiter) = self.reservations.first_waiter(client) {
             let (_, ticket) = self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
@@ -156,7 +157,7 @@ impl Store {
     }
 
     /// Ends the attachment of a client in both tables.
-    pub(super) fn clear_client(&mut self, client: ClientId, place: u32) {
+    pub(super) fn clear_client(&mut self, client: ClientId, place: WorkerIdx) {
         self.reservations.set_worker(client, None);
         self.workers.set_client(place, None);
     }

@@ -6,6 +6,7 @@
 //! Invariants: after recovery every entry is registered; a worker is found by its URL unless
 //! another one was registered with the same URL later. All operations are O(log w) for w workers.
 
+use super::idx::WorkerIdx;
 use crate::base::paged::PagedSlab;
 use crate::base::strings::StringList;
 use crate::model::id::ClientId;
@@ -64,10 +65,10 @@ impl RegisteredWorker {
 /// All workers, by slot and by id.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    slots: PagedSlab<WorkerEntry>,
-    by_id: BTreeMap<WorkerId, u32>,
+    slots: PagedSlab<WorkerEntry, WorkerIdx>,
+    by_id: BTreeMap<WorkerId, WorkerIdx>,
     /// The slot of the worker that was registered last with each URL.
-    by_url: BTreeMap<Box<str>, u32>,
+    by_url: BTreeMap<Box<str>, WorkerIdx>,
     registered_count: usize,
     /// Number of workers with an attached client.
     attached_count: u32,
@@ -112,25 +113,25 @@ impl Workers {
     }
 
     /// The slot of a registered worker.
-    pub(super) fn find(&self, id: WorkerId) -> Option<u32> {
+    pub(super) fn find(&self, id: WorkerId) -> Option<WorkerIdx> {
         let place = *self.by_id.get(&id)?;
         self.slots[place].registered.is_some().then_some(place)
     }
 
     /// The slot of the worker that was registered last with this URL.
-    pub(super) fn find_by_url(&self, url: &str) -> Option<u32> {
+    pub(super) fn find_by_url(&self, url: &str) -> Option<WorkerIdx> {
         self.by_url.get(&address(url)).copied()
     }
 
     /// The slot of a worker's entry, made if there is none.
-    pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
+    pub(super) fn find_or_add(&mut self, id: WorkerId) -> WorkerIdx {
         let slots = &mut self.slots;
         let make = || slots.insert(WorkerEntry { id, client: None, lease_ms: 0, registered: None });
         *self.by_id.entry(id).or_insert_with(make)
     }
 
     /// Registers a worker, replacing what was known of it, and returns its slot.
-    pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) -> u32 {
+    pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) -> WorkerIdx {
         let place = self.find_or_add(id);
         if worker.is_bus() {
             self.bus_worker = Some(id);
@@ -145,7 +146,7 @@ impl Workers {
     }
 
     /// Deregisters a worker; its entry stays.
-    pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
+    pub(super) fn remove(&mut self, place: WorkerIdx) -> Option<RegisteredWorker> {
         let removed = self.slots[place].registered.take();
         if let Some(removed) = &removed {
             self.registered_count -= 1;
@@ -158,7 +159,7 @@ impl Workers {
     }
 
     /// Removes the worker at `place` from the index of URLs, if it is there.
-    fn remove_url(&mut self, place: u32, url: &str) {
+    fn remove_url(&mut self, place: WorkerIdx, url: &str) {
         let address = address(url);
         if self.by_url.get(&address) == Some(&place) {
             self.by_url.remove(&address);
@@ -166,7 +167,7 @@ impl Workers {
     }
 
     /// Removes the entry of a worker that is not registered.
-    pub(super) fn remove_entry(&mut self, place: u32) {
+    pub(super) fn remove_entry(&mut self, place: WorkerIdx) {
         let record = self.slots.remove(place).expect("a worker was removed twice");
         assert!(
             record.registered.is_none() && record.client.is_none(),
@@ -176,7 +177,7 @@ impl Workers {
     }
 
     /// Sets the attached client of a worker, and clears its lease. O(1).
-    pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
+    pub(super) fn set_client(&mut self, place: WorkerIdx, client: Option<ClientId>) {
         let former = std::mem::replace(&mut self.slots[place].client, client);
         self.slots[place].lease_ms = 0;
         self.attached_count -= u32::from(former.is_some());
@@ -184,19 +185,22 @@ impl Workers {
     }
 
     /// The slots of entries that are not registered. O(w).
-    pub(super) fn deregistered(&self) -> Vec<u32> {
+    pub(super) fn deregistered(&self) -> Vec<WorkerIdx> {
         let deregistered = self.slots.iter().filter(|(_, record)| record.registered.is_none());
         deregistered.map(|(place, _)| place).collect()
     }
 
     /// The registered workers, in the order of registration. O(w).
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &WorkerEntry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (WorkerIdx, &WorkerEntry)> {
         self.iter_from(WorkerId(0))
     }
 
     /// The registered workers from this id on, in the order of registration. O(log w + workers
     /// returned).
-    pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &WorkerEntry)> {
+    pub(super) fn iter_from(
+        &self,
+        first: WorkerId,
+    ) -> impl Iterator<Item = (WorkerIdx, &WorkerEntry)> {
         let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.slots[place]));
         all.filter(|(_, record)| record.registered.is_some())
     }
@@ -240,15 +244,15 @@ impl Workers {
     }
 }
 
-impl Index<u32> for Workers {
+impl Index<WorkerIdx> for Workers {
     type Output = WorkerEntry;
-    fn index(&self, place: u32) -> &WorkerEntry {
+    fn index(&self, place: WorkerIdx) -> &WorkerEntry {
         &self.slots[place]
     }
 }
 
-impl IndexMut<u32> for Workers {
-    fn index_mut(&mut self, place: u32) -> &mut WorkerEntry {
+impl IndexMut<WorkerIdx> for Workers {
+    fn index_mut(&mut self, place: WorkerIdx) -> &mut WorkerEntry {
         &mut self.slots[place]
     }
 }
