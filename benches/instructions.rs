@@ -4,6 +4,9 @@
 //!
 //! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. Setup (the server, its
 //! backlog, warm buffers, the text of the requests) is not counted.
+//!
+//! A benchmark whose name ends with `_without` does the same without what the name says, so that one
+//! run shows what that saves.
 
 #![allow(
     missing_docs,
@@ -12,6 +15,8 @@
 )]
 
 mod common;
+#[path = "common/query_rows.rs"]
+mod query_rows;
 
 use common::{Bench, get_lines, put_lines};
 use gungraun::prelude::*;
@@ -22,10 +27,12 @@ use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use jobcentre::query::{Evaluator, QueryTask, RowSkips};
 use jobcentre::store::{Effects, Store};
 use jobcentre::wire::json::{Fields, Parser, Value};
 use jobcentre::wire::packets::{Request, push_request};
 use std::hint::black_box;
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -418,6 +425,46 @@ fn store_expire(mut fixture: Fixture) -> Fixture {
     fixture
 }
 
+/// Rows that a query looks at: `benches/instruction_counts.py` knows it too.
+const ROWS: u64 = 4_800;
+
+const ALL: RowSkips = RowSkips::ALL;
+const NO_COMPARISONS: RowSkips = RowSkips { comparisons: false, ..ALL };
+const NO_PATHS: RowSkips = RowSkips { paths: false, ..ALL };
+const NO_REJECTED_ROWS: RowSkips = RowSkips { rejected_rows: false, ..ALL };
+
+/// A query that was run once, so that it is compiled.
+fn compiled_query(name: &str, skips: RowSkips) -> (Evaluator, QueryTask) {
+    let mut evaluator =
+        Evaluator::with_skips(Arc::new(|| false), skips).expect("SQLite can be set up");
+    let task = query_rows::task(name, ROWS);
+    let found = evaluator.run(&task).expect("it is a query").len() as u64;
+    assert!(found < ROWS / 10, "{name} finds {found} rows");
+    (evaluator, task)
+}
+
+// `comparison`: src/query/prefilter.rs; `path`: path_predicate.rs and json_path.rs; `rejected`:
+// rejected_rows.rs.
+#[library_benchmark(setup = compiled_query)]
+#[bench::comparison_null(args = ("state IS NULL", ALL))]
+#[bench::comparison_null_without(args = ("state IS NULL", NO_COMPARISONS))]
+#[bench::comparison_like(args = ("LIKE", ALL))]
+#[bench::comparison_like_without(args = ("LIKE", NO_COMPARISONS))]
+#[bench::path_in_state(args = ("state path", ALL))]
+#[bench::path_in_state_without(args = ("state path", NO_PATHS))]
+#[bench::path_in_payload(args = ("payload path", ALL))]
+#[bench::path_in_payload_without(args = ("payload path", NO_PATHS))]
+#[bench::path_in_events(args = ("events apart", ALL))]
+#[bench::path_in_events_without(args = ("events apart", NO_PATHS))]
+#[bench::rejected_states(args = ("state function", ALL))]
+#[bench::rejected_states_without(args = ("state function", NO_REJECTED_ROWS))]
+#[bench::rejected_events(args = ("events length", ALL))]
+#[bench::rejected_events_without(args = ("events length", NO_REJECTED_ROWS))]
+fn query((mut evaluator, task): (Evaluator, QueryTask)) -> (Evaluator, QueryTask) {
+    black_box(evaluator.run(&task).is_ok());
+    (evaluator, task)
+}
+
 library_benchmark_group!(
     name = requests,
     benchmarks = [
@@ -433,7 +480,8 @@ library_benchmark_group!(
         packet,
         store_put_on,
         store_touch,
-        store_expire
+        store_expire,
+        query
     ]
 );
 

@@ -14,6 +14,8 @@ mod heap;
 mod journal;
 mod json;
 mod queries;
+#[path = "../common/query_rows.rs"]
+mod query_rows;
 mod timer_queue;
 mod waiters;
 

@@ -1,6 +1,6 @@
 //! `json_canonical`: JSON text in the canonical form of states, so that payloads compare as values.
 
-use super::text_functions::PURE;
+use super::sqlite::PURE;
 use crate::wire::json;
 use rusqlite::functions::Context;
 use rusqlite::types::ValueRef;

@@ -2,10 +2,11 @@
 
 use super::path_predicate::{PathPredicate, parse};
 use super::rows::COLUMNS;
-use super::validate::{Validator, allow, explain, open};
-use super::vtab::{self, CursorPos, SharedScan, Stops};
+use super::sqlite::{allow, explain, open};
+use super::validate::Validator;
+use super::vtab::{self, CursorPos, SharedScan, Stops, TableOptions};
 use super::{
-    QueryError, QueryTask, StopCheck, TaskState, canonical, function_allowlist, like,
+    QueryError, QueryTask, RowSkips, StopCheck, TaskState, canonical, function_allowlist, like,
     text_functions,
 };
 use crate::base::limits::{QUERY_HEAP_MAX_BYTES, QUERY_STATEMENTS_MAX, QUERY_VALUE_DEFAULT_BYTES};
@@ -28,6 +29,7 @@ pub struct Evaluator {
     validator: Validator,
     scan: SharedScan,
     stop: StopCheck,
+    skips: RowSkips,
     /// Beginning of the statements that are only validated.
     bare: String,
     /// Beginning of the statements that run.
@@ -72,19 +74,34 @@ impl Evaluator {
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
     pub fn with_turns(stop: StopCheck, leave: StopCheck, value_max: usize) -> Result<Self, String> {
-        Self::set_up(stop, leave, value_max)
+        Self::set_up(Stops { stop, leave }, value_max, RowSkips::ALL)
+    }
+
+    /// The same as [`Self::new`], but only these rows are skipped: for benches, which show what it
+    /// saves.
+    ///
+    /// # Errors
+    /// If SQLite cannot be set up, in a sentence.
+    pub fn with_skips(stop: StopCheck, skips: RowSkips) -> Result<Self, String> {
+        let stops = Stops { stop, leave: Arc::new(|| false) };
+        Self::set_up(stops, QUERY_VALUE_DEFAULT_BYTES, skips)
+    }
+
+    fn set_up(stops: Stops, value_max: usize, skips: RowSkips) -> Result<Self, String> {
+        Self::connect(stops, value_max, skips)
             .map_err(|error| format!("cannot set up SQLite: {error}"))
     }
 
-    fn set_up(stop: StopCheck, leave: StopCheck, value_max: usize) -> Result<Self, Error> {
+    fn connect(stops: Stops, value_max: usize, skips: RowSkips) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
         let limit = i64::try_from(QUERY_HEAP_MAX_BYTES).unwrap_or(i64::MAX);
         // Process-wide; only queries use SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS_MAX);
         let scan = SharedScan::new();
-        let stops = Stops { stop: Arc::clone(&stop), leave };
-        vtab::register(&connection, &scan, stops, value_max)?;
+        let stop = Arc::clone(&stops.stop);
+        let options = TableOptions { shared: scan.clone(), stops, value_max, skips };
+        vtab::register(&connection, options)?;
         like::register(&connection, &stop)?;
         text_functions::register(&connection, &stop, value_max)?;
         canonical::register(&connection)?;
@@ -96,6 +113,7 @@ impl Evaluator {
             validator: Validator::new(value_max)?,
             scan,
             stop,
+            skips,
             bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),
             head: format!("SELECT \"#\" FROM {COLUMNS} WHERE TRUE"),
             compiled: VecDeque::new(),
@@ -142,7 +160,8 @@ impl Evaluator {
             return Ok(compiled.clone());
         }
         let sql = self.validator.compile(query, &self.connection, &self.bare, &self.head)?;
-        let compiled = Compiled { sql: sql.into(), predicates: parse(query) };
+        let predicates = if self.skips.paths { parse(query) } else { Arc::from([]) };
+        let compiled = Compiled { sql: sql.into(), predicates };
         if self.compiled.len() == QUERY_STATEMENTS_MAX {
             self.compiled.pop_front();
         }

@@ -5,11 +5,12 @@
 //! result is unspecified.
 
 use super::StopCheck;
-use super::path_predicate::integer;
-use super::rows::stopped;
-use super::vtab::LARGE;
+use super::sqlite::{UNCHECKED_BYTES_MAX, stopped};
 use memchr::memchr2;
 use rusqlite::Result;
+
+/// A number of up to this many digits fits into 64 bits.
+const DIGITS: usize = 18;
 
 /// A step of a path.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ pub(super) fn extract<'a>(
     what: Extract,
     stop: &StopCheck,
 ) -> Result<Value<'a>> {
-    let mut reader = Reader { text, at: 0, next_check: LARGE, stop };
+    let mut reader = Reader { text, at: 0, next_check: UNCHECKED_BYTES_MAX, stop };
     reader.space();
     let there = path.iter().try_for_each(|step| match step {
         Step::Label(label) => reader.find_label(label),
@@ -303,7 +304,7 @@ impl<'a> Reader<'a, '_> {
 
     #[cold]
     fn check_stop(&mut self) -> Result<(), NotFound> {
-        self.next_check = self.at + LARGE;
+        self.next_check = self.at + UNCHECKED_BYTES_MAX;
         if (self.stop)() { Err(NotFound::Stopped) } else { Ok(()) }
     }
 }
@@ -321,6 +322,19 @@ fn scalar(word: &[u8]) -> Value<'_> {
         },
         _ => Value::Unsure,
     }
+}
+
+/// Parses an integer of up to [`DIGITS`] digits with an optional minus sign.
+pub(super) fn integer(text: &[u8]) -> Option<i64> {
+    let (digits, is_negative) = match text {
+        [b'-', digits @ ..] => (digits, true),
+        digits => (digits, false),
+    };
+    if digits.is_empty() || digits.len() > DIGITS || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+    Some(if is_negative { -number } else { number })
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 //! checks.
 
 use super::StopCheck;
-use super::rows::stopped;
 use super::set::{Set, read_char};
-use super::text_functions::{HelperConnection, PURE, char_len, continues};
+use super::sqlite::{PURE, stopped};
+use super::text_functions::{HelperConnection, char_len, continues};
 use memchr::memmem::Finder;
 use rusqlite::functions::Context;
 use rusqlite::{Connection, Error, Result};

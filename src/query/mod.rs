@@ -36,6 +36,7 @@ mod prefilter;
 mod rejected_rows;
 mod rows;
 mod set;
+mod sqlite;
 mod text_functions;
 mod validate;
 mod vtab;
@@ -58,6 +59,22 @@ pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 #[must_use]
 pub fn value_max(max_request: usize) -> usize {
     max_request.saturating_mul(2).clamp(QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES)
+}
+
+/// Which rows the cursor skips before SQLite tests them. The result is the same in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSkips {
+    /// Those that a comparison of a column excludes (`prefilter`).
+    pub comparisons: bool,
+    /// Those that a comparison of a JSON path excludes (`path_predicate`).
+    pub paths: bool,
+    /// Those that equal a rejected one (`rejected_rows`).
+    pub rejected_rows: bool,
+}
+
+impl RowSkips {
+    /// All of them.
+    pub const ALL: Self = Self { comparisons: true, paths: true, rejected_rows: true };
 }
 
 /// A query over a snapshot.

@@ -6,7 +6,7 @@
 //! rest of the text need not be valid JSON: a row whose JSON is malformed does not match either.
 
 use super::StopCheck;
-use super::json_path::{Extract, Step, Value, extract};
+use super::json_path::{Extract, Step, Value, extract, integer};
 use super::rows::is_text;
 use crate::model::query::{Expr, Op, Query, SPACE, Term, column, quoted};
 use rusqlite::Result;
@@ -20,9 +20,6 @@ const TERMS: usize = 8;
 
 /// Steps of a path at most.
 const STEPS: usize = 16;
-
-/// A number of up to this many digits fits into 64 bits.
-pub(super) const DIGITS: usize = 18;
 
 /// The literal of a comparison.
 #[derive(Debug, PartialEq, Eq)]
@@ -220,19 +217,6 @@ fn number(text: &str) -> Option<Literal> {
     }
     let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.' | b'e' | b'E');
     (text.bytes().all(is_digit) && text.parse::<f64>().is_ok()).then_some(Literal::Number)
-}
-
-/// Parses an integer of up to [`DIGITS`] digits with an optional minus sign.
-pub(super) fn integer(text: &[u8]) -> Option<i64> {
-    let (digits, is_negative) = match text {
-        [b'-', digits @ ..] => (digits, true),
-        digits => (digits, false),
-    };
-    if digits.is_empty() || digits.len() > DIGITS || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
-    Some(if is_negative { -number } else { number })
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ pub(super) struct RejectedRowCache<'a> {
 }
 
 impl<'a> RejectedRowCache<'a> {
+    /// An empty cache. If it is not `enabled`, no row is inserted: a scan has fewer rows than the
+    /// pause.
+    pub(super) fn new(enabled: bool) -> Self {
+        Self { pause: if enabled { 0 } else { u32::MAX }, ..Self::default() }
+    }
+
     /// Adds a row that does not match because of these columns. O(1).
     #[inline]
     pub(super) fn insert(&mut self, row: &'a Row, columns: u32) {

@@ -5,7 +5,6 @@ use crate::model::job::Encoding;
 use crate::model::row::Row;
 use crate::wire::json::push_packet;
 use crate::wire::msgpack::push_json;
-use rusqlite::Error;
 use rusqlite::types::ValueRef;
 use std::ffi::{CStr, c_int};
 use std::hint::black_box;
@@ -33,11 +32,6 @@ pub(super) const URGENCY: c_int = 6;
 /// Whether the values of a column are texts or NULL.
 pub(super) fn is_text(column: c_int) -> bool {
     matches!(column, PAYLOAD | STATE | EVENTS | QUEUE)
-}
-
-/// The error of a stopped function.
-pub(super) fn stopped() -> Error {
-    Error::UserFunctionError("stopped".into())
 }
 
 /// The value of a column, by its index in [`DECLARATION`]. A text that the row does not hold in

@@ -9,9 +9,7 @@
 //! not matter.
 
 use super::StopCheck;
-use super::rows::stopped;
-use super::validate::explain;
-use super::vtab::LARGE;
+use super::sqlite::{PURE, UNCHECKED_BYTES_MAX, explain, stopped};
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::limits::Limit;
@@ -21,11 +19,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The flags of deterministic functions without side effects.
-pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8
-    .union(FunctionFlags::SQLITE_DETERMINISTIC)
-    .union(FunctionFlags::SQLITE_INNOCUOUS);
 
 /// Functions that make large strings from small arguments, and their argument counts; -1 is any.
 const EXPANDING_FUNCTIONS: [(&str, i32); 6] = [
@@ -176,7 +169,7 @@ fn replace(
         if out.len() + (at - from) + new.len() > value_max {
             return Err(Error::UserFunctionError("string or blob too big".into()));
         }
-        if out.len() - asked > LARGE {
+        if out.len() - asked > UNCHECKED_BYTES_MAX {
             asked = out.len();
             if stop() {
                 return Err(stopped());

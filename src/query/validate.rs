@@ -6,12 +6,11 @@
 //! only an expression: no sub-query, parameter, aggregate or second statement.
 
 use super::function_allowlist::is_allowed;
+use super::sqlite::{allow, explain, open};
 use super::{QueryError, canonical};
 use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX_BYTES};
 use crate::model::query::{Expr, Query, SPACE};
-use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,14 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, events TEXT, \
     modified INTEGER, queue TEXT, pri NUMERIC, CHECK(\n";
 
-/// Bytes of a statement beside its expressions, at most.
-const FRAME: i32 = 64 * 1024;
-
 /// Longest expression that an error repeats, in bytes.
 const HINT_MAX: usize = 100;
-
-/// Largest number of arguments of a function.
-const ARGUMENTS: i32 = 50;
 
 /// The connection on which the second statements are prepared.
 #[derive(Debug)]
@@ -181,38 +174,6 @@ fn length(expr: &Expr) -> usize {
     }
 }
 
-/// An in-memory connection with all optional features off. `value_max`: longest text, in bytes.
-pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
-    let connection = Connection::open_in_memory()?;
-    for (config, on) in [
-        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
-        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
-        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
-    ] {
-        connection.set_db_config(config, on)?;
-    }
-    let number = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
-    for (limit, max) in [
-        (Limit::SQLITE_LIMIT_LENGTH, number(value_max)),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX_BYTES) + FRAME),
-        (Limit::SQLITE_LIMIT_EXPR_DEPTH, number(QUERY_DEPTH_MAX)),
-        (Limit::SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS),
-        (Limit::SQLITE_LIMIT_COLUMN, ARGUMENTS),
-        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 2),
-        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 2),
-        (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
-        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-    ] {
-        connection.set_limit(limit, max)?;
-    }
-    Ok(connection)
-}
-
 /// Authorizes what the second statement needs, and the allowed functions.
 fn may_check(context: AuthContext<'_>) -> Authorization {
     let of_schema = |table: &str| table == "sqlite_master" || table == "sqlite_schema";
@@ -225,20 +186,4 @@ fn may_check(context: AuthContext<'_>) -> Authorization {
         }
         _ => false,
     })
-}
-
-pub(super) fn allow(allowed: bool) -> Authorization {
-    if allowed { Authorization::Allow } else { Authorization::Deny }
-}
-
-/// SQLite's error message in the terms of a query.
-pub(super) fn explain(error: &Error) -> String {
-    let said = match error {
-        Error::SqlInputError { msg, .. } | Error::SqliteFailure(_, Some(msg)) => msg.clone(),
-        Error::UserFunctionError(error) => error.to_string(),
-        Error::MultipleStatement => "an expression is no statement".to_owned(),
-        other => other.to_string(),
-    };
-    said.replace(" prohibited in CHECK constraints", " are not possible in a query")
-        .replace("not authorized to use function: ", "this function cannot be called: ")
 }

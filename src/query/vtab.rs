@@ -8,11 +8,12 @@
 
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
-use super::StopCheck;
 use super::path_predicate::PathPredicate;
 use super::prefilter::{self, Prefilter};
 use super::rejected_rows::RejectedRowCache;
-use super::rows::{COLUMNS, DECLARATION, EVENTS, MATCH_COLUMN, prefetch, stopped, value};
+use super::rows::{COLUMNS, DECLARATION, EVENTS, MATCH_COLUMN, prefetch, value};
+use super::sqlite::{UNCHECKED_BYTES_MAX, stopped};
+use super::{RowSkips, StopCheck};
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
 use imbl::shared_ptr::DefaultSharedPtr;
@@ -31,9 +32,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows that are prefetched together, so that their cache misses overlap.
 const WINDOW: usize = 64;
-
-/// A longer text is preceded by a stop check, in bytes.
-pub(super) const LARGE: usize = 64 * 1024;
 
 /// Input and results of a cursor.
 #[derive(Debug)]
@@ -101,17 +99,21 @@ impl ScanState {
     }
 }
 
-/// Registers the table `snapshot`, whose rows are those of `shared`; texts longer than `value_max`
-/// bytes are NULL.
-pub(super) fn register(
-    connection: &Connection,
-    shared: &SharedScan,
-    stops: Stops,
-    value_max: usize,
-) -> Result<()> {
+/// What a table is made with.
+#[derive(Clone)]
+pub(super) struct TableOptions {
+    /// Whose rows are those of the table.
+    pub(super) shared: SharedScan,
+    pub(super) stops: Stops,
+    /// Longer texts are NULL, in bytes.
+    pub(super) value_max: usize,
+    pub(super) skips: RowSkips,
+}
+
+/// Registers the table `snapshot`.
+pub(super) fn register(connection: &Connection, options: TableOptions) -> Result<()> {
     const MODULE: &Module<'static, Table> = &Module::eponymous_only_module();
-    let aux = (shared.clone(), stops, value_max);
-    connection.create_module(c"snapshot", MODULE, Some(aux))?;
+    connection.create_module(c"snapshot", MODULE, Some(options))?;
     // Creates the table now, before the authorizer is set.
     connection.prepare(&format!("SELECT 1 FROM {COLUMNS}")).map(drop)
 }
@@ -119,14 +121,12 @@ pub(super) fn register(
 #[repr(C)]
 struct Table {
     base: sqlite3_vtab,
-    shared: SharedScan,
-    stops: Stops,
-    value_max: usize,
+    options: TableOptions,
 }
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTab<'_> for Table {
-    type Aux = (SharedScan, Stops, usize);
+    type Aux = TableOptions;
     type Cursor = Cursor;
 
     fn connect(
@@ -137,13 +137,15 @@ unsafe impl VTab<'_> for Table {
         _: &[u8],
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
-        let Some((shared, stops, value_max)) = aux.cloned() else { return Err(stopped()) };
-        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stops, value_max }))
+        let Some(options) = aux.cloned() else { return Err(stopped()) };
+        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), options }))
     }
 
     /// The only plan is a full scan that skips excluded rows.
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
-        prefilter::plan(info)?;
+        if self.options.skips.comparisons {
+            prefilter::plan(info)?;
+        }
         info.set_estimated_cost(1e6);
         info.set_estimated_rows(1_000_000);
         Ok(true)
@@ -152,9 +154,10 @@ unsafe impl VTab<'_> for Table {
     fn open(&mut self) -> Result<Cursor> {
         Ok(Cursor {
             base: sqlite3_vtab_cursor::default(),
-            shared: self.shared.clone(),
-            stops: self.stops.clone(),
-            value_max: self.value_max,
+            shared: self.options.shared.clone(),
+            stops: self.options.stops.clone(),
+            value_max: self.options.value_max,
+            remembers_rejected: self.options.skips.rejected_rows,
             walk: None,
             prefilter: Prefilter::default(),
             ordinal: 0,
@@ -172,6 +175,8 @@ struct Cursor {
     shared: SharedScan,
     stops: Stops,
     value_max: usize,
+    /// Whether rejected rows are cached.
+    remembers_rejected: bool,
     walk: Option<Walk>,
     prefilter: Prefilter,
     ordinal: i64,
@@ -191,7 +196,8 @@ unsafe impl VTabCursor for Cursor {
             let scan = self.shared.lock();
             (scan.rows.clone(), scan.from, Arc::clone(&scan.predicates))
         };
-        self.walk = Some(Walk::new(rows, from));
+        let rejected = RejectedRowCache::new(self.remembers_rejected);
+        self.walk = Some(Walk::new(rows, from, rejected));
         (self.ordinal, self.columns_read) = (0, Cell::new(0));
         self.prefilter = Prefilter::new(plan, values, predicates);
         self.skip_to_candidate()
@@ -243,7 +249,7 @@ fn checked_value<'a>(
 ) -> Result<ValueRef<'a>> {
     let value = value(row, column, buffer);
     let ValueRef::Text(text) = value else { return Ok(value) };
-    if text.len() > LARGE && stop() {
+    if text.len() > UNCHECKED_BYTES_MAX && stop() {
         return Err(stopped());
     }
     Ok(if text.len() > value_max { ValueRef::Null } else { value })
@@ -323,7 +329,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(rows: Rows, from: Bound<RowKey>) -> Self {
+    fn new(rows: Rows, from: Bound<RowKey>, rejected: RejectedRowCache<'static>) -> Self {
         let rows = Arc::new(rows);
         // SAFETY: the map does not move, on the heap, while `_rows` lives, which is dropped after
         // everything that borrows from it (fields are dropped in declaration order). The map and
@@ -333,8 +339,7 @@ impl Walk {
         let lasting: &'static Rows = unsafe { &*Arc::as_ptr(&rows) };
         let rest = lasting.range((from, Bound::Unbounded));
         let window = Vec::with_capacity(WINDOW);
-        let (used, rejected) = (Cell::new(0), RejectedRowCache::default());
-        let mut walk = Self { window, at: 0, used, rejected, rest, _rows: rows };
+        let mut walk = Self { window, at: 0, used: Cell::new(0), rejected, rest, _rows: rows };
         walk.refill();
         walk
     }
