@@ -2,7 +2,7 @@
 //!
 //! A pure state machine over an injected [`disk::Disk`], without clock, randomness or files.
 //! `format` defines the bytes on the disk, `log` is the running journal, `live_index` knows which
-//! base record is in which segment, `scan` and `recover` read what an earlier run has left,
+//! base record is in which segment, `scan` and `recover` read what an earlier run has left (`report`),
 //! `salvage` (with `survey` and `keys`) reads a damaged directory. [`disk`] is the interface to the
 //! disk; the reactor implements it.
 //!
@@ -17,6 +17,7 @@ mod live_index;
 mod log;
 mod reader;
 mod recover;
+mod report;
 mod salvage;
 mod scan;
 mod survey;
@@ -24,9 +25,9 @@ mod survey;
 pub use format::{LOCK_FILE, is_segment, segment_name, spare_name};
 pub use live_index::UPPER_KEYS;
 pub use log::{Journal, LogStats, SYNC_BOUNDS_NS};
-pub use recover::{
-    OpenError, RecordLocation, RecordRole, RecordVisitor, Recovered, RecoveryProgress,
-    RecoveryReport, TornTail, read, recover,
+pub use recover::{RecordRole, Recovered, read, recover};
+pub use report::{
+    OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport, TornTail,
 };
 pub use salvage::{SalvageReport, SkippedRange, SuspiciousFile, salvage};
 

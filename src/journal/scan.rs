@@ -9,7 +9,7 @@
 use super::disk::{DiskError, Files};
 use super::format::{self, BadHeader, BatchHeader, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::reader::{FIRST_FRAME_OFFSET, FrameScan, SegmentReader, SegmentSource};
-use super::recover::{
+use super::report::{
     OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport, TornTail,
 };
 use crate::base::limits::JOURNAL_READ_BYTES;

@@ -12,7 +12,7 @@ use super::format::{
 };
 use super::keys::{DirectoryKeys, key_from_header};
 use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
-use super::recover::OpenError;
+use super::report::OpenError;
 use super::scan::SegmentList;
 use std::collections::HashMap;
 

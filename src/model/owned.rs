@@ -5,8 +5,8 @@ use crate::base::strings::StringList;
 use crate::base::time::Mono;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
-use crate::model::reply::{JobInfo, JobView};
-use crate::model::worker::{JobStatus, Worker, WorkerId};
+use crate::model::reply::{JobInfo, JobStatus, JobView};
+use crate::model::worker::{Worker, WorkerId};
 
 /// A [`JobView`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
 use crate::model::owned::OwnedWorker;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
-use crate::model::worker::{Constraint, JobStatus, WorkerId};
+use crate::model::worker::{Constraint, WorkerId};
 use std::sync::Arc;
 
 /// The one answer to a ticket.
@@ -148,6 +148,32 @@ pub struct JobInfo<'a> {
     pub retries: u32,
     /// Its result, or its last error.
     pub result: Option<Payload<'a>>,
+}
+
+/// The status of a tracked job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobStatus<'a> {
+    /// With its result or last error.
+    pub info: JobInfo<'a>,
+    /// The worker that has reserved it.
+    pub worker: Option<WorkerId>,
+    /// Its last error message for people.
+    pub message: Option<&'a str>,
+}
+
+impl JobStatus<'_> {
+    /// The status word of LightJQ.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match self.info.status {
+            Status::Reserved => "running",
+            Status::Completed => "done",
+            Status::Buried => "error",
+            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed => {
+                if self.info.retries > 0 { "retrying" } else { "queued" }
+            }
+        }
+    }
 }
 
 /// Why the store declines a command.

@@ -3,8 +3,7 @@
 use crate::base::strings::{StringList, Strings};
 use crate::model::external_id::{Fraction, JobRef};
 use crate::model::id::JobId;
-use crate::model::job::{LeaseEpoch, Payload, Status};
-use crate::model::reply::JobInfo;
+use crate::model::job::{LeaseEpoch, Payload};
 
 /// Id of a registered worker: unique for the life of the data, rising.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -217,32 +216,6 @@ pub enum RunOutcome<'a> {
         /// Error message for people, UTF-8.
         message: &'a str,
     },
-}
-
-/// The status of a tracked job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobStatus<'a> {
-    /// With its result or last error.
-    pub info: JobInfo<'a>,
-    /// The worker that has reserved it.
-    pub worker: Option<WorkerId>,
-    /// Its last error message for people.
-    pub message: Option<&'a str>,
-}
-
-impl JobStatus<'_> {
-    /// The status word of LightJQ.
-    #[must_use]
-    pub fn status(&self) -> &'static str {
-        match self.info.status {
-            Status::Reserved => "running",
-            Status::Completed => "done",
-            Status::Buried => "error",
-            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed => {
-                if self.info.retries > 0 { "retrying" } else { "queued" }
-            }
-        }
-    }
 }
 
 /// A limit on the jobs that a matcher selects.

@@ -7,7 +7,7 @@ use super::{Due, JobLocation, Store};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
-use crate::model::worker::JobStatus;
+use crate::model::reply::JobStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

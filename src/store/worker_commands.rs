@@ -17,8 +17,8 @@ use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Status};
 use crate::model::owned::OwnedJobStatus;
-use crate::model::reply::Rejection;
-use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerId, WorkerKind};
+use crate::model::reply::{JobStatus, Rejection};
+use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId, WorkerKind};
 use std::time::Duration;
 
 impl Store {

@@ -4,8 +4,8 @@ use super::*;
 use crate::base::strings::StringList;
 use crate::base::time::Mono;
 use crate::model::job::{LeaseEpoch, Priority, Status as Doing};
-use crate::model::reply::{JobInfo, JobView};
-use crate::model::worker::{JobStatus, RunOutcome, Worker};
+use crate::model::reply::{JobInfo, JobStatus, JobView};
+use crate::model::worker::{RunOutcome, Worker};
 use crate::wire::msgpack::{from_json, to_json};
 use proptest::prelude::*;
 
