@@ -13,9 +13,8 @@
 //! Programs send none of these fields and are not affected.
 
 use super::media::{self, Said};
-use super::request::reads_body;
 use super::response::{HttpError, JSON, MSGPACK};
-use super::route::{self, Operation, RouteMatch};
+use super::route::{self, Operation, RouteMatch, reads_body};
 use crate::wire::host::{Host, host, is_same};
 use crate::wire::http::{Framing, RequestHead};
 

@@ -1,21 +1,9 @@
 //! `GET /`: the list of what the server offers over HTTP.
 
 use super::openapi::{Answer, Content, Description, Schemas};
+use super::response::HTML;
 use crate::wire::http::wanted;
 use utoipa::ToSchema;
-
-pub(super) const HTML: &str = "text/html; charset=utf-8";
-
-/// Fields that restrict the page: text and links, no scripts, no frames.
-pub(super) const FIELDS: [(&str, &str); 3] = [
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'none'; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-];
 
 /// For browsers.
 pub(super) const PAGE: &str = concat!(

@@ -1,11 +1,11 @@
 //! A request before its execution: routing, and a body that is incomplete.
 
 use super::guard;
-use super::index::{self, HTML};
+use super::index;
 use super::jobq;
 use super::lightjq;
-use super::response::{HttpError, JSON};
-use super::route::{self, Operation, ROUTES, RouteError, RouteMatch};
+use super::response::{HTML, HttpError, JSON};
+use super::route::{self, Operation, RouteError, RouteMatch};
 use crate::base::limits::{HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT};
 use crate::base::time::Mono;
 use crate::wire::http::{Body, Expect, RequestHead};
@@ -97,10 +97,4 @@ fn explain(miss: RouteError) -> HttpError {
             HttpError { allow: Some(methods), ..HttpError::new(204, "") }
         }
     }
-}
-
-/// Whether the body of a request for this operation is read.
-pub(super) fn reads_body(call: &RouteMatch) -> bool {
-    let row = ROUTES.iter().find(|route| route.operation == call.operation);
-    row.is_some_and(|route| route.method.has_body())
 }

@@ -1,7 +1,6 @@
 //! Response heads with the fields of every response, and error bodies.
 
 use super::Date;
-use super::index::{FIELDS, HTML};
 use super::lightjq::messages;
 use crate::base::time::Wall;
 use crate::wire::http::{push_field, push_field_number, push_status_line};
@@ -11,6 +10,19 @@ use std::borrow::Cow;
 pub(super) const JSON: &str = "application/json";
 
 pub(super) const MSGPACK: &str = "application/msgpack";
+
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+
+/// Fields that restrict a page: text and links, no scripts, no frames.
+const PAGE_FIELDS: [(&str, &str); 3] = [
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'none'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+];
 
 /// How the end of a response body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +79,7 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
         push_field(out, "Content-Type", head.media_type.as_bytes());
     }
     if head.media_type == HTML {
-        for (name, value) in FIELDS {
+        for (name, value) in PAGE_FIELDS {
             push_field(out, name, value.as_bytes());
         }
     }

@@ -374,6 +374,12 @@ fn allow(routes: impl Iterator<Item = &'static Route>) -> String {
     names.join(", ")
 }
 
+/// Whether the body of a request for this operation is read.
+pub(super) fn reads_body(call: &RouteMatch) -> bool {
+    let row = ROUTES.iter().find(|route| route.operation == call.operation);
+    row.is_some_and(|route| route.method.has_body())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

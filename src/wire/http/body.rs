@@ -1,23 +1,12 @@
 //! HTTP bodies, framed by a length, by chunks, or by the end of the connection.
 
 use super::Fault;
-use super::head::is_token;
+use super::terms::{Framing, is_token};
 use crate::base::buf::Input;
 use crate::base::limits::{
     HTTP_CHUNK_LINE_MAX_BYTES, HTTP_EXTENSIONS_MAX_BYTES, HTTP_HEAD_MAX_BYTES,
 };
 use memchr::memchr;
-
-/// How a body is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// It has this many bytes.
-    Length(u64),
-    /// It comes in chunks.
-    Chunked,
-    /// It ends with the connection: responses only.
-    UntilEnd,
-}
 
 /// A part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

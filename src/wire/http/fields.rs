@@ -1,7 +1,7 @@
 //! The fields of a head that frame the message. All others are ignored.
 
-use super::body::Framing;
-use super::{Expect, Fault};
+use super::Fault;
+use super::terms::{Expect, Framing};
 use httparse::Header;
 
 /// What the fields of a head say together.

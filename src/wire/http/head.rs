@@ -1,33 +1,12 @@
 //! Parsing of message heads.
 
 use super::Fault;
-use super::body::Framing;
 use super::fields::Fields;
+use super::terms::{Expect, Framing, Version, is_token};
 use crate::base::buf::Input;
 use crate::base::limits::{HTTP_FIELDS_MAX, HTTP_HEAD_MAX_BYTES, HTTP_TARGET_MAX_BYTES};
 use httparse::{EMPTY_HEADER, Error, Request, Response, Status};
 use memchr::memchr;
-
-/// Which HTTP a message speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0: no chunks, and a connection carries one request unless it says otherwise.
-    Http10,
-    /// HTTP/1.1
-    Http11,
-}
-
-/// What a client waits for before it sends its body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expect {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// An interim answer that says so.
-    Continue,
-    /// Something that is not known.
-    Unknown,
-}
 
 /// The head of a request: what of it matters to a server without virtual hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,11 +186,6 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
 fn too_long(unread: &[u8]) -> Fault {
     let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX_BYTES]).is_some();
     if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
-}
-
-/// Whether a method or a field name may contain this byte.
-pub(super) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn version(minor: Option<u8>) -> Version {

@@ -13,14 +13,16 @@ mod body;
 mod fields;
 mod head;
 mod signs;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use accept::{Wanted, wanted};
-pub use body::{Body, Framing, Piece};
-pub use head::{Expect, RequestHead, ResponseHead, Version, next_request, next_response};
+pub use body::{Body, Piece};
+pub use head::{RequestHead, ResponseHead, next_request, next_response};
 pub use signs::{is_request_line, may_begin_request};
+pub use terms::{Expect, Framing, Version};
 pub use write::{
     push_chunk, push_field, push_field_number, push_last_chunk, push_request_line,
     push_status_line, reason,

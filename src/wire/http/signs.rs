@@ -1,7 +1,7 @@
 //! Detection of HTTP requests on listeners of other protocols, to which web pages can make browsers
 //! connect.
 
-use super::head::is_token;
+use super::terms::is_token;
 
 /// Whether a line, without its end, is the first line of an HTTP request: a method, a blank, and
 /// `HTTP/1.1` or the like behind the last blank. O(line).

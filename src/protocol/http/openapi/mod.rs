@@ -3,6 +3,7 @@
 //! with sessions.
 
 mod common;
+mod description;
 mod links;
 #[cfg(test)]
 mod msgpack_schema;
@@ -11,84 +12,20 @@ mod schema_check;
 #[cfg(test)]
 mod tests;
 
+pub(super) use description::{Answer, Content, Description, Schemas};
+
 use super::response::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
 use super::{health, index, jobq, lightjq, metrics, processor_status};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use utoipa::ToSchema;
 use utoipa::openapi::path::{self, HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ComponentsBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{
-    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Paths, PathsBuilder, Ref, RefOr,
+    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Paths, PathsBuilder, RefOr,
     Required, Response, ResponseBuilder, Schema,
 };
-
-/// The body of a response.
-pub(super) enum Content {
-    Json(RefOr<Schema>),
-    /// MessagePack of this schema.
-    Packed(RefOr<Schema>),
-    Nothing,
-    /// Text of this media type.
-    Text(&'static str),
-}
-
-/// A response of an operation.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    /// The condition of the response, as a sentence.
-    pub(super) when: &'static str,
-    pub(super) content: Content,
-}
-
-/// The description of an operation, besides what is common to all.
-pub(super) struct Description {
-    /// What the operation does, in one line.
-    pub(super) summary: &'static str,
-    /// The schema of the request body.
-    pub(super) body: Option<RefOr<Schema>>,
-    pub(super) answers: Vec<Answer>,
-}
-
-/// An error, as every operation answers it.
-#[derive(serde::Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "it is a shape")]
-struct Error {
-    /// What is wrong, for people.
-    error: String,
-}
-
-/// The named schemas of the document.
-#[derive(Default)]
-pub(super) struct Schemas(Vec<(String, RefOr<Schema>)>);
-
-impl Schemas {
-    /// A reference to the schema of a type.
-    pub(super) fn of<T: ToSchema>(&mut self) -> RefOr<Schema> {
-        self.0.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.0);
-        Ref::from_schema_name(T::name()).into()
-    }
-
-    /// A reference to a schema that is not made from a type.
-    pub(super) fn add(&mut self, name: &str, shape: RefOr<Schema>) -> RefOr<Schema> {
-        self.0.push((name.to_owned(), shape));
-        Ref::from_schema_name(name).into()
-    }
-
-    /// A JSON response.
-    pub(super) fn answer<T: ToSchema>(&mut self, status: u16, when: &'static str) -> Answer {
-        Answer { status, when, content: Content::Json(self.of::<T>()) }
-    }
-
-    /// An error response.
-    pub(super) fn error(&mut self, status: u16, when: &'static str) -> Answer {
-        self.answer::<Error>(status, when)
-    }
-}
 
 /// The document, made at the first request, in about a millisecond.
 pub(super) fn document() -> &'static str {
@@ -113,7 +50,7 @@ fn make() -> OpenApi {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(ABOUT))
         .license(Some(license));
-    let components = ComponentsBuilder::new().schemas_from_iter(shapes.0);
+    let components = ComponentsBuilder::new().schemas_from_iter(shapes.into_named());
     OpenApiBuilder::new()
         .info(info)
         .paths(paths)

@@ -4,15 +4,15 @@
 mod write;
 
 use super::health::HEALTHY;
-use super::index::{self, HTML};
+use super::index;
 use super::jobq::{self, JobqReply, PagedRequest};
 use super::lightjq::{self, Response};
 use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
 use super::processor_status::ProcessorStatus;
-use super::request::{PendingBody, reads_body, route_request};
-use super::response::{HttpError, JSON};
-use super::route::{Operation, RouteMatch};
+use super::request::{PendingBody, route_request};
+use super::response::{HTML, HttpError, JSON};
+use super::route::{Operation, RouteMatch, reads_body};
 use super::{Long, Scratch};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};

@@ -7,13 +7,12 @@ use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::stats::StatsPage;
 use crate::model::worker::WorkerCommand;
-use crate::protocol::http::index::HTML;
 use crate::protocol::http::jobq::{self, BodyKind, JobqReply, PagedRequest};
 use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics::{self, QueueSample, StatsCollector};
 use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::response::{
-    BodyLength, HttpError, JSON, ResponseHead, write_error, write_head,
+    BodyLength, HTML, HttpError, JSON, ResponseHead, write_error, write_head,
 };
 use crate::protocol::http::session::Submitted;
 use crate::protocol::queue_listing::ListingNeed;
