@@ -3,35 +3,21 @@
 //! and no segment between others is ever freed.
 //!
 //! It starts when the segments in use hold more than one and a half times the live bytes and one
-//! segment. The amount moved follows the amount appended, more of it the nearer the directory is to
-//! its bound, in the batches that are written anyway, so compaction causes no syncs of its own.
-//! Where too little is appended it makes a step at intervals, so that it ends without traffic too.
-//! What a busy disk has delayed is caught up on in small amounts per pass. The unused ends of
-//! segments do not count, because moving records would leave such ends again.
+//! segment. The unused ends of segments do not count, because moving records would leave such ends
+//! again. The amount moved ([`Pacer`]) follows the amount appended, more of it the nearer the
+//! directory is to its bound, in the batches that are written anyway, so compaction causes no syncs
+//! of its own. Where too little is appended it makes a step at intervals, so that it ends without
+//! traffic too. What a busy disk has delayed is caught up on in small amounts per pass.
 
 use super::Journal;
-use crate::base::limits::{
-    COMPACTION_BACKLOG_BYTES, COMPACTION_PASS_BYTES, COMPACTION_RATE_MAX, COMPACTION_RATE_MIN,
-    COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL, JOURNAL_RESERVE_LIVE_DIVISOR,
-};
+use super::pacer::Pacer;
+use crate::base::limits::{COMPACTION_BACKLOG_BYTES, JOURNAL_RESERVE_LIVE_DIVISOR};
 use crate::base::time::{Mono, Now};
 
 #[derive(Debug)]
 pub(super) struct Compaction {
     due: bool,
-    /// Bytes that may be moved in all.
-    byte_budget: u64,
-    /// Bytes that may be moved in this pass, if it appends records of clients.
-    pass_budget: u64,
-    /// Bytes that may be moved in any case.
-    step_budget: u64,
-    /// Bytes to move for what was appended since the last pass.
-    requested: u64,
-    /// The same since the last step.
-    requested_since_step: u64,
-    /// Bytes to move for each byte appended.
-    rate: u64,
-    last_step: Mono,
+    pacer: Pacer,
     /// The record key that the caller has to append now.
     moving: Option<u32>,
     /// Bytes of moved base records in the open batch.
@@ -40,18 +26,7 @@ pub(super) struct Compaction {
 
 impl Compaction {
     pub(super) fn new(now: Mono) -> Self {
-        Self {
-            due: false,
-            byte_budget: 0,
-            pass_budget: 0,
-            step_budget: 0,
-            requested: 0,
-            requested_since_step: 0,
-            rate: COMPACTION_RATE_MIN,
-            last_step: now,
-            moving: None,
-            moved_bytes: 0,
-        }
+        Self { due: false, pacer: Pacer::new(now), moving: None, moved_bytes: 0 }
     }
 }
 
@@ -72,9 +47,7 @@ impl Journal {
         let compaction = &mut self.compaction;
         let appended = bytes - std::mem::take(&mut compaction.moved_bytes);
         if compaction.due {
-            compaction.byte_budget += appended * compaction.rate;
-            compaction.requested += appended * compaction.rate;
-            compaction.requested_since_step += appended * compaction.rate;
+            compaction.pacer.on_append(appended);
         }
     }
 
@@ -86,22 +59,16 @@ impl Journal {
             return None;
         }
         self.maybe_seal();
-        let Compaction { byte_budget, pass_budget: pass, step_budget: step, .. } = self.compaction;
-        let here = if self.batch.client_count() > 0 { pass.max(step) } else { step };
-        if byte_budget.min(here) == 0 || !self.can_move() {
+        let has_clients = self.batch.client_count() > 0;
+        if !self.compaction.pacer.permits(has_clients) || !self.can_move() {
             return None;
         }
         let oldest = self.live_index.oldest(self.head);
         let record_key = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
         let bytes =
             self.live_index.bytes(record_key).expect("a listed record key has a base record");
-        let compaction = &mut self.compaction;
-        for rest in
-            [&mut compaction.byte_budget, &mut compaction.pass_budget, &mut compaction.step_budget]
-        {
-            *rest = rest.saturating_sub(u64::from(bytes));
-        }
-        compaction.moving = Some(record_key);
+        self.compaction.pacer.spend(u64::from(bytes));
+        self.compaction.moving = Some(record_key);
         Some(record_key)
     }
 
@@ -123,17 +90,13 @@ impl Journal {
 
     pub(super) fn compaction_timer(&self) -> Option<Mono> {
         let due = self.compaction.due && self.can_move();
-        due.then(|| self.compaction.last_step.after(COMPACTION_STEP_INTERVAL))
+        due.then(|| self.compaction.pacer.next_step())
     }
 
-    /// Grants a step if one is due, less what was requested since the last step.
+    /// Grants a step if one is due.
     pub(super) fn step_compaction(&mut self, now: Now) {
-        let compaction = &mut self.compaction;
-        if compaction.due && compaction.last_step.after(COMPACTION_STEP_INTERVAL) <= now.mono {
-            compaction.last_step = now.mono;
-            compaction.step_budget = COMPACTION_STEP_BYTES;
-            let requested = std::mem::take(&mut compaction.requested_since_step);
-            compaction.byte_budget += COMPACTION_STEP_BYTES.saturating_sub(requested);
+        if self.compaction.due {
+            self.compaction.pacer.step(now.mono);
         }
     }
 
@@ -143,7 +106,7 @@ impl Journal {
         self.compaction.due
     }
 
-    /// Decides whether compaction is due, and its rate. O(segments that are to be freed).
+    /// Decides whether compaction is due, and its pace. O(segments that are to be freed).
     pub(super) fn drive(&mut self) {
         let (live, usual) = (self.live_index.live_bytes, self.options.segment_bytes);
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
@@ -164,18 +127,10 @@ impl Journal {
         let compaction = &mut self.compaction;
         compaction.due = (excess > 0 || starved) && live_behind > 0 && dead >= least;
         if !compaction.due {
-            compaction.byte_budget = 0;
+            compaction.pacer.stop();
             return;
         }
-        let room = live.max(usual) / 2;
-        let step = (COMPACTION_RATE_MAX - COMPACTION_RATE_MIN) * excess / room;
-        compaction.rate = if starved {
-            COMPACTION_RATE_MAX
-        } else {
-            COMPACTION_RATE_MAX.min(COMPACTION_RATE_MIN + step)
-        };
-        compaction.byte_budget = usual.min(compaction.byte_budget);
-        compaction.pass_budget =
-            COMPACTION_PASS_BYTES.max(std::mem::take(&mut compaction.requested));
+        let excess = (!starved).then_some(excess);
+        compaction.pacer.begin_pass(excess, live.max(usual) / 2, usual);
     }
 }

@@ -2,7 +2,7 @@
 //! written.
 //!
 //! `io_queue` submits writes and syncs, `segment_allocator` prepares, recycles and frees segments,
-//! `compaction` names the records to move.
+//! `compaction` names the records to move, `pacer` says how fast.
 //!
 //! Invariants, asserted by [`Journal::check_invariants`]:
 //! - sequences rise without gaps: synced <= written <= submitted <= sealed;
@@ -12,6 +12,7 @@
 
 mod compaction;
 mod io_queue;
+mod pacer;
 mod segment_allocator;
 mod stats;
 

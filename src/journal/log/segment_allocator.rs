@@ -7,11 +7,12 @@
 //! for deletes.
 
 use super::Journal;
+use super::pacer::prefill_target;
 use crate::base::limits::{
     JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR, JOURNAL_RESERVE_PER_JOB_BYTES,
 };
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{DiskError, DiskOp, IoFailure, PrefillTarget};
+use crate::journal::disk::{DiskError, DiskOp, IoFailure};
 use crate::journal::format::{
     FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
@@ -283,8 +284,7 @@ impl Journal {
         self.disk.submit(DiskOp::Prepare { epoch, size, head, reuse });
     }
 
-    /// Sets the prefill target of the segment in preparation: it is filled twice as fast as the
-    /// head, so that it is ready when the head is half full.
+    /// Sets the prefill target of the segment in preparation.
     pub(super) fn update_prefill_target(&mut self) {
         let prepared = self.allocator.tasks.iter().find_map(|task| match task {
             SegmentTask::Prepare { epoch, .. } => Some(*epoch),
@@ -293,11 +293,7 @@ impl Journal {
         let Some(epoch) = prepared else { return };
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
         let batches_wait = !head.ready || self.lacks_segment();
-        let target = if batches_wait {
-            PrefillTarget::Immediately
-        } else {
-            PrefillTarget::Bytes(2 * head.used)
-        };
+        let target = prefill_target(head.used, batches_wait);
         self.disk.set_prefill_target(epoch, target);
     }
 
