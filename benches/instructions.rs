@@ -9,6 +9,7 @@
 //! run shows what that saves.
 
 #![allow(
+    clippy::disallowed_methods,
     missing_docs,
     unused_qualifications,
     reason = "the macros of the bench harness write them"
@@ -446,18 +447,20 @@ fn compiled_query(name: &str, skips: RowSkips) -> (Evaluator, QueryTask) {
 // `comparison`: src/query/prefilter.rs; `path`: path_predicate.rs and json_path.rs; `rejected`:
 // rejected_rows.rs.
 #[library_benchmark(setup = compiled_query)]
-#[bench::comparison_null(args = ("state IS NULL", ALL))]
-#[bench::comparison_null_without(args = ("state IS NULL", NO_COMPARISONS))]
+#[bench::comparison_null(args = ("states apart", ALL))]
+#[bench::comparison_null_without(args = ("states apart", NO_COMPARISONS))]
 #[bench::comparison_like(args = ("LIKE", ALL))]
 #[bench::comparison_like_without(args = ("LIKE", NO_COMPARISONS))]
-#[bench::path_in_state(args = ("state path", ALL))]
-#[bench::path_in_state_without(args = ("state path", NO_PATHS))]
 #[bench::path_in_payload(args = ("payload path", ALL))]
 #[bench::path_in_payload_without(args = ("payload path", NO_PATHS))]
 #[bench::path_in_events(args = ("events apart", ALL))]
 #[bench::path_in_events_without(args = ("events apart", NO_PATHS))]
-#[bench::rejected_states(args = ("state function", ALL))]
-#[bench::rejected_states_without(args = ("state function", NO_REJECTED_ROWS))]
+#[bench::rejected_null(args = ("state IS NULL", ALL))]
+#[bench::rejected_null_without(args = ("state IS NULL", NO_REJECTED_ROWS))]
+#[bench::rejected_path(args = ("state path", ALL))]
+#[bench::rejected_path_without(args = ("state path", NO_REJECTED_ROWS))]
+#[bench::rejected_function(args = ("state function", ALL))]
+#[bench::rejected_function_without(args = ("state function", NO_REJECTED_ROWS))]
 #[bench::rejected_events(args = ("events length", ALL))]
 #[bench::rejected_events_without(args = ("events length", NO_REJECTED_ROWS))]
 fn query((mut evaluator, task): (Evaluator, QueryTask)) -> (Evaluator, QueryTask) {

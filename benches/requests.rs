@@ -6,6 +6,8 @@
 //! depth, rounds) run that one scenario, for a profiler. Under `cargo test --benches` it runs a
 //! tiny size.
 
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
+
 mod common;
 
 use common::{Bench, get_lines, put_lines};

@@ -4,6 +4,8 @@
 //! `benches/results/` (see `benches/README.md`). Without `--bench`, as `cargo test --benches` runs
 //! it, it checks itself on a tiny scenario and leaves nothing behind.
 
+#![allow(clippy::disallowed_methods, reason = "it measures real servers in real time")]
+
 mod chapters;
 mod client;
 mod durable;

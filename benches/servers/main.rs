@@ -5,6 +5,8 @@
 //! and serves until SIGTERM. Without a variant each is started in this process and gets three
 //! requests, so that `cargo test --benches` checks that they work.
 
+#![allow(clippy::disallowed_methods, reason = "the servers have clocks of their own")]
+
 mod variants;
 
 use jobcentre::base::limits::REQUEST_BYTES_DEFAULT;

@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 /// 64 random bits, different in each call and each run. They are the hash of a constant under new
 /// keys of `RandomState`, which come from the system's entropy once a thread and are incremented
 /// from then on.
+#[expect(clippy::disallowed_methods, reason = "entropy comes from here")]
 pub(super) fn random_u64() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

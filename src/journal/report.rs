@@ -119,9 +119,8 @@ impl fmt::Display for OpenError {
             Self::Gone => write!(f, "the journal is gone: all its segments are missing. {SALVAGE}"),
             Self::Newer { file, format } => write!(
                 f,
-                "{file} has format {format}, and this program knows formats up to {}: use the \
-                 program that wrote it, or a newer one",
-                FORMAT
+                "{file} has format {format}, and this program knows formats up to {FORMAT}: use \
+                 the program that wrote it, or a newer one"
             ),
             Self::Record { file, offset, what } => {
                 write!(f, "the batch at byte {offset} of {file} was written whole, but {what}")

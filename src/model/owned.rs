@@ -1,12 +1,11 @@
 //! Copies of views that borrow nothing, for replies that are gated, or that show what may have left
 //! the store by then.
 
-use crate::base::strings::StringList;
 use crate::base::time::Mono;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
 use crate::model::reply::{JobInfo, JobStatus, JobView};
-use crate::model::worker::{Worker, WorkerId};
+use crate::model::worker::WorkerId;
 
 /// A [`JobView`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,37 +109,5 @@ impl OwnedJobStatus {
             worker: self.worker,
             message: self.message.as_deref(),
         }
-    }
-}
-
-/// A registered worker with its id: a [`Worker`] that borrows nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedWorker {
-    /// Its id.
-    pub id: WorkerId,
-    name: Box<str>,
-    url: Box<str>,
-    max_jobs: u32,
-    queues: Option<StringList>,
-}
-
-impl OwnedWorker {
-    /// O(bytes).
-    #[must_use]
-    pub fn new(id: WorkerId, worker: &Worker<'_>) -> Self {
-        let queues = worker.queues.map(|names| {
-            let mut list = StringList::default();
-            names.into_iter().for_each(|name| list.push(name));
-            list
-        });
-        let (name, url) = (worker.name.into(), worker.url.into());
-        Self { id, name, url, max_jobs: worker.max_jobs, queues }
-    }
-
-    /// The copied view.
-    #[must_use]
-    pub fn view(&self) -> Worker<'_> {
-        let Self { name, url, max_jobs, queues, .. } = self;
-        Worker { name, url, max_jobs: *max_jobs, queues: queues.as_ref() }
     }
 }

@@ -5,10 +5,9 @@ use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::QueueSize;
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
-use crate::model::owned::OwnedWorker;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
-use crate::model::worker::{Constraint, WorkerId};
+use crate::model::worker::{Constraint, OwnedWorker, WorkerId};
 use std::sync::Arc;
 
 /// The one answer to a ticket.

@@ -189,6 +189,38 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// A registered worker with its id: a [`Worker`] that borrows nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedWorker {
+    /// Its id.
+    pub id: WorkerId,
+    name: Box<str>,
+    url: Box<str>,
+    max_jobs: u32,
+    queues: Option<StringList>,
+}
+
+impl OwnedWorker {
+    /// O(bytes).
+    #[must_use]
+    pub fn new(id: WorkerId, worker: &Worker<'_>) -> Self {
+        let queues = worker.queues.map(|names| {
+            let mut list = StringList::default();
+            names.into_iter().for_each(|name| list.push(name));
+            list
+        });
+        let (name, url) = (worker.name.into(), worker.url.into());
+        Self { id, name, url, max_jobs: worker.max_jobs, queues }
+    }
+
+    /// The copied view.
+    #[must_use]
+    pub fn view(&self) -> Worker<'_> {
+        let Self { name, url, max_jobs, queues, .. } = self;
+        Worker { name, url, max_jobs: *max_jobs, queues: queues.as_ref() }
+    }
+}
+
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome<'a> {

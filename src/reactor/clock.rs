@@ -19,6 +19,7 @@ pub struct Clock {
 pub(super) struct Stopwatch(Instant);
 
 impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub(super) fn start() -> Self {
         Self(Instant::now())
     }
@@ -43,6 +44,7 @@ impl Default for Clock {
 impl Clock {
     /// A clock whose monotonic time begins now.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub fn start() -> Self {
         Self { start: Instant::now(), last: Mono(0) }
     }
@@ -55,6 +57,7 @@ impl Clock {
     }
 
     /// The current monotonic and wall time.
+    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub fn sample(&mut self) -> Now {
         let mono = self.moment();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -19,9 +19,8 @@ use crate::engine::CommandExecutor;
 use crate::model::command::Command;
 use crate::model::driver::Incident;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::owned::OwnedWorker;
 use crate::model::reply::{Completion, Reply};
-use crate::model::worker::{WorkerCommand, WorkerId, WorkerKind};
+use crate::model::worker::{OwnedWorker, WorkerCommand, WorkerId, WorkerKind};
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -11,10 +11,10 @@ use crate::model::external_id::QueueScan;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::QueueSize;
 use crate::model::job::LeaseEpoch;
-use crate::model::owned::OwnedWorker;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
+use crate::model::worker::OwnedWorker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

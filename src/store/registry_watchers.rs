@@ -8,8 +8,7 @@ use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::owned::OwnedWorker;
-use crate::model::worker::WorkerId;
+use crate::model::worker::{OwnedWorker, WorkerId};
 use std::collections::BTreeSet;
 
 /// Invariant: a client with a ticket in `detach` is attached to a worker.

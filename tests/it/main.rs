@@ -1,6 +1,7 @@
 //! One binary for all integration tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests talk to real servers in real time")]
 
 mod bench;
 mod dispatcher_sim;

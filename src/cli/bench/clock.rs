@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Clock(Instant);
 
 impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub(super) fn start() -> Self {
         Self(Instant::now())
     }

@@ -133,6 +133,7 @@ fn run_commands<'a>(
         engine.commit(now);
         drain(engine, &mut pending);
         if engine.poll_timeout().is_none_or(|at| at > now.mono) {
+            #[expect(clippy::disallowed_methods, reason = "there is no loop yet")]
             sleep(DISK_POLL_INTERVAL);
         }
     }

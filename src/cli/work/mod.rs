@@ -115,6 +115,7 @@ fn handle_signals(state: &Arc<WorkerState>) -> io::Result<()> {
         // third signal or a timeout.
         let _ = receiver.set_read_timeout(Some(2 * KILL_TIMEOUT));
         let _ = receiver.read(&mut [0]);
+        #[expect(clippy::disallowed_methods, reason = "the main thread may be blocked")]
         std::process::exit(1);
     })?;
     Ok(())
@@ -130,6 +131,7 @@ fn ignore_signals() -> io::Result<()> {
     thread::Builder::new().name("ignored".to_owned()).spawn(move || {
         while receiver.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {
             info!("SIGUSR1, SIGUSR2 and SIGALRM are ignored: SIGTERM stops the worker");
+            #[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do")]
             thread::sleep(Duration::from_secs(1));
         }
     })?;

@@ -21,6 +21,7 @@ mod testing {
     use std::path::PathBuf;
 
     /// Makes a new directory for a test.
+    #[expect(clippy::disallowed_methods, reason = "a name that no run has used")]
     pub(super) fn new_dir(name: &str) -> PathBuf {
         let number = RandomState::new().hash_one(name);
         let dir = std::env::temp_dir().join(format!("jobcentre-disk-{name}-{number:x}"));
