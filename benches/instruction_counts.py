@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Counts instructions per request and compares them with what is recorded.
+"""Counts instructions per request, or per row of a query, and compares them with what is recorded.
 
     benches/instruction_counts.py            print, and fail if one is more than 5 % above the record
     benches/instruction_counts.py --record   write benches/instruction_counts.json anew
+
+A benchmark NAME_without does the same as NAME without what NAME is about. The two are compared with
+each other, not with the record: it fails if NAME takes more than 3/4 of the instructions, so that
+what is clever either saves something or goes.
 
 Needs valgrind and gungraun-runner (`cargo install --locked gungraun-runner --version 0.20.0`). The
 counts depend on the compiler, the crates and libc, but not on what else the machine is doing.
@@ -15,7 +19,9 @@ import sys
 
 RECORD = pathlib.Path(__file__).with_suffix(".json")
 REQUESTS = 480  # COUNT in benches/instructions.rs
+ROWS = 4800  # ROWS there
 ALLOWED = 1.05
+GAIN = 0.75
 
 
 def measure():
@@ -29,12 +35,19 @@ def measure():
             part = bench["profiles"][0]["data"]["parts"][0]
             total = part["metrics"]["Ir"]["values"]["new"]
             name = "/".join(filter(None, (bench["function_name"], bench.get("id"))))
-            counts[name] = round(total / REQUESTS)
+            counts[name] = round(total / (ROWS if name.startswith("query/") else REQUESTS))
     return counts
+
+
+def split_pairs(counts):
+    """Takes the pairs out of the counts, and returns them: name, count with, count without."""
+    names = [name for name in counts if f"{name}_without" in counts]
+    return [(name, counts.pop(name), counts.pop(f"{name}_without")) for name in names]
 
 
 def main():
     counts = measure()
+    pairs = split_pairs(counts)
     if sys.argv[1:] == ["--record"]:
         RECORD.write_text(json.dumps(counts, indent=2) + "\n")
     recorded = json.loads(RECORD.read_text())
@@ -49,8 +62,16 @@ def main():
         print(f"{name:32}{now:>8}{before:>10}{now / before:>8.3f}")
         if now > before * ALLOWED:
             worse.append(name)
+    print(f"{'instructions per row':32}{'with':>8}{'without':>10}{'ratio':>8}")
+    useless = []
+    for name, own, without in sorted(pairs):
+        print(f"{name:32}{own:>8}{without:>10}{own / without:>8.3f}")
+        if own > without * GAIN:
+            useless.append(name)
     if worse:
         sys.exit(f"more than {ALLOWED:.2f} of the record, or not in both: {', '.join(worse)}")
+    if useless:
+        sys.exit(f"saves less than a quarter: {', '.join(useless)}")
 
 
 main()

@@ -8,8 +8,11 @@ use jobcentre::model::row::{Row, Rows};
 use jobcentre::query::QueryTask;
 use std::sync::Arc;
 
-/// The same as "events length", but no two jobs have the same history.
-pub(crate) const LOGS_APART: &str = "events apart";
+/// The same as "events length", but no two jobs have the same history or state.
+pub(crate) const EVENTS_APART: &str = "events apart";
+
+/// The same as "state IS NULL", but no two jobs have the same history, and few the same state.
+pub(crate) const STATES_APART: &str = "states apart";
 
 /// A query: its left side, its comparison, its right side, and the same as SQL.
 pub(crate) type Sides = (&'static str, Op, Expr, &'static str);
@@ -24,7 +27,7 @@ pub(crate) fn sides(name: &str) -> Sides {
             text("CREATED"),
             "json_extract(state, '$[0]') IS 'CREATED'",
         ),
-        "state IS NULL" => ("j.state", Op::Is, Expr::Null, "j.state IS NULL"),
+        "state IS NULL" | STATES_APART => ("j.state", Op::Is, Expr::Null, "j.state IS NULL"),
         "payload path" => (
             "json_extract(payload, '$.user.id')",
             Op::Is,
@@ -38,7 +41,7 @@ pub(crate) fn sides(name: &str) -> Sides {
             "upper(json_extract(state, '$[0]')) IS 'CREATED'",
         ),
         "LIKE" => ("payload", Op::Like, text("'%number 77 %'"), "payload LIKE '%number 77 %'"),
-        "events length" | LOGS_APART => (
+        "events length" | EVENTS_APART => (
             "json_array_length(events)",
             Op::Greater,
             Expr::Number("2".into()),
@@ -50,15 +53,17 @@ pub(crate) fn sides(name: &str) -> Sides {
 
 /// The rows that a query of this name is to look at.
 pub(crate) fn rows(name: &str, count: u64) -> Rows {
+    let apart = [EVENTS_APART, STATES_APART].contains(&name);
     let created = |at| EventLog::default().with(Event { kind: EventKind::Created, at });
     let common = created(1_700_000_000);
     let row = |number: u64| {
-        let at = 1_700_000_000 + if name == LOGS_APART { number } else { 0 };
-        let created = if name == LOGS_APART { created(at) } else { common.clone() };
+        let at = 1_700_000_000 + if apart { number } else { 0 };
+        let created = if apart { created(at) } else { common.clone() };
         let state = match number % 100 {
-            0 => "[\"CREATED\"]",
-            1 => "null",
-            _ => "[\"RUNNING\",{\"by\":\"worker\"}]",
+            0 => "[\"CREATED\"]".to_owned(),
+            1 => "null".to_owned(),
+            _ if apart => format!("[\"RUNNING\",{{\"by\":\"worker {number}\"}}]"),
+            _ => "[\"RUNNING\",{\"by\":\"worker\"}]".to_owned(),
         };
         let (old, new) = (Arc::from(*b"null"), Arc::from(state.as_bytes()));
         let happened = Event { kind: EventKind::Advanced { old, new }, at };

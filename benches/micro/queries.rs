@@ -3,7 +3,7 @@
 //!
 //! `snapshot` is what the loop pays to hand over the rows; `ours` and `table` find the same rows.
 
-use crate::query_rows::{LOGS_APART, rows, sides, task};
+use crate::query_rows::{EVENTS_APART, STATES_APART, rows, sides, task};
 use crate::sized;
 use divan::{Bencher, black_box};
 use jobcentre::model::event::write_events;
@@ -14,14 +14,15 @@ use std::sync::Arc;
 
 const JOBS: usize = 50_000;
 
-const QUERIES: [&str; 7] = [
+const QUERIES: [&str; 8] = [
     "state path",
     "state function",
     "state IS NULL",
     "payload path",
     "LIKE",
     "events length",
-    LOGS_APART,
+    EVENTS_APART,
+    STATES_APART,
 ];
 
 #[divan::bench]

@@ -1,5 +1,5 @@
 //! A cache of rejected rows: the cursor skips rows that equal one that SQLite has rejected, or that
-//! the prefilter has excluded by its history.
+//! the prefilter has excluded.
 //!
 //! Whether a row matches depends only on the columns that are read of it, because allowed functions
 //! are deterministic (or depend on the time within one scan only). So of a row that equals a

@@ -11,7 +11,7 @@
 use super::path_predicate::PathPredicate;
 use super::prefilter::{self, Prefilter};
 use super::rejected_rows::RejectedRowCache;
-use super::rows::{COLUMNS, DECLARATION, EVENTS, MATCH_COLUMN, prefetch, value};
+use super::rows::{COLUMNS, DECLARATION, MATCH_COLUMN, prefetch, value};
 use super::sqlite::{UNCHECKED_BYTES_MAX, stopped};
 use super::{RowSkips, StopCheck};
 use crate::model::row::{Row, RowKey, Rows};
@@ -280,7 +280,7 @@ impl Cursor {
                 let Some(column) = self.prefilter.excludes(value, &self.stops.stop)? else {
                     return Ok(());
                 };
-                walk.count_excluded(column);
+                walk.remember_excluded(column);
             }
             walk.advance();
             if walk.at == 0 {
@@ -360,12 +360,12 @@ impl Walk {
         self.window.get(self.at).is_some_and(|row| self.rejected.contains(row))
     }
 
-    /// The prefilter has excluded the current row by this column. For the history, which is dear to
-    /// make, the row is remembered, so that equal ones are recognized without making it.
+    /// The prefilter has excluded the current row by this column. The row is remembered, because to
+    /// compare rows costs less than to test them.
     #[inline]
-    fn count_excluded(&mut self, column: c_int) {
-        if let (EVENTS, Some(row)) = (column, self.window.get(self.at)) {
-            self.rejected.insert(row, 1 << EVENTS);
+    fn remember_excluded(&mut self, column: c_int) {
+        if let Some(row) = self.window.get(self.at) {
+            self.rejected.insert(row, 1 << column);
         }
     }
 
