@@ -12,11 +12,11 @@ use jobcentre::model::external_id::QueueScan;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::QueueSize;
 use jobcentre::model::job::{LeaseEpoch, Packet};
-use jobcentre::model::owned::{OwnedJob, OwnedJobStatus, OwnedWorker};
-use jobcentre::model::reply::{Completion, Reply};
+use jobcentre::model::owned::{OwnedJob, OwnedJobStatus};
+use jobcentre::model::reply::{Completion, JobStatus, Reply};
 use jobcentre::model::row::{Row, Rows};
 use jobcentre::model::stats::{ServerStats, StatsPage};
-use jobcentre::model::worker::{Constraint, JobStatus};
+use jobcentre::model::worker::{Constraint, OwnedWorker};
 use jobcentre::store::Counts;
 use std::sync::Arc;
 
