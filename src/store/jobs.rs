@@ -6,6 +6,7 @@
 use super::idx::{JobClassIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
+use super::rank::{UNSELECTED_RANK, number, rank};
 use crate::base::heap::{Entry, PositionMap, orders_before};
 use crate::base::limits::PACKET_MAX_BYTES;
 use crate::base::paged::PagedSlab;
@@ -379,22 +380,6 @@ impl Job {
 #[inline(always)]
 fn milliseconds(now: Now) -> u32 {
     (now.mono.0 / 1_000_000) as u32
-}
-
-const SIGN: u64 = 1 << 63;
-
-/// The rank of a job without priority: that of `i64::MIN`, which is no priority.
-const UNSELECTED_RANK: u64 = u64::MAX;
-
-/// Turns "larger is more urgent" into "smaller is more urgent". The result is neither 0 nor
-/// [`UNSELECTED_RANK`].
-fn rank(number: i64) -> u64 {
-    assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
-    !(number.cast_unsigned() ^ SIGN)
-}
-
-fn number(rank: u64) -> i64 {
-    (!rank ^ SIGN).cast_signed()
 }
 
 /// All jobs, by slot.

@@ -41,6 +41,7 @@ mod matching;
 mod persist;
 mod queue_index;
 mod queues;
+mod rank;
 mod record_tables;
 mod registry_watchers;
 mod requeue_together;

@@ -1,0 +1,20 @@
+//! Priorities as heap keys.
+
+const SIGN: u64 = 1 << 63;
+
+/// The rank of a job without priority: that of `i64::MIN`, which is no priority.
+pub(super) const UNSELECTED_RANK: u64 = u64::MAX;
+
+/// Turns "larger is more urgent" into "smaller is more urgent". The result is neither 0 nor
+/// [`UNSELECTED_RANK`].
+#[inline]
+pub(super) fn rank(number: i64) -> u64 {
+    assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
+    !(number.cast_unsigned() ^ SIGN)
+}
+
+/// The number of which this is the [`rank`].
+#[inline]
+pub(super) fn number(rank: u64) -> i64 {
+    (!rank ^ SIGN).cast_signed()
+}
