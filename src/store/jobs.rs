@@ -3,7 +3,7 @@
 //! `place`, `next` and `holder` mean what the job's [`Status`] says. Rarely used fields are in a
 //! boxed [`JobExt`].
 
-use super::idx::{JobClassIdx, QueueIdx};
+use super::idx::QueueIdx;
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
 use super::rank::{UNSELECTED_RANK, number, rank};
@@ -164,20 +164,6 @@ impl Job {
     /// Whether it is ready, blocked, group-only or delayed.
     pub(super) fn waits(&self) -> bool {
         matches!(self.status, Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed)
-    }
-
-    /// Its job class, if a constraint selects it.
-    #[inline]
-    pub(super) fn class(&self) -> Option<JobClassIdx> {
-        self.ext()?.class.expand()
-    }
-
-    /// Its job class.
-    ///
-    /// # Panics
-    /// If no constraint selects it.
-    pub(super) fn expect_class(&self) -> JobClassIdx {
-        self.class().expect("a job with limiters has a class")
     }
 
     pub(super) fn has_ttl(&self) -> bool {
