@@ -10,8 +10,13 @@ use crate::journal::Journal;
 use crate::journal::disk::DiskError;
 use crate::model::command::Command;
 use crate::model::driver::{LogLine, Severity};
-use crate::model::indexed_queue::IndexedCommand;
-use crate::model::worker::{self, Condition, Constraint, Path, Scalar, WorkerCommand};
+use crate::model::id::Ticket;
+use crate::model::indexed_queue::{IndexedCommand, IndexedReply};
+use crate::model::reply::Rejection;
+use crate::model::worker::{
+    self, Condition, Constraint, ConstraintReply, Path, Scalar, WorkerCommand, WorkerReply,
+};
+use crate::store::{Effects, Outcome};
 use std::cmp::Ordering;
 
 /// The live bytes that a command adds beyond the space reservation of each job. `None`: it adds
@@ -50,6 +55,21 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
             Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
         }
         _ => None,
+    }
+}
+
+/// Answers a command that has no space on the disk.
+#[cold]
+pub(super) fn answer_full(ticket: Ticket, command: &Command<'_>, fx: &mut Effects) {
+    match command {
+        Command::Indexed(_) => fx.reply(ticket, IndexedReply::DiskFull),
+        Command::Work(WorkerCommand::Register(_)) => {
+            fx.answer(ticket, Outcome::Worker(WorkerReply::DiskFull));
+        }
+        Command::Work(WorkerCommand::SetConstraint(_)) => {
+            fx.answer(ticket, Outcome::Constraint(ConstraintReply::DiskFull));
+        }
+        _ => fx.answer(ticket, Outcome::Rejected(Rejection::DiskFull)),
     }
 }
 

@@ -10,20 +10,19 @@
 
 use super::disk_space::{SpaceNotices, live_bytes_added};
 use super::record_key::{pack, unpack};
-use super::{record, reply_for};
+use super::{packets, record, reply_for};
 use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
 use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS};
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::Packet;
-use crate::model::owned::{OwnedJob, OwnedJobStatus};
-use crate::model::reply::{Completion, Reply};
+use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
+use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
 use crate::model::stats::{JournalStats, ServerStats};
-use crate::model::worker::{RunOutcome, WorkerCommand};
-use crate::store::{Counts, DirtyRecord, Effects, IndexedReply, Outcome, Store};
+use crate::model::worker::{ConstraintReply, RunOutcome, WorkerCommand};
+use crate::store::{Counts, DirtyRecord, Effects, Outcome, Store};
 use std::collections::VecDeque;
 
 /// The journal with the replies that wait for it.
@@ -52,16 +51,15 @@ struct GatedReply {
     batch: BatchSeq,
     since: Mono,
     ticket: Ticket,
-    reply: OwnedReply,
+    reply: HeldReply,
 }
 
-/// A reply that borrows nothing.
-enum OwnedReply {
+/// What a gated reply is made of.
+enum HeldReply {
+    /// It borrows nothing.
     Outcome(Outcome),
-    Job(Box<OwnedJob>),
-    Packets(Vec<Packet>),
-    Progress(Box<OwnedJobStatus>),
-    Watched(Box<IndexedReply>),
+    /// The data that its outcome would have borrowed.
+    Owned(OwnedReply),
 }
 
 /// The most bytes of a record beside payload and queue name, for a job whose priority fits in 64
@@ -210,14 +208,14 @@ impl JournalGate {
             // A peek shows the store as it is now and cannot be shown later, and an interim reply
             // says only that another one will follow.
             if batch <= durable
-                || matches!(outcome, Outcome::Seen(_) | Outcome::Constraint(_))
+                || matches!(outcome, Outcome::Peeked(_) | Outcome::ConstraintFound(_))
                 || is_interim(outcome, effects)
             {
                 effects.outcomes[kept] = (ticket, outcome);
                 kept += 1;
                 continue;
             }
-            let reply = OwnedReply::new(outcome, store, effects);
+            let reply = HeldReply::new(outcome, store, effects);
             // Replies behind one of a later batch wait for that batch: one or two more at most.
             let batch = self.gated.back().map_or(batch, |last| last.batch.max(batch));
             self.gated.push_back(GatedReply { batch, since: now.mono, ticket, reply });
@@ -228,10 +226,12 @@ impl JournalGate {
     /// The batch that an outcome depends on beside those of its own records; 0 if on none.
     fn depends_on_batch(&self, outcome: Outcome, store: &Store) -> BatchSeq {
         let id = match outcome {
-            Outcome::Job(slot) | Outcome::Progress(slot) => store.view(slot).id,
+            Outcome::Job(slot) | Outcome::JobStatus(slot) => store.view(slot).id,
             Outcome::TooLarge(id) => id,
             // Answered when the change is in force, which may be passes after its record.
-            Outcome::Constrained { .. } | Outcome::ConstraintRemoved => return self.last,
+            Outcome::Constraint(ConstraintReply::Set { .. } | ConstraintReply::Removed) => {
+                return self.last;
+            }
             _ => return 0,
         };
         let batch = self.unsynced_puts.iter().rev().find(|&&(_, lowest)| lowest <= id);
@@ -280,11 +280,8 @@ impl JournalGate {
         let gated = self.current.as_ref()?;
         self.gated_ns.note(self.now.0.saturating_sub(gated.since.0), 1);
         let reply = match &gated.reply {
-            OwnedReply::Job(job) => Reply::Job(job.view()),
-            OwnedReply::Packets(packets) => Reply::Packets(packets),
-            OwnedReply::Progress(progress) => Reply::JobStatus(Box::new(progress.view())),
-            OwnedReply::Watched(reply) => reply.reply(),
-            OwnedReply::Outcome(outcome) => reply_for(*outcome, store, effects),
+            HeldReply::Owned(reply) => reply.view(),
+            HeldReply::Outcome(outcome) => reply_for(*outcome, store, effects),
         };
         Some(Completion { ticket: gated.ticket, reply })
     }
@@ -346,32 +343,27 @@ impl JournalGate {
     }
 }
 
-impl OwnedReply {
+impl HeldReply {
+    /// O(bytes of the job or packets).
     fn new(outcome: Outcome, store: &Store, effects: &Effects) -> Self {
-        match outcome {
-            Outcome::Job(slot) => Self::Job(Box::new(OwnedJob::new(&store.view(slot)))),
+        Self::Owned(match outcome {
+            Outcome::Job(slot) => OwnedReply::Job(Box::new(OwnedJob::new(&store.view(slot)))),
             Outcome::Packets { first, count } => {
-                let (first, count) = (first as usize, count as usize);
-                Self::Packets(effects.popped[first..first + count].to_vec())
+                OwnedReply::Packets(packets(effects, first, count).to_vec())
             }
-            Outcome::Watched(number) => {
-                Self::Watched(Box::new(effects.watched[number as usize].clone()))
+            Outcome::JobStatus(slot) => {
+                OwnedReply::JobStatus(Box::new(OwnedJobStatus::new(&store.progress(slot))))
             }
-            Outcome::Progress(slot) => {
-                Self::Progress(Box::new(OwnedJobStatus::new(&store.progress(slot))))
-            }
-            Outcome::Fetched(number) => {
-                Self::Progress(Box::new(effects.fetched[number as usize].clone()))
-            }
-            other => Self::Outcome(other),
-        }
+            Outcome::Owned(number) => effects.owned[number as usize].clone(),
+            other => return Self::Outcome(other),
+        })
     }
 }
 
 /// Whether another reply follows this one.
 fn is_interim(outcome: Outcome, effects: &Effects) -> bool {
     match outcome {
-        Outcome::Watched(number) => effects.watched[number as usize].is_interim(),
+        Outcome::Owned(number) => effects.owned[number as usize].is_interim(),
         _ => false,
     }
 }

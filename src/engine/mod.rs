@@ -8,8 +8,8 @@
 //!   completions only.
 //! - After each call that changes something the caller polls [`Engine::poll_completion`] until it
 //!   returns `None`. Completions borrow from the engine and are valid until the next call.
-//! - [`Engine::cancel`] completes a waiting reserve or long poll with `Reply::Cancelled`, unless
-//!   its reply is already decided.
+//! - [`Engine::cancel`] completes a waiting reserve or long poll with the `Cancelled` reply of its
+//!   kind, unless its reply is already decided.
 //! - [`Engine::disconnect_client`] requeues what the client has reserved. A completion of the
 //!   client may still follow; the caller drops it.
 //! - [`Engine::expire`] begins a pass and fires timers: delays, leases, timeouts, retention.
@@ -32,11 +32,12 @@ use crate::journal::disk::Disk;
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::reply::{Completion, JobStatus, Rejection, Reply};
+use crate::model::job::Packet;
+use crate::model::reply::{Completion, JobStatus, Reply};
 use crate::model::snapshot::Record;
 use crate::model::stats::ServerStats;
 use crate::query::QueryExecutor;
-use crate::store::{Counts, Effects, Outcome, Store};
+use crate::store::{Counts, Effects, JobLocation, Outcome, Store};
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use query_scheduler::QueryScheduler;
@@ -71,36 +72,35 @@ fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Re
         Outcome::Job(slot) => Reply::Job(store.view(slot)),
         Outcome::Kicked(count) => Reply::Kicked(count),
         Outcome::NoJob => Reply::NoJob,
-        Outcome::Packets { first, count } => {
-            let (first, count) = (first as usize, count as usize);
-            Reply::Packets(&effects.popped[first..first + count])
-        }
+        Outcome::Packets { first, count } => Reply::Packets(packets(effects, first, count)),
+        Outcome::Peeked(slot) => Reply::Peeked(Box::new(store.job_info(slot))),
         Outcome::Put(id) => Reply::Put(id),
-        Outcome::Refused(refusal) => Reply::Rejected(refusal),
-        Outcome::Seen(slot) => Reply::Peeked(Box::new(store.job_info(slot))),
+        Outcome::Rejected(rejection) => Reply::Rejected(rejection),
         Outcome::TooLarge(id) => Reply::TooLarge(id),
-        _ => reply_for_cold(outcome, store, effects),
+        Outcome::JobStatus(slot) => status_cold(slot, store),
+        Outcome::Tracked(reply) => Reply::Tracked(reply),
+        Outcome::Registered(worker) => Reply::Registered(worker),
+        Outcome::Worker(reply) => Reply::Worker(reply),
+        Outcome::ConstraintFound(number) => Reply::ConstraintFound(store.constraint(number)),
+        Outcome::Constraint(reply) => Reply::Constraint(reply),
+        Outcome::Owned(number) => owned_cold(number, effects),
     }
 }
 
+#[inline]
+fn packets(effects: &Effects, first: u32, count: u32) -> &[Packet] {
+    let (first, count) = (first as usize, count as usize);
+    &effects.popped[first..first + count]
+}
+
 #[cold]
-fn reply_for_cold<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
-    match outcome {
-        Outcome::Constrained { new } => Reply::Constrained { new },
-        Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
-        Outcome::ConstraintRemoved => Reply::Done,
-        Outcome::Fetched(number) => {
-            Reply::JobStatus(Box::new(effects.fetched[number as usize].view()))
-        }
-        Outcome::Gone => Reply::Deleted,
-        Outcome::NoConstraint => Reply::NoConstraint,
-        Outcome::NoWorker => Reply::NoWorker,
-        Outcome::NotYet => Reply::NotYet,
-        Outcome::Progress(slot) => Reply::JobStatus(Box::new(store.progress(slot))),
-        Outcome::Watched(number) => effects.watched[number as usize].reply(),
-        Outcome::Worker(id) => Reply::Worker(id),
-        _ => unreachable!("reply_for handles the other outcomes"),
-    }
+fn status_cold(slot: JobLocation, store: &Store) -> Reply<'_> {
+    Reply::JobStatus(Box::new(store.progress(slot)))
+}
+
+#[cold]
+fn owned_cold(number: u32, effects: &Effects) -> Reply<'_> {
+    effects.owned[number as usize].view()
 }
 
 /// The next completion that is not gated.
@@ -136,7 +136,7 @@ impl Engine {
 
     /// Evaluates queries by `executor`, each within `timeout` of its arrival. The executor has to
     /// make the driver call [`Engine::commit`] when a turn ends. Without an executor each query is
-    /// answered with `Reply::BadQuery`.
+    /// answered with `IndexedReply::BadQuery`.
     #[must_use]
     pub fn with_queries(mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
         self.queries.set_executor(executor, timeout);
@@ -196,8 +196,7 @@ impl Engine {
         let Some(journal) = &mut self.journal else { return };
         self.effects.prepare();
         if !journal.admits(command, &self.store) {
-            self.effects.outcomes.push((ticket, Outcome::Refused(Rejection::DiskFull)));
-            return;
+            return disk_space::answer_full(ticket, command, &mut self.effects);
         }
         self.apply(ticket, command, now);
         self.write_changes(journal_gate::names_job(command), now);

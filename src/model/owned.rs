@@ -1,11 +1,83 @@
-//! Copies of views that borrow nothing, for replies that are gated, or that show what may have left
-//! the store by then.
+//! Replies and job views that borrow nothing: of jobs that have left the store, of computed values,
+//! and of replies that are gated.
 
 use crate::base::time::Mono;
+use crate::model::external_id::QueueScan;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
-use crate::model::reply::{JobInfo, JobStatus, JobView};
-use crate::model::worker::WorkerId;
+use crate::model::indexed_queue::{IndexedPage, IndexedReply};
+use crate::model::job::{Encoding, LeaseEpoch, Packet, Payload, Priority, Status};
+use crate::model::reply::{JobInfo, JobStatus, JobView, Reply};
+use crate::model::stats::StatsPage;
+use crate::model::worker::{OwnedWorker, WorkerId};
+
+/// A [`Reply`] that borrows nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedReply {
+    /// A reserved job.
+    Job(Box<OwnedJob>),
+    /// The status of a tracked job.
+    JobStatus(Box<OwnedJobStatus>),
+    /// Popped jobs.
+    Packets(Vec<Packet>),
+    /// The end of a command on indexed queues.
+    Indexed(IndexedReply),
+    /// A step of a command on indexed queues.
+    IndexedPage(IndexedPage),
+    /// Some of the jobs of a queue.
+    QueueScan(Box<QueueScan>),
+    /// A page of statistics.
+    Stats(Box<StatsPage>),
+    /// The jobs that a worker has reserved.
+    Attached(Box<[(JobId, LeaseEpoch)]>),
+    /// A page of the worker registry.
+    Workers(Box<[OwnedWorker]>),
+}
+
+const _: () = assert!(size_of::<OwnedReply>() <= 32, "gated replies are many");
+
+impl OwnedReply {
+    /// O(1).
+    #[must_use]
+    pub fn view(&self) -> Reply<'_> {
+        match self {
+            Self::Job(job) => Reply::Job(job.view()),
+            Self::JobStatus(status) => Reply::JobStatus(Box::new(status.view())),
+            Self::Packets(packets) => Reply::Packets(packets),
+            Self::Indexed(reply) => Reply::Indexed(reply),
+            Self::IndexedPage(page) => Reply::IndexedPage(page),
+            Self::QueueScan(page) => Reply::QueueScan(page),
+            Self::Stats(page) => Reply::Stats(page),
+            Self::Attached(reserved) => Reply::Attached(reserved),
+            Self::Workers(page) => Reply::Workers(page),
+        }
+    }
+
+    /// Whether it need not be durable before it is sent: it says that the command has to be
+    /// repeated, or counts, or is for a dispatcher, which ends with the process.
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
+        matches!(
+            self,
+            Self::IndexedPage(IndexedPage::NotYet | IndexedPage::QueueDropped { more: true, .. })
+                | Self::QueueScan(_)
+                | Self::Stats(_)
+                | Self::Attached(_)
+                | Self::Workers(_)
+        )
+    }
+}
+
+impl From<IndexedReply> for OwnedReply {
+    fn from(reply: IndexedReply) -> Self {
+        Self::Indexed(reply)
+    }
+}
+
+impl From<IndexedPage> for OwnedReply {
+    fn from(page: IndexedPage) -> Self {
+        Self::IndexedPage(page)
+    }
+}
 
 /// A [`JobView`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

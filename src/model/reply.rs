@@ -3,12 +3,12 @@
 use crate::base::time::Mono;
 use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
-use crate::model::indexed_queue::QueueSize;
+use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
-use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
-use crate::model::worker::{Constraint, OwnedWorker, WorkerId};
-use std::sync::Arc;
+use crate::model::worker::{
+    Constraint, ConstraintReply, OwnedWorker, TrackedReply, WorkerId, WorkerReply,
+};
 
 /// The one answer to a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,86 +19,55 @@ pub struct Completion<'a> {
     pub reply: Reply<'a>,
 }
 
-/// The answer to one command.
+/// The answer to one command. The answers to commands on jobs are variants here, since they are
+/// frequent; the others are grouped by what their commands are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// The client is attached; the worker has reserved these jobs.
-    Attached(&'a [(JobId, LeaseEpoch)]),
-    /// The query cannot be evaluated, or took too long: a sentence.
-    BadQuery(&'a str),
-    /// A reserve was cancelled by its client before there was a job.
+    /// A waiting command was cancelled before there was a job.
     Cancelled,
-    /// A page of statistics.
-    Stats(&'a StatsPage),
-    /// The constraint of this name.
-    Constraint(&'a Constraint),
-    /// The constraint was set.
-    Constrained {
-        /// Whether no constraint had the name before.
-        new: bool,
-    },
-    /// The job has another state than the expected one: this one.
-    Conflict(&'a Arc<[u8]>),
     /// The command was executed.
     Done,
-    /// Jobs of the queue were removed.
-    QueueDropped {
-        /// Number of jobs removed by this command.
-        jobs: u32,
-        /// Whether jobs are left, so that the queue still exists.
-        more: bool,
-    },
-    /// The job existed and is gone.
-    Deleted,
-    /// The rows that match, in order.
-    QueryRows(&'a Arc<[Arc<Row>]>),
     /// The job, now reserved by the client.
     Job(JobView<'a>),
     /// Number of jobs kicked.
     Kicked(u32),
-    /// No constraint has this name.
-    NoConstraint,
     /// The job does not exist, or no job is ready.
     NoJob,
-    /// The queue does not exist.
-    NoQueue,
-    /// The worker is not registered.
-    NoWorker,
-    /// The queue's index is being backfilled: ask again in the next pass. Or: the job has not ended
-    /// within the wait.
-    NotYet,
-    /// The status of a tracked job.
-    JobStatus(Box<JobStatus<'a>>),
     /// Popped jobs, gone from the store. The first was selected, the others have its key, newest
     /// first.
     Packets(&'a [Packet]),
-    /// The job was added.
-    Put(JobId),
-    /// The queue of this name was declared.
-    Queue(&'a [u8]),
-    /// Some of the queues.
-    Queues {
-        /// In no order.
-        queues: &'a [QueueSize],
-        /// Where to continue; `None`: this was the last part.
-        next: Option<u32>,
-    },
-    /// Nothing has changed.
-    Rejected(Rejection),
-    /// The row of the job after the command.
-    Row(&'a Arc<Row>),
-    /// All rows of the queue.
-    Rows(&'a Rows),
     /// A view of the job. Boxed: rare, and twice the size of the others.
     Peeked(Box<JobInfo<'a>>),
-    /// Some of the jobs of a queue.
-    QueueScan(&'a QueueScan),
-    /// The worker is registered.
-    Worker(WorkerId),
-    /// Some registered workers, at least one, by id.
-    Workers(&'a [OwnedWorker]),
+    /// The job was added.
+    Put(JobId),
+    /// Nothing has changed.
+    Rejected(Rejection),
     /// A pop selected this job, which is too large for it; it stays.
     TooLarge(JobId),
+    /// The end of a command on indexed queues.
+    Indexed(&'a IndexedReply),
+    /// The answer to one step of a command on indexed queues.
+    IndexedPage(&'a IndexedPage),
+    /// The status of a tracked job.
+    JobStatus(Box<JobStatus<'a>>),
+    /// Any other answer to a command on a tracked job.
+    Tracked(TrackedReply),
+    /// The worker is registered under this id.
+    Registered(WorkerId),
+    /// The client is attached; the worker has reserved these jobs.
+    Attached(&'a [(JobId, LeaseEpoch)]),
+    /// Some registered workers, at least one, by id.
+    Workers(&'a [OwnedWorker]),
+    /// Any other answer to a command about the worker registry.
+    Worker(WorkerReply),
+    /// The constraint of this name.
+    ConstraintFound(&'a Constraint),
+    /// Any other answer to a command on a constraint.
+    Constraint(ConstraintReply),
+    /// Some of the jobs of a queue.
+    QueueScan(&'a QueueScan),
+    /// A page of statistics.
+    Stats(&'a StatsPage),
 }
 
 impl Reply<'_> {
@@ -130,6 +99,7 @@ pub struct JobView<'a> {
 }
 
 const _: () = assert!(size_of::<JobView<'_>>() == 80 && size_of::<Reply<'_>>() == 80);
+const _: () = assert!(size_of::<Completion<'_>>() == 96 && size_of::<Rejection>() == 16);
 
 /// A job with its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +145,7 @@ impl JobStatus<'_> {
     }
 }
 
-/// Why the store declines a command.
+/// Why the store declines a command on jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The job table is full, or the ids are used up.
@@ -190,12 +160,6 @@ pub enum Rejection {
     LeaseExpired(JobId),
     /// A kick of a job that is not buried.
     NotBuried(JobId),
-    /// A queue of this name exists.
-    QueueExists,
-    /// The job's history takes no more events.
-    LogFull,
     /// This job has the external id.
     NameTaken(JobId),
-    /// The job is reserved or has ended, so that it cannot be cancelled.
-    TooLate(JobId),
 }

@@ -13,12 +13,11 @@ pub struct WorkerId(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub enum WorkerCommand<'a> {
     /// Registers a worker, in place of the one with the same URL, which is deregistered: its
-    /// program was restarted. Answered by `Reply::Worker`. It reserves nothing before
-    /// [`WorkerCommand::Attach`]. Without a URL it is the bus worker: there is at most one, it
-    /// cannot be deregistered, and registering it again changes nothing.
+    /// program was restarted. Answered by `Reply::Registered`, or that there is no space. It
+    /// reserves nothing before [`WorkerCommand::Attach`]. Without a URL it is the bus worker: there
+    /// is at most one, it cannot be deregistered, and registering it again changes nothing.
     Register(Worker<'a>),
-    /// Deregisters a worker; its reserved jobs go back. Answered by `Reply::Done` or
-    /// `Reply::NoWorker`.
+    /// Deregisters a worker; its reserved jobs go back. Answered by [`WorkerReply`].
     Deregister {
         /// Registered or not.
         worker: WorkerId,
@@ -30,7 +29,7 @@ pub enum WorkerCommand<'a> {
         from: WorkerId,
     },
     /// The client acts for this worker from now on: reservations belong to the worker. Answered by
-    /// `Reply::Attached` or `Reply::NoWorker`. When the worker is deregistered, the client's
+    /// `Reply::Attached` or `WorkerReply::NoWorker`. When the worker is deregistered, the client's
     /// waiting commands are cancelled.
     Attach {
         /// Registered or not.
@@ -49,7 +48,7 @@ pub enum WorkerCommand<'a> {
         lease_ms: u64,
     },
     /// The client acts for its worker no longer: its waiting commands are cancelled, and its
-    /// reservations stay the worker's. Answered by `Reply::Done`.
+    /// reservations stay the worker's. Answered by `WorkerReply::Done`.
     Detach,
     /// Adds a job with an external id. Answered by `Reply::Put`, or `Rejection::NameTaken`.
     PutByName {
@@ -90,7 +89,7 @@ pub enum WorkerCommand<'a> {
     /// waits forever.
     ReserveAny,
     /// Reserves a job for this worker and waits forever. Answered as `Command::Reserve`, or by
-    /// `Reply::NoWorker` if the client does not act for it, or does so no longer.
+    /// `WorkerReply::NoWorker` if the client does not act for it, or does so no longer.
     ReserveFor {
         /// The worker to which the client was attached.
         worker: WorkerId,
@@ -116,7 +115,7 @@ pub enum WorkerCommand<'a> {
         exclude: bool,
     },
     /// A worker reports the outcome of a run. Answered by `Reply::Done`, by `Reply::NoJob` if it
-    /// has not reserved the job (any more), or by `Reply::NoWorker`.
+    /// has not reserved the job (any more), or by `WorkerReply::NoWorker`.
     Report {
         /// The reporting worker.
         worker: WorkerId,
@@ -126,37 +125,87 @@ pub enum WorkerCommand<'a> {
         report: RunOutcome<'a>,
     },
     /// The status of a tracked job, with its result. A result that is to be fetched once is
-    /// removed. Answered by `Reply::JobStatus`, `Reply::Deleted` for a job that existed, or
-    /// `Reply::NoJob`.
+    /// removed. Answered by `Reply::JobStatus`, `TrackedReply::Deleted` or `TrackedReply::NoJob`.
     GetStatus {
         /// Job id, existing or not.
         id: JobId,
     },
-    /// The same when the job is completed or buried, or after `wait_ms`: then `Reply::NotYet`.
+    /// The same when the job is completed or buried, or after `wait_ms`: then
+    /// `TrackedReply::NotYet`.
     AwaitResult {
         /// Job id, existing or not.
         id: JobId,
         /// Longest wait in milliseconds.
         wait_ms: u64,
     },
-    /// Removes a job that is not reserved and has not ended. Answered by `Reply::Done`,
-    /// `Reply::Deleted`, `Reply::NoJob`, or `Rejection::TooLate`.
+    /// Removes a job that is not reserved and has not ended. Answered by [`TrackedReply`].
     Cancel {
         /// Job id, existing or not.
         id: JobId,
     },
-    /// Sets a constraint, in place of the one of its name. Answered by `Reply::Constrained`.
+    /// Sets a constraint, in place of the one of its name. Answered by
+    /// `ConstraintReply::Set`, or that there is no space.
     SetConstraint(&'a Constraint),
-    /// Removes a constraint. Answered by `Reply::Done` or `Reply::NoConstraint`.
+    /// Removes a constraint. Answered by `ConstraintReply::Removed` or
+    /// `ConstraintReply::NoConstraint`.
     RemoveConstraint {
         /// The constraint's name, UTF-8.
         name: &'a str,
     },
-    /// Reads a constraint. Answered by `Reply::Constraint` or `Reply::NoConstraint`.
+    /// Reads a constraint. Answered by `Reply::ConstraintFound` or
+    /// `ConstraintReply::NoConstraint`.
     GetConstraint {
         /// The constraint's name, UTF-8.
         name: &'a str,
     },
+}
+
+/// An answer to a command about the worker registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerReply {
+    /// The command was executed.
+    Done,
+    /// The worker is not registered.
+    NoWorker,
+    /// There are too many workers, the job table is full, or the ids are used up.
+    Full,
+    /// The journal has no space for the worker.
+    DiskFull,
+}
+
+/// An answer to a command on a tracked job that does not show its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrackedReply {
+    /// The job was removed by this command.
+    Removed,
+    /// The job existed and is gone.
+    Deleted,
+    /// The job never existed.
+    NoJob,
+    /// The job has not ended within the wait.
+    NotYet,
+    /// The wait was cancelled before the job had ended.
+    Cancelled,
+    /// The job is reserved or has ended, so that it cannot be cancelled.
+    TooLate,
+}
+
+/// An answer to a command on a constraint that does not show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstraintReply {
+    /// The constraint was set.
+    Set {
+        /// Whether no constraint had the name before.
+        new: bool,
+    },
+    /// The constraint was removed.
+    Removed,
+    /// No constraint has this name.
+    NoConstraint,
+    /// There are too many constraints, the job table is full, or the ids are used up.
+    Full,
+    /// The journal has no space for the constraint.
+    DiskFull,
 }
 
 /// A worker as it registers.

@@ -4,49 +4,30 @@ use super::JobLocation;
 use super::idx::ConstraintIdx;
 use super::indexed_commands::SearchRequest;
 use super::persist::DirtyRecord;
-use super::queue_index::IndexedReply;
 use crate::model::event;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
-use crate::model::owned::OwnedJobStatus;
+use crate::model::owned::OwnedReply;
 use crate::model::reply::Rejection;
-use crate::model::worker::WorkerId;
+use crate::model::worker::{ConstraintReply, TrackedReply, WorkerId, WorkerReply};
 
 /// Capacity, in packets, that `popped` keeps between two uses.
 const POPPED_CAPACITY: usize = 1024;
 
-/// The answer to one ticket.
+/// The answer to one ticket: a [`Reply`](crate::model::reply::Reply) of the same name, without the
+/// data that it borrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The waiting command was cancelled.
+    /// See `Reply`.
     Cancelled,
-    /// The constraint was set.
-    Constrained {
-        /// Whether there was none of this name before.
-        new: bool,
-    },
-    /// A constraint: see [`Store::constraint`](super::Store::constraint).
-    Constraint(ConstraintIdx),
-    /// The constraint was removed.
-    ConstraintRemoved,
-    /// Success without a result.
+    /// See `Reply`.
     Done,
     /// The client has reserved this job: see [`Store::view`](super::Store::view).
     Job(JobLocation),
-    /// The element of [`Effects::fetched`] with this index.
-    Fetched(u32),
-    /// The job existed and was removed.
-    Gone,
-    /// Number of buried jobs that were kicked.
+    /// See `Reply`.
     Kicked(u32),
-    /// There is no such constraint.
-    NoConstraint,
-    /// There is no such job, or none ready.
+    /// See `Reply`.
     NoJob,
-    /// There is no such worker.
-    NoWorker,
-    /// The job has not ended in time.
-    NotYet,
     /// The elements of [`Effects::popped`] from `first` on.
     Packets {
         /// Index of the first.
@@ -54,21 +35,31 @@ pub enum Outcome {
         /// Number of packets, at least 1.
         count: u32,
     },
-    /// The status of a job: see [`Store::progress`](super::Store::progress).
-    Progress(JobLocation),
-    /// The job was put and has this id.
-    Put(JobId),
-    /// The store declined the command; nothing has changed.
-    Refused(Rejection),
     /// The result of a peek: see [`Store::job_info`](super::Store::job_info).
-    Seen(JobLocation),
-    /// A pop cannot carry this job.
+    Peeked(JobLocation),
+    /// See `Reply`.
+    Put(JobId),
+    /// See `Reply`.
+    Rejected(Rejection),
+    /// See `Reply`.
     TooLarge(JobId),
-    /// The element of [`Effects::watched`] with this index.
-    Watched(u32),
-    /// The worker is registered under this id.
-    Worker(WorkerId),
+    /// The status of a job: see [`Store::progress`](super::Store::progress).
+    JobStatus(JobLocation),
+    /// See `Reply`.
+    Tracked(TrackedReply),
+    /// See `Reply`.
+    Registered(WorkerId),
+    /// See `Reply`.
+    Worker(WorkerReply),
+    /// A constraint: see [`Store::constraint`](super::Store::constraint).
+    ConstraintFound(ConstraintIdx),
+    /// See `Reply`.
+    Constraint(ConstraintReply),
+    /// The element of [`Effects::owned`] with this index.
+    Owned(u32),
 }
+
+const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<(Ticket, Outcome)>() == 32);
 
 /// What commands have brought about, in order. Reused: the engine takes the outcomes and clears it.
 #[derive(Debug, Default)]
@@ -77,10 +68,8 @@ pub struct Effects {
     pub outcomes: Vec<(Ticket, Outcome)>,
     /// Popped packets, which are no longer in the store.
     pub popped: Vec<Packet>,
-    /// Fetched results of jobs that are no longer in the store.
-    pub fetched: Vec<OwnedJobStatus>,
-    /// Answers to commands on indexed queues.
-    pub watched: Vec<IndexedReply>,
+    /// Answers whose data is not in the store: computed, shared with it, or of jobs that are gone.
+    pub owned: Vec<OwnedReply>,
     /// Queries that the engine has to evaluate; their tickets are not answered yet.
     pub searches: Vec<SearchRequest>,
     /// The events of [`DirtyRecord::Event`], each with the version of the job's row after it.
@@ -100,8 +89,9 @@ impl Effects {
         Self { keeps_changes: true, ..Self::default() }
     }
 
+    /// Answers a ticket.
     #[inline]
-    pub(super) fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
+    pub fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
         self.outcomes.push((ticket, outcome));
     }
 
@@ -112,12 +102,12 @@ impl Effects {
         }
     }
 
-    /// Answers a command on an indexed queue.
-    pub fn reply(&mut self, ticket: Ticket, answer: IndexedReply) {
+    /// Answers with a reply that the effects own.
+    pub fn reply(&mut self, ticket: Ticket, reply: impl Into<OwnedReply>) {
         // Proof: one call answers fewer tickets than there are slots, which 32 bits number.
-        let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
-        self.watched.push(answer);
-        self.answer(ticket, Outcome::Watched(number));
+        let number = u32::try_from(self.owned.len()).expect("answers are numbered by 32 bits");
+        self.owned.push(reply.into());
+        self.answer(ticket, Outcome::Owned(number));
     }
 
     /// Marks an event of a job dirty; its row has this version after it.
@@ -165,7 +155,7 @@ impl Effects {
         self.shown = 0;
         self.outcomes.clear();
         self.changes.clear();
-        let rare = self.popped.len() | self.watched.len() | self.events.len() | self.fetched.len();
+        let rare = self.popped.len() | self.owned.len() | self.events.len();
         if rare != 0 {
             self.clear_cold();
         }
@@ -175,8 +165,7 @@ impl Effects {
     fn clear_cold(&mut self) {
         self.popped.clear();
         self.popped.shrink_to(POPPED_CAPACITY);
-        self.watched.clear();
-        self.fetched.clear();
+        self.owned.clear();
         self.events.clear();
     }
 

@@ -5,7 +5,6 @@
 //! the client's lease, whatever the job's options say. A job has a progress once a worker has
 //! reported that it works on it; jobs without are requeued when the client attaches again.
 
-use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::{Effects, Outcome, Store};
@@ -15,9 +14,10 @@ use crate::model::event::EventKind;
 use crate::model::external_id::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
+use crate::model::owned::OwnedReply;
 use crate::model::reply::Rejection;
 use crate::model::stats::JobCounter;
-use crate::model::worker::WorkerId;
+use crate::model::worker::{WorkerId, WorkerReply};
 use std::time::Duration;
 
 /// The result of a job that finishes without one.
@@ -36,10 +36,10 @@ impl Store {
     ) {
         if let Some(slot) = self.external_ids.find(job.name, &self.jobs) {
             let taken = Rejection::NameTaken(JobId(self.jobs[slot].id));
-            return fx.answer(ticket, Outcome::Refused(taken));
+            return fx.answer(ticket, Outcome::Rejected(taken));
         }
         if self.is_full() {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.answer(ticket, Outcome::Rejected(Rejection::Full));
         }
         let what = (Priority::Small(priority), TieBreak::Fifo, payload);
         let slot = self.insert_job(ticket, job.queue, what, now, fx);
@@ -92,7 +92,7 @@ impl Store {
         };
         let caller = self.caller(ticket, slot, None);
         match transition(&self.jobs[slot], JobEvent::Touch, caller) {
-            Err(rejection) => fx.answer(ticket, Outcome::Refused(rejection)),
+            Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => {
                 let job = &mut self.jobs[slot];
                 let progress = progress.or_else(|| job.progress()).unwrap_or(Fraction::ZERO);
@@ -150,9 +150,9 @@ impl Store {
         fx: &mut Effects,
     ) {
         if !self.attach_client(ticket.client, worker, fx) {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
-        fx.answer(ticket, Outcome::Done);
+        fx.answer(ticket, Outcome::Worker(WorkerReply::Done));
         let Some(place) = self.workers.find(worker) else { return };
         self.workers[place].lease_ms = lease_ms;
         let mut requeued = std::mem::take(&mut self.requeue_buf);
@@ -176,7 +176,7 @@ impl Store {
         if let Some(place) = self.reservations.worker_of(ticket.client) {
             self.detach_client(ticket.client, place, fx);
         }
-        fx.answer(ticket, Outcome::Done);
+        fx.answer(ticket, Outcome::Worker(WorkerReply::Done));
     }
 
     /// O([`STATS_SLOTS_PER_STEP`]).
@@ -218,7 +218,7 @@ impl Store {
             }
             page.next = (stop < end).then_some(stop);
         }
-        fx.reply(ticket, IndexedReply::Scan(page));
+        fx.reply(ticket, OwnedReply::QueueScan(Box::new(page)));
     }
 
     /// When the lease of a job that the bus worker has reserved started. O(log w).

@@ -6,8 +6,8 @@
 use super::history::DEFAULT;
 use super::idx::QueueIdx;
 use super::jobs::Job;
-use super::queue_index::{IndexedReply, has_capacity};
-use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, Outcome, RecordKey, Store};
+use super::queue_index::has_capacity;
+use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, RecordKey, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
     ROWS_PER_CHUNK,
@@ -16,10 +16,9 @@ use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{JobId, Ticket};
-use crate::model::indexed_queue::{IndexedCommand, QueueSize};
+use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use crate::model::job::{Encoding, Payload, Priority, TieBreak};
 use crate::model::query::Query;
-use crate::model::reply::Rejection;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::JobCounter;
 use std::sync::Arc;
@@ -77,11 +76,11 @@ impl Store {
             }
             IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
             IndexedCommand::List { .. } => {
-                let all = self.backfill_step(queue, fx);
-                let rows = self.queues[queue].index_mut().rows();
-                let found =
-                    if all { IndexedReply::Rows(rows.clone()) } else { IndexedReply::NotYet };
-                fx.reply(ticket, found);
+                if !self.backfill_step(queue, fx) {
+                    return fx.reply(ticket, IndexedPage::NotYet);
+                }
+                let rows = self.queues[queue].index_mut().rows().clone();
+                fx.reply(ticket, IndexedReply::Rows(rows));
             }
             IndexedCommand::Find { query, limit, .. } => {
                 self.find_matching(ticket, queue, query, limit, fx);
@@ -114,7 +113,7 @@ impl Store {
                     return;
                 };
                 if !has_capacity(&row.events, 1) {
-                    return fx.answer(ticket, Outcome::Refused(Rejection::LogFull));
+                    return fx.reply(ticket, IndexedReply::LogFull);
                 }
                 let row = self.append(slot, EventKind::User(event.into()), now, fx);
                 fx.reply(ticket, IndexedReply::Row(row));
@@ -156,7 +155,7 @@ impl Store {
         let found = self.find_cold(id, now, fx);
         let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
         if slot.is_none() {
-            fx.answer(ticket, Outcome::NoJob);
+            fx.reply(ticket, IndexedReply::NoJob);
         }
         slot
     }
@@ -191,13 +190,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         if !self.backfill_step(queue, fx) {
-            return fx.reply(ticket, IndexedReply::NotYet);
+            return fx.reply(ticket, IndexedPage::NotYet);
         }
         let (rows, search) = self.candidate_rows(queue, query);
         let limit_rows = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         if !search && rows.len().min(limit_rows) <= ROWS_PER_CHUNK {
             let found = rows.values().take(limit_rows).cloned().collect();
-            return fx.reply(ticket, IndexedReply::Found(found));
+            return fx.reply(ticket, IndexedReply::QueryRows(found));
         }
         let (queue, query) = (self.queues[queue].index_mut().name().clone(), query.clone());
         fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None });
@@ -213,7 +212,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if !self.backfill_step(queue, fx) {
-            return fx.reply(ticket, IndexedReply::NotYet);
+            return fx.reply(ticket, IndexedPage::NotYet);
         }
         let (rows, search) = self.candidate_rows(queue, query);
         if search {
@@ -229,7 +228,7 @@ impl Store {
             });
         }
         if !self.advance_any(ticket, rows.values(), state, now, fx) {
-            fx.answer(ticket, Outcome::NoJob);
+            fx.reply(ticket, IndexedReply::NoJob);
         }
     }
 
@@ -293,7 +292,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if self.is_full() {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.reply(ticket, IndexedReply::Full);
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
         let id = self.next_id;
@@ -324,7 +323,7 @@ impl Store {
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         self.totals.count(JobCounter::Deleted);
-        fx.answer(ticket, Outcome::Done);
+        fx.reply(ticket, IndexedReply::Done);
         self.rematch_queue(queue, now, fx);
     }
 
@@ -352,7 +351,7 @@ impl Store {
         if !more {
             self.remove_queue_record(queue, fx);
         }
-        fx.reply(ticket, IndexedReply::QueueDropped { jobs, more });
+        fx.reply(ticket, IndexedPage::QueueDropped { jobs, more });
     }
 
     /// The next job of a queue to remove; one without a row only if its slot is below `end`.
@@ -383,7 +382,7 @@ impl Store {
     /// Declares a queue, so that it exists without jobs. O(name).
     fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
         if self.has_no_ids() || self.declared.len() >= DECLARED_QUEUES_MAX {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.reply(ticket, IndexedReply::Full);
         }
         let name: Box<[u8]> = match name {
             Some(name) => name.into(),
@@ -396,7 +395,7 @@ impl Store {
         };
         let known = self.queues.find(&name);
         if *name == *DEFAULT || known.is_some_and(|queue| self.queues[queue].exists()) {
-            return fx.answer(ticket, Outcome::Refused(Rejection::QueueExists));
+            return fx.reply(ticket, IndexedReply::QueueExists);
         }
         let id = self.take_hidden_id();
         let slot = self.add_declaration(id, &name);
@@ -439,6 +438,6 @@ impl Store {
             place += 1;
         }
         let next = (place < end).then_some(place);
-        fx.reply(ticket, IndexedReply::Queues { queues, next });
+        fx.reply(ticket, IndexedPage::Queues { queues, next });
     }
 }

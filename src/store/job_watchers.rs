@@ -3,12 +3,13 @@
 //! Invariants: a watcher is found by its ticket and by its job; its job exists. All operations are
 //! O(log v) for v watchers.
 
-use super::Due;
 use super::idx::WatcherIdx;
+use super::{Due, Outcome};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::worker::TrackedReply;
 use std::collections::BTreeMap;
 
 /// What a watcher waits for.
@@ -66,6 +67,20 @@ impl JobWatchers {
         let watching = &mut self.slots[watcher];
         debug_assert!(watching.timer.is_none(), "a watcher has two timeouts");
         watching.timer = deadlines.arm(at, Due::Watcher(watcher));
+    }
+
+    /// Removes a watcher whose client has cancelled it or is detached: its ticket and the answer.
+    /// O(log v + log d).
+    pub(super) fn cancel(
+        &mut self,
+        watcher: WatcherIdx,
+        deadlines: &mut TimerQueue<Due>,
+    ) -> (Ticket, Outcome) {
+        let outcome = match self.slots[watcher].watch_for {
+            WatchFor::Release => Outcome::Cancelled,
+            WatchFor::Completion => Outcome::Tracked(TrackedReply::Cancelled),
+        };
+        (self.remove(watcher, deadlines), outcome)
     }
 
     /// Removes a watcher and cancels its timeout. Returns its ticket. O(log v + log d).

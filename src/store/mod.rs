@@ -66,6 +66,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::reply::{JobInfo, JobView, Rejection};
 use crate::model::stats::{JobCounter, JobTotals};
+use crate::model::worker::TrackedReply;
 use constraints::Constraints;
 pub use effects::{Effects, Outcome};
 use external_ids::ExternalIds;
@@ -79,7 +80,6 @@ use job_watchers::JobWatchers;
 use jobs::{Job, Jobs};
 use key_groups::KeyGroups;
 pub use persist::DirtyRecord;
-pub use queue_index::IndexedReply;
 use queues::Queues;
 pub use record_tables::RecordKey;
 use record_tables::RecordTable;
@@ -260,7 +260,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if self.is_full() {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.answer(ticket, Outcome::Rejected(Rejection::Full));
         }
         let slot = self.insert_job(ticket, queue, (priority, tie_break, payload), now, fx);
         match options {
@@ -384,8 +384,8 @@ impl Store {
             self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
         } else if let Some(watcher) = self.watchers.find(ticket) {
-            self.watchers.remove(watcher, &mut self.deadlines);
-            fx.answer(ticket, Outcome::Cancelled);
+            let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
+            fx.answer(ticket, outcome);
         } else if self.registry_watchers.remove(ticket) {
             fx.answer(ticket, Outcome::Cancelled);
         }
@@ -442,7 +442,8 @@ impl Store {
                 }
                 Due::Limiter(limiter) => self.constraints.refill_due(limiter),
                 Due::Watcher(watcher) => {
-                    fx.answer(self.watchers.expire(watcher), Outcome::NotYet);
+                    let ticket = self.watchers.expire(watcher);
+                    fx.answer(ticket, Outcome::Tracked(TrackedReply::NotYet));
                 }
             }
             // Capacity that was freed is used before later deadlines fire; tokens that come at one

@@ -7,97 +7,9 @@
 use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
-use crate::model::external_id::QueueScan;
-use crate::model::id::JobId;
-use crate::model::indexed_queue::QueueSize;
-use crate::model::job::LeaseEpoch;
-use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
-use crate::model::stats::StatsPage;
-use crate::model::worker::OwnedWorker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The answer to a command on an indexed queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexedReply {
-    /// The query cannot be evaluated: an error message.
-    BadQuery(Box<str>),
-    /// A page of the statistics scan.
-    Stats(StatsPage),
-    /// The job has another state, this one.
-    Conflict(Arc<[u8]>),
-    /// Jobs of the queue were removed.
-    QueueDropped {
-        /// Number of jobs that clients still saw.
-        jobs: u32,
-        /// Whether there are more to remove.
-        more: bool,
-    },
-    /// The matching rows.
-    Found(Arc<[Arc<Row>]>),
-    /// There is no such queue.
-    NoQueue,
-    /// Backfill is not finished: ask again.
-    NotYet,
-    /// The queue of this name was created.
-    Queue(Box<[u8]>),
-    /// A page of the list of queues.
-    Queues {
-        /// The queues of this page.
-        queues: Vec<QueueSize>,
-        /// Where the next page starts; `None`: there is none.
-        next: Option<u32>,
-    },
-    /// The row after the command.
-    Row(Arc<Row>),
-    /// All rows.
-    Rows(Rows),
-    /// A page of the jobs of a queue, indexed or not.
-    Scan(QueueScan),
-    /// The jobs that a worker has reserved.
-    Attached(Box<[(JobId, LeaseEpoch)]>),
-    /// A page of the worker registry.
-    Workers(Box<[OwnedWorker]>),
-}
-
-impl IndexedReply {
-    /// Whether the answer need not be durable before it is sent: it says that the command has to be
-    /// repeated, or counts, or is for a dispatcher, which ends with the process.
-    #[must_use]
-    pub fn is_interim(&self) -> bool {
-        matches!(
-            self,
-            Self::NotYet
-                | Self::QueueDropped { more: true, .. }
-                | Self::Stats(_)
-                | Self::Scan(_)
-                | Self::Attached(_)
-                | Self::Workers(_)
-        )
-    }
-
-    /// O(1).
-    #[must_use]
-    pub fn reply(&self) -> Reply<'_> {
-        match self {
-            Self::BadQuery(why) => Reply::BadQuery(why),
-            Self::Stats(page) => Reply::Stats(page),
-            Self::Conflict(state) => Reply::Conflict(state),
-            &Self::QueueDropped { jobs, more } => Reply::QueueDropped { jobs, more },
-            Self::Found(rows) => Reply::QueryRows(rows),
-            Self::NoQueue => Reply::NoQueue,
-            Self::NotYet => Reply::NotYet,
-            Self::Queue(name) => Reply::Queue(name),
-            Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
-            Self::Row(row) => Reply::Row(row),
-            Self::Rows(rows) => Reply::Rows(rows),
-            Self::Scan(page) => Reply::QueueScan(page),
-            Self::Attached(reserved) => Reply::Attached(reserved),
-            Self::Workers(page) => Reply::Workers(page),
-        }
-    }
-}
 
 /// The index of a queue.
 #[derive(Debug)]

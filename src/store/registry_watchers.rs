@@ -1,14 +1,14 @@
 //! Waiting requests of dispatchers for changes of the worker registry: for the next registrations,
 //! and for the end of an attachment.
 
-use super::queue_index::IndexedReply;
 use super::{Effects, Outcome, Store};
 use crate::base::limits::WORKERS_PER_PAGE;
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::worker::{OwnedWorker, WorkerId};
+use crate::model::owned::OwnedReply;
+use crate::model::worker::{OwnedWorker, WorkerId, WorkerReply};
 use std::collections::BTreeSet;
 
 /// Invariant: a client with a ticket in `detach` is attached to a worker.
@@ -62,7 +62,7 @@ impl Store {
         if page.is_empty() {
             self.registry_watchers.registration.push((ticket, from));
         } else {
-            fx.reply(ticket, IndexedReply::Workers(page));
+            fx.reply(ticket, OwnedReply::Workers(page));
         }
     }
 
@@ -79,7 +79,7 @@ impl Store {
         let waits = |&mut (_, from): &mut (Ticket, WorkerId)| from <= worker;
         let tickets: Vec<_> = self.registry_watchers.registration.extract_if(.., waits).collect();
         for (ticket, from) in tickets {
-            fx.reply(ticket, IndexedReply::Workers(self.worker_page(from)));
+            fx.reply(ticket, OwnedReply::Workers(self.worker_page(from)));
         }
     }
 
@@ -115,7 +115,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if self.worker_of(ticket.client) != Some(worker) {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
         match queues {
             Some(queues) => self.reserve(ticket, queues, Wait::Forever, now, fx),

@@ -2,7 +2,6 @@
 //! state, so that they cost nothing unless asked for.
 
 use super::idx::QueueIdx;
-use super::queue_index::IndexedReply;
 use super::state_machine::JobEvent;
 use super::{Effects, Store};
 use crate::base::limits::{
@@ -12,6 +11,7 @@ use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::id::Ticket;
 use crate::model::job::Status;
+use crate::model::owned::OwnedReply;
 use crate::model::stats::{JobCounter, QueueCount, StatsPage, StatsScan, StatusCounts, StoreStats};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -45,7 +45,7 @@ impl Store {
             StatsScan::Queues(from) => self.count_queues(from),
             StatsScan::Jobs(from) => self.count_jobs(from, now),
         };
-        fx.reply(ticket, IndexedReply::Stats(page));
+        fx.reply(ticket, OwnedReply::Stats(Box::new(page)));
     }
 
     fn count_queues(&self, from: u32) -> StatsPage {

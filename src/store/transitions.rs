@@ -96,7 +96,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         let recorded = !job.is_simple() && job.has_row();
         match transition(job, request.event, caller) {
-            Err(rejection) => fx.answer(ticket, Outcome::Refused(rejection)),
+            Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => {
                 self.totals.count(count(request.event));
                 if let Some(note) = request.note
@@ -450,7 +450,7 @@ impl Store {
     /// Answers with a job, unreserved. O(1).
     pub(super) fn peek_job(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let outcome = match self.find(id, now, fx) {
-            Some(slot) => Outcome::Seen(JobLocation(slot)),
+            Some(slot) => Outcome::Peeked(JobLocation(slot)),
             None => Outcome::NoJob,
         };
         fx.answer(ticket, outcome);

@@ -5,7 +5,6 @@
 
 use super::idx::{WatcherIdx, WorkerIdx};
 use super::job_watchers::WatchFor;
-use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
@@ -16,9 +15,11 @@ use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Status};
-use crate::model::owned::OwnedJobStatus;
-use crate::model::reply::{JobStatus, Rejection};
-use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId, WorkerKind};
+use crate::model::owned::{OwnedJobStatus, OwnedReply};
+use crate::model::reply::JobStatus;
+use crate::model::worker::{
+    RunOutcome, TrackedReply, Worker, WorkerCommand, WorkerId, WorkerKind, WorkerReply,
+};
 use std::time::Duration;
 
 impl Store {
@@ -85,11 +86,11 @@ impl Store {
         if let Some(bus_worker) = self.workers.bus_worker()
             && worker.kind() == WorkerKind::Bus
         {
-            return fx.answer(ticket, Outcome::Worker(bus_worker));
+            return fx.answer(ticket, Outcome::Registered(bus_worker));
         }
         let former = self.workers.find_by_url(worker.url);
         if self.has_no_ids() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::Full));
         }
         let id = WorkerId(self.next_id);
         self.next_id += 1;
@@ -97,7 +98,7 @@ impl Store {
         let record = RegisteredWorker::new(name, url, max_jobs, queues);
         let place = self.workers.register(id, record);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place.slot()), JobId(id.0)));
-        fx.answer(ticket, Outcome::Worker(id));
+        fx.answer(ticket, Outcome::Registered(id));
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
         }
@@ -106,12 +107,12 @@ impl Store {
 
     fn deregister(&mut self, ticket: Ticket, worker: WorkerId, now: Now, fx: &mut Effects) {
         let Some(place) = self.workers.find(worker) else {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         };
         if self.workers.bus_worker() == Some(worker) {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
-        fx.answer(ticket, Outcome::Done);
+        fx.answer(ticket, Outcome::Worker(WorkerReply::Done));
         self.remove_worker(place, now, fx);
     }
 
@@ -146,7 +147,8 @@ impl Store {
             fx.answer(ticket, Outcome::Cancelled);
         }
         while let Some(watcher) = self.watchers.first_of(client) {
-            fx.answer(self.watchers.remove(watcher, &mut self.deadlines), Outcome::Cancelled);
+            let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
+            fx.answer(ticket, outcome);
         }
         while let Some(slot) = self.reservations.first_job(client) {
             self.reservations.unlink(slot, &mut self.jobs);
@@ -165,11 +167,11 @@ impl Store {
     /// O(h) for the jobs that the worker has reserved, and what [`Store::attach_client`] costs.
     fn attach(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
         if !self.attach_client(ticket.client, worker, fx) {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
         let slots = self.reservations.jobs_of(ticket.client.index, &self.jobs).into_iter();
         let reserved = slots.map(|slot| (JobId(self.jobs[slot].id), self.jobs[slot].lease()));
-        fx.reply(ticket, IndexedReply::Attached(reserved.collect()));
+        fx.reply(ticket, OwnedReply::Attached(reserved.collect()));
     }
 
     /// Attaches a client to a worker; whether the worker is registered. O(h) for the jobs that
@@ -239,7 +241,7 @@ impl Store {
         };
         let caller = self.caller(ticket, slot, Some(lease));
         let step = match transition(&self.jobs[slot], JobEvent::Release, caller) {
-            Err(rejection) => return fx.answer(ticket, Outcome::Refused(rejection)),
+            Err(rejection) => return fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => step,
         };
         fx.answer(ticket, Outcome::Done);
@@ -274,7 +276,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if self.workers.find(worker).is_none() {
-            return fx.answer(ticket, Outcome::NoWorker);
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
         let found = self.find_cold(id, now, fx);
         let holds = |slot: &u32| {
@@ -317,7 +319,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_cold(id, now, fx) else {
-            return fx.answer(ticket, self.missing_reply(id));
+            return fx.answer(ticket, Outcome::Tracked(self.missing_reply(id)));
         };
         let has_ended = matches!(self.jobs[slot].status, Status::Completed | Status::Buried);
         if let Some(wait_ms) = wait_ms
@@ -332,10 +334,10 @@ impl Store {
     }
 
     /// The answer about a job that does not exist.
-    fn missing_reply(&self, id: JobId) -> Outcome {
+    fn missing_reply(&self, id: JobId) -> TrackedReply {
         let given_out = (1..self.next_id).contains(&id.0);
         let is_worker = self.workers.find(WorkerId(id.0)).is_some();
-        if given_out && !is_worker { Outcome::Gone } else { Outcome::NoJob }
+        if given_out && !is_worker { TrackedReply::Deleted } else { TrackedReply::NoJob }
     }
 
     /// Answers with the status of a job, and removes it if its result may be fetched only once.
@@ -343,14 +345,11 @@ impl Store {
     fn answer_status(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
         let job = &self.jobs[slot];
         if job.status != Status::Completed || !job.options().result_once {
-            fx.answer(ticket, Outcome::Progress(JobLocation(slot)));
+            fx.answer(ticket, Outcome::JobStatus(JobLocation(slot)));
             return true;
         }
-        let progress = OwnedJobStatus::new(&self.progress(JobLocation(slot)));
-        // Proof: one call answers fewer tickets than there are slots, which 32 bits number.
-        let number = u32::try_from(fx.fetched.len()).expect("answers are numbered by 32 bits");
-        fx.fetched.push(progress);
-        fx.answer(ticket, Outcome::Fetched(number));
+        let status = OwnedJobStatus::new(&self.progress(JobLocation(slot)));
+        fx.reply(ticket, OwnedReply::JobStatus(Box::new(status)));
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         false
@@ -369,16 +368,16 @@ impl Store {
     /// O(log n).
     fn cancel_wait(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let Some(slot) = self.find_cold(id, now, fx) else {
-            return fx.answer(ticket, self.missing_reply(id));
+            return fx.answer(ticket, Outcome::Tracked(self.missing_reply(id)));
         };
         let job = &self.jobs[slot];
         if !job.waits() {
-            return fx.answer(ticket, Outcome::Refused(Rejection::TooLate(id)));
+            return fx.answer(ticket, Outcome::Tracked(TrackedReply::TooLate));
         }
         let queue = job.queue;
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
-        fx.answer(ticket, Outcome::Done);
+        fx.answer(ticket, Outcome::Tracked(TrackedReply::Removed));
         self.rematch_queue(queue, now, fx);
     }
 
@@ -409,8 +408,10 @@ impl Store {
         for watch_for in [WatchFor::Release, WatchFor::Completion] {
             while let Some(watcher) = self.watchers.first_for(slot, watch_for) {
                 let ticket = self.watchers.remove(watcher, &mut self.deadlines);
-                let outcome =
-                    if watch_for == WatchFor::Release { Outcome::Done } else { Outcome::Gone };
+                let outcome = match watch_for {
+                    WatchFor::Release => Outcome::Done,
+                    WatchFor::Completion => Outcome::Tracked(TrackedReply::Deleted),
+                };
                 self.pending_outcomes.push((ticket, outcome));
             }
         }

@@ -8,17 +8,12 @@ use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::LogStats;
 use jobcentre::model::command::Command;
 use jobcentre::model::driver::LogLine;
-use jobcentre::model::external_id::QueueScan;
-use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::QueueSize;
-use jobcentre::model::job::{LeaseEpoch, Packet};
-use jobcentre::model::owned::{OwnedJob, OwnedJobStatus};
+use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use jobcentre::model::reply::{Completion, JobStatus, Reply};
-use jobcentre::model::row::{Row, Rows};
-use jobcentre::model::stats::{ServerStats, StatsPage};
-use jobcentre::model::worker::{Constraint, OwnedWorker};
+use jobcentre::model::stats::ServerStats;
+use jobcentre::model::worker::Constraint;
 use jobcentre::store::Counts;
-use std::sync::Arc;
 
 /// The client under which tests submit commands: its completions are not held.
 const TEST_CLIENT_INDEX: u32 = u32::MAX - 1;
@@ -37,7 +32,7 @@ pub(crate) struct LateEngine {
 #[derive(Debug)]
 struct Held {
     ticket: Ticket,
-    reply: OwnedReply,
+    reply: HeldReply,
     /// Passes to wait.
     passes: usize,
 }
@@ -67,7 +62,7 @@ impl LateEngine {
                 }
                 _ => 0,
             };
-            self.held.push(Held { ticket, reply: OwnedReply::new(&reply), passes });
+            self.held.push(Held { ticket, reply: HeldReply::new(&reply), passes });
         }
     }
 }
@@ -163,86 +158,53 @@ impl CommandExecutor for LateEngine {
 
 /// A reply that borrows nothing.
 #[derive(Debug)]
-enum OwnedReply {
+enum HeldReply {
     /// One that borrows nothing anyway.
     Plain(Reply<'static>),
-    Attached(Vec<(JobId, LeaseEpoch)>),
-    BadQuery(String),
-    Stats(StatsPage),
     Constraint(Constraint),
-    Conflict(Arc<[u8]>),
-    QueryRows(Arc<[Arc<Row>]>),
-    Job(OwnedJob),
-    JobStatus(OwnedJobStatus),
-    Packets(Vec<Packet>),
-    Queue(Vec<u8>),
-    Queues(Vec<QueueSize>, Option<u32>),
-    Row(Arc<Row>),
-    Rows(Rows),
     Peeked(OwnedJobStatus),
-    QueueScan(QueueScan),
-    Workers(Vec<OwnedWorker>),
+    Owned(OwnedReply),
 }
 
-impl OwnedReply {
+impl HeldReply {
     fn new(reply: &Reply<'_>) -> Self {
-        match *reply {
-            Reply::Attached(reserved) => Self::Attached(reserved.to_vec()),
-            Reply::BadQuery(why) => Self::BadQuery(why.to_owned()),
-            Reply::Stats(page) => Self::Stats(page.clone()),
-            Reply::Constraint(constraint) => Self::Constraint(constraint.clone()),
-            Reply::Conflict(state) => Self::Conflict(Arc::clone(state)),
-            Reply::QueryRows(rows) => Self::QueryRows(Arc::clone(rows)),
-            Reply::Job(job) => Self::Job(OwnedJob::new(&job)),
-            Reply::JobStatus(ref status) => Self::JobStatus(OwnedJobStatus::new(status)),
-            Reply::Packets(packets) => Self::Packets(packets.to_vec()),
-            Reply::Queue(name) => Self::Queue(name.to_vec()),
-            Reply::Queues { queues, next } => Self::Queues(queues.to_vec(), next),
-            Reply::Row(row) => Self::Row(Arc::clone(row)),
-            Reply::Rows(rows) => Self::Rows(rows.clone()),
+        Self::Owned(match *reply {
+            Reply::Attached(reserved) => OwnedReply::Attached(reserved.into()),
+            Reply::Stats(page) => OwnedReply::Stats(Box::new(page.clone())),
+            Reply::Indexed(reply) => OwnedReply::Indexed(reply.clone()),
+            Reply::IndexedPage(page) => OwnedReply::IndexedPage(page.clone()),
+            Reply::Job(job) => OwnedReply::Job(Box::new(OwnedJob::new(&job))),
+            Reply::JobStatus(ref status) => {
+                OwnedReply::JobStatus(Box::new(OwnedJobStatus::new(status)))
+            }
+            Reply::Packets(packets) => OwnedReply::Packets(packets.to_vec()),
+            Reply::QueueScan(page) => OwnedReply::QueueScan(Box::new(page.clone())),
+            Reply::Workers(page) => OwnedReply::Workers(page.into()),
+            Reply::ConstraintFound(constraint) => return Self::Constraint(constraint.clone()),
             Reply::Peeked(ref info) => {
                 let status = JobStatus { info: **info, worker: None, message: None };
-                Self::Peeked(OwnedJobStatus::new(&status))
+                return Self::Peeked(OwnedJobStatus::new(&status));
             }
-            Reply::QueueScan(page) => Self::QueueScan(page.clone()),
-            Reply::Workers(page) => Self::Workers(page.to_vec()),
-            Reply::Cancelled => Self::Plain(Reply::Cancelled),
-            Reply::Constrained { new } => Self::Plain(Reply::Constrained { new }),
-            Reply::Done => Self::Plain(Reply::Done),
-            Reply::QueueDropped { jobs, more } => Self::Plain(Reply::QueueDropped { jobs, more }),
-            Reply::Deleted => Self::Plain(Reply::Deleted),
-            Reply::Kicked(count) => Self::Plain(Reply::Kicked(count)),
-            Reply::NoConstraint => Self::Plain(Reply::NoConstraint),
-            Reply::NoJob => Self::Plain(Reply::NoJob),
-            Reply::NoQueue => Self::Plain(Reply::NoQueue),
-            Reply::NoWorker => Self::Plain(Reply::NoWorker),
-            Reply::NotYet => Self::Plain(Reply::NotYet),
-            Reply::Put(id) => Self::Plain(Reply::Put(id)),
-            Reply::Rejected(rejection) => Self::Plain(Reply::Rejected(rejection)),
-            Reply::Worker(id) => Self::Plain(Reply::Worker(id)),
-            Reply::TooLarge(id) => Self::Plain(Reply::TooLarge(id)),
-        }
+            Reply::Cancelled => return Self::Plain(Reply::Cancelled),
+            Reply::Done => return Self::Plain(Reply::Done),
+            Reply::Kicked(count) => return Self::Plain(Reply::Kicked(count)),
+            Reply::NoJob => return Self::Plain(Reply::NoJob),
+            Reply::Put(id) => return Self::Plain(Reply::Put(id)),
+            Reply::Rejected(rejection) => return Self::Plain(Reply::Rejected(rejection)),
+            Reply::TooLarge(id) => return Self::Plain(Reply::TooLarge(id)),
+            Reply::Registered(id) => return Self::Plain(Reply::Registered(id)),
+            Reply::Worker(reply) => return Self::Plain(Reply::Worker(reply)),
+            Reply::Tracked(reply) => return Self::Plain(Reply::Tracked(reply)),
+            Reply::Constraint(reply) => return Self::Plain(Reply::Constraint(reply)),
+        })
     }
 
     fn view(&self) -> Reply<'_> {
         match self {
             Self::Plain(reply) => reply.clone(),
-            Self::Attached(reserved) => Reply::Attached(reserved),
-            Self::BadQuery(why) => Reply::BadQuery(why),
-            Self::Stats(page) => Reply::Stats(page),
-            Self::Constraint(constraint) => Reply::Constraint(constraint),
-            Self::Conflict(state) => Reply::Conflict(state),
-            Self::QueryRows(rows) => Reply::QueryRows(rows),
-            Self::Job(job) => Reply::Job(job.view()),
-            Self::JobStatus(status) => Reply::JobStatus(Box::new(status.view())),
-            Self::Packets(packets) => Reply::Packets(packets),
-            Self::Queue(name) => Reply::Queue(name),
-            Self::Queues(queues, next) => Reply::Queues { queues, next: *next },
-            Self::Row(row) => Reply::Row(row),
-            Self::Rows(rows) => Reply::Rows(rows),
+            Self::Constraint(constraint) => Reply::ConstraintFound(constraint),
             Self::Peeked(status) => Reply::Peeked(Box::new(status.view().info)),
-            Self::QueueScan(page) => Reply::QueueScan(page),
-            Self::Workers(page) => Reply::Workers(page),
+            Self::Owned(reply) => reply.view(),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::{Rejection, Reply};
-use crate::model::worker::{Constraint, WorkerCommand};
+use crate::model::reply::Reply;
+use crate::model::worker::{Constraint, ConstraintReply, WorkerCommand};
 use crate::protocol::http::lightjq::messages::read_constraint_json;
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -80,20 +80,22 @@ pub(in crate::cli) fn apply(
     let mut changed = Vec::new();
     let get = all.iter().map(|constraint| WorkerCommand::GetConstraint { name: &constraint.name });
     run_commands(engine, get, &mut clock, |number, reply| {
-        if *reply != Reply::Constraint(all[number]) {
+        if *reply != Reply::ConstraintFound(all[number]) {
             changed.push(all[number]);
         }
     })?;
     let mut rejected = None;
     let set = changed.iter().map(|constraint| WorkerCommand::SetConstraint(constraint));
     run_commands(engine, set, &mut clock, |number, reply| {
-        if let Reply::Rejected(rejection) = *reply {
-            rejected.get_or_insert((changed[number], rejection));
+        if let Reply::Constraint(full @ (ConstraintReply::Full | ConstraintReply::DiskFull)) =
+            *reply
+        {
+            rejected.get_or_insert((changed[number], full));
         }
     })?;
-    let Some((constraint, rejection)) = rejected else { return Ok(()) };
-    let reason = match rejection {
-        Rejection::DiskFull => "the disk is full".to_owned(),
+    let Some((constraint, full)) = rejected else { return Ok(()) };
+    let reason = match full {
+        ConstraintReply::DiskFull => "the disk is full".to_owned(),
         _ => format!("there are no more than {CONSTRAINTS_MAX}"),
     };
     let name = &constraint.name;

@@ -21,10 +21,11 @@ use crate::base::limits::{
 use crate::base::time::{Mono, Now};
 use crate::engine::query_turns::QueryTurns;
 use crate::model::id::ClientId;
+use crate::model::indexed_queue::IndexedReply;
 use crate::model::row::Rows;
 use crate::model::stats::QueryStats;
 use crate::query::{Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd};
-use crate::store::{Effects, IndexedReply, Outcome, SearchRequest, Store};
+use crate::store::{Effects, SearchRequest, Store};
 use pace::BusyLane;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -320,9 +321,9 @@ impl QueryScheduler {
         let ticket = query.search.ticket;
         match (found, &query.search.poll) {
             (Err(why), _) => fx.reply(ticket, IndexedReply::BadQuery(why.into())),
-            (Ok(rows), None) => fx.reply(ticket, IndexedReply::Found(rows)),
+            (Ok(rows), None) => fx.reply(ticket, IndexedReply::QueryRows(rows)),
             (Ok(rows), Some(_)) if rows.is_empty() => {
-                fx.outcomes.push((ticket, Outcome::NoJob));
+                fx.reply(ticket, IndexedReply::NoJob);
             }
             (Ok(rows), Some(state)) => {
                 if !store.advance_first(ticket, &rows, state, now, fx) {

@@ -5,8 +5,8 @@ use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::indexed_queue::{IndexedCommand, QueueSize};
-use crate::model::reply::{Rejection, Reply};
+use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
+use crate::model::reply::Reply;
 use crate::protocol::{SessionAction, SessionContext};
 
 struct Client {
@@ -121,23 +121,21 @@ fn every_jobq_route_submits_its_command() {
 #[test]
 fn queue_list_is_paged() {
     let mut client = Client::new();
-    let page = |names: &[&str], next| Reply::Queues {
-        queues: Vec::leak(
-            names.iter().map(|name| QueueSize { name: name.as_bytes().into(), jobs: 2 }).collect(),
-        ),
-        next,
+    let page = |names: &[&str], next| {
+        let size = |name: &&str| QueueSize { name: name.as_bytes().into(), jobs: 2 };
+        IndexedPage::Queues { queues: names.iter().map(size).collect(), next }
     };
     assert_eq!(client.turn(&request("GET", "queue", "")), "queues 0");
-    client.reply(&page(&["a", "b"], Some(7)));
+    client.reply(&Reply::IndexedPage(&page(&["a", "b"], Some(7))));
     assert_eq!(client.turn(""), "Yield");
     let first = r#"{"queues":[{"id":"a","jobs":2},{"id":"b","jobs":2}"#;
     assert_eq!(client.written(), format!("200 {:x}\r\n{first}\r", first.len()));
     assert_eq!(client.turn(""), "queues 7");
     // A page may be empty.
-    client.reply(&page(&[], Some(9)));
+    client.reply(&Reply::IndexedPage(&page(&[], Some(9))));
     assert_eq!((client.turn(""), client.raw()), ("Yield".to_owned(), String::new()));
     assert_eq!(client.turn(""), "queues 9");
-    client.reply(&page(&["c"], None));
+    client.reply(&Reply::IndexedPage(&page(&["c"], None)));
     assert_eq!(client.turn(""), "Continue");
     let last = r#",{"id":"c","jobs":2}]}"#;
     assert_eq!(client.raw(), format!("{:x}\r\n{last}\n\r\n0\r\n\r\n", last.len() + 1));
@@ -147,11 +145,12 @@ fn queue_list_is_paged() {
 #[test]
 fn long_queue_name_is_shortened_unless_whole_names_are_requested() {
     let long = "\u{e9}".repeat(460_800);
-    let queues = Vec::leak(vec![QueueSize { name: long.as_bytes().into(), jobs: 2 }]);
+    let queues = vec![QueueSize { name: long.as_bytes().into(), jobs: 2 }];
+    let page = IndexedPage::Queues { queues, next: None };
     let asked = |path: &str| {
         let mut client = Client::new();
         assert_eq!(client.turn(&request("GET", path, "")), "queues 0");
-        client.reply(&Reply::Queues { queues, next: None });
+        client.reply(&Reply::IndexedPage(&page));
         client.turn("");
         client.written()
     };
@@ -171,11 +170,13 @@ fn long_queue_name_is_shortened_unless_whole_names_are_requested() {
 fn queue_drop_and_pending_backfill_repeat_their_command() {
     let mut client = Client::new();
     let drop = request("DELETE", "queue/q", "");
-    for end in [Reply::QueueDropped { jobs: 5, more: false }, Reply::NoQueue] {
-        let gone = if end == Reply::NoQueue { 2000 } else { 2005 };
+    let last = IndexedPage::QueueDropped { jobs: 5, more: false };
+    let no_queue = Reply::Indexed(&IndexedReply::NoQueue);
+    for (end, gone) in [(Reply::IndexedPage(&last), 2005), (no_queue, 2000)] {
         assert_eq!(client.turn(&drop), "drop q");
         for _ in 0..2 {
-            client.reply(&Reply::QueueDropped { jobs: 1000, more: true });
+            let page = IndexedPage::QueueDropped { jobs: 1000, more: true };
+            client.reply(&Reply::IndexedPage(&page));
             assert_eq!(client.turn(""), "Yield");
             assert_eq!(client.turn(""), "drop q");
         }
@@ -185,11 +186,12 @@ fn queue_drop_and_pending_backfill_repeat_their_command() {
     }
     assert_eq!(client.turn(&request("POST", "job/poll", r#"{"state":1}"#)), "poll default 0 1");
     for _ in 0..3 {
-        client.reply(&Reply::NotYet);
+        client.reply(&Reply::IndexedPage(&IndexedPage::NotYet));
         assert_eq!(client.turn(""), "Yield");
         assert_eq!(client.turn(""), "poll default 0 1");
     }
-    client.reply(&Reply::BadQuery("no such function: x"));
+    let bad = IndexedReply::BadQuery("no such function: x".into());
+    client.reply(&Reply::Indexed(&bad));
     assert_eq!(client.turn(""), "Continue");
     assert_eq!(client.written(), r#"400 {"error":"no such function: x"}"#);
 }
@@ -197,20 +199,20 @@ fn queue_drop_and_pending_backfill_repeat_their_command() {
 #[test]
 fn rejections_have_their_statuses() {
     for (refusal, status) in [
-        (Rejection::Full, 503),
-        (Rejection::DiskFull, 507),
-        (Rejection::LogFull, 507),
-        (Rejection::QueueExists, 409),
+        (IndexedReply::Full, 503),
+        (IndexedReply::DiskFull, 507),
+        (IndexedReply::LogFull, 507),
+        (IndexedReply::QueueExists, 409),
     ] {
         let mut client = Client::new();
         client.turn(&request("POST", "job/create", r#"{"payload":1}"#));
-        client.reply(&Reply::Rejected(refusal));
+        client.reply(&Reply::Indexed(&refusal));
         assert_eq!(client.turn(""), "Continue");
         assert!(client.written().starts_with(&format!("{status} {{\"error\":")));
     }
     let mut client = Client::new();
     client.turn(&request("GET", &format!("job/{}", u64::MAX), ""));
-    client.reply(&Reply::NoJob);
+    client.reply(&Reply::Indexed(&IndexedReply::NoJob));
     client.turn("");
     assert_eq!(
         client.written(),

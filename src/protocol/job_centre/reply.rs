@@ -87,7 +87,7 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
         Rejection::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        other => Reply::Rejected(other).unexpected(),
+        other @ Rejection::NameTaken(_) => Reply::Rejected(other).unexpected(),
     }
 }
 

@@ -46,7 +46,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
 use crate::model::stats::BusWorkerStats;
-use crate::model::worker::{Worker, WorkerCommand, WorkerId};
+use crate::model::worker::{Worker, WorkerCommand, WorkerId, WorkerReply};
 use crate::wire::lines::{Framed, LineReader};
 use bus_workers::WorkerTable;
 use listing::Listing;
@@ -364,8 +364,8 @@ impl Session {
         }
         let (kind, log_line) = self.pending.take(serial, reply);
         match (kind, reply) {
-            (Kind::Register, Reply::Worker(worker)) => self.phase = Phase::Registered(*worker),
-            (Kind::Attach, Reply::Done) => self.phase = Phase::Serving,
+            (Kind::Register, Reply::Registered(worker)) => self.phase = Phase::Registered(*worker),
+            (Kind::Attach, Reply::Worker(WorkerReply::Done)) => self.phase = Phase::Serving,
             (Kind::Register | Kind::Attach, _) => {
                 self.phase = Phase::Rejected(now.mono.after(self.tick));
             }

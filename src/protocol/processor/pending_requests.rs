@@ -8,6 +8,7 @@ use crate::base::names::shown_text;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::JobId;
 use crate::model::reply::{Rejection, Reply};
+use crate::model::worker::WorkerReply;
 use std::collections::VecDeque;
 
 /// The kind of a command.
@@ -99,6 +100,8 @@ fn log_line(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
     match reply {
         Reply::NoJob => Some(no_job(kind, name)),
         Reply::Rejected(rejection) => Some(rejected(kind, name, *rejection)),
+        Reply::Worker(WorkerReply::Full) => Some(rejected(kind, name, Rejection::Full)),
+        Reply::Worker(WorkerReply::DiskFull) => Some(rejected(kind, name, Rejection::DiskFull)),
         _ => None,
     }
 }
@@ -130,11 +133,9 @@ fn rejected(kind: Kind, name: &[u8], rejection: Rejection) -> LogLine {
             Severity::Warn,
             format!("job '{name}' is being worked on by another protocol's client"),
         ),
-        Rejection::LeaseExpired(_)
-        | Rejection::NotBuried(_)
-        | Rejection::QueueExists
-        | Rejection::LogFull
-        | Rejection::TooLate(_) => (Severity::Warn, format!("job '{name}' is in another state")),
+        Rejection::LeaseExpired(_) | Rejection::NotBuried(_) => {
+            (Severity::Warn, format!("job '{name}' is in another state"))
+        }
     };
     LogLine { severity, text: format!("{kind}: {why}") }
 }

@@ -284,7 +284,7 @@ impl Store {
         let constraints = &mut self.constraints;
         match constraints.change_replies.front() {
             Some(reply) if reply.in_force_at <= constraints.scan_pos => {
-                fx.answer(reply.ticket, reply.outcome);
+                fx.answer(reply.ticket, Outcome::Constraint(reply.reply));
             }
             _ => return false,
         }

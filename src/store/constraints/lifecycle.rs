@@ -23,8 +23,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
-use crate::model::reply::Rejection;
-use crate::model::worker::Constraint;
+use crate::model::worker::{Constraint, ConstraintReply};
 use crate::store::idx::{ConstraintIdx, LimiterIdx};
 use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
@@ -34,12 +33,14 @@ impl Store {
     /// Answers the constraint of this name. O(log c).
     pub(in crate::store) fn show_constraint(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
         let found = self.constraints.by_name.get(name);
-        let outcome = found
-            .map_or(Outcome::NoConstraint, |&constraint_slot| Outcome::Constraint(constraint_slot));
+        let outcome = match found {
+            Some(&constraint_slot) => Outcome::ConstraintFound(constraint_slot),
+            None => Outcome::Constraint(ConstraintReply::NoConstraint),
+        };
         fx.answer(ticket, outcome);
     }
 
-    /// The constraint that [`Outcome::Constraint`] names. O(1).
+    /// The constraint that [`Outcome::ConstraintFound`] names. O(1).
     ///
     /// # Panics
     /// If the outcome is from before the last command and the constraint is gone.
@@ -67,17 +68,17 @@ impl Store {
                 self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
             }
-            let outcome = Outcome::Constrained { new: false };
-            return self.constraints.reply_when_in_force(ticket, outcome);
+            let reply = ConstraintReply::Set { new: false };
+            return self.constraints.reply_when_in_force(ticket, reply);
         }
         if self.has_no_ids() || self.constraints.len() >= CONSTRAINTS_MAX {
-            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+            return fx.answer(ticket, Outcome::Constraint(ConstraintReply::Full));
         }
         let id = self.take_hidden_id();
         let record_slot = self.add_constraint(id, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record_slot), id));
-        self.constraints.reply_when_in_force(ticket, Outcome::Constrained { new: true });
+        self.constraints.reply_when_in_force(ticket, ConstraintReply::Set { new: true });
     }
 
     /// Removes a constraint. As [`Store::set_constraint`].
@@ -89,13 +90,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(&constraint_slot) = self.constraints.by_name.get(name) else {
-            return fx.answer(ticket, Outcome::NoConstraint);
+            return fx.answer(ticket, Outcome::Constraint(ConstraintReply::NoConstraint));
         };
         let record_slot = self.constraints.record_slot(constraint_slot);
         let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Gone(RecordKey::Constraint(record_slot), id));
-        self.constraints.reply_when_in_force(ticket, Outcome::ConstraintRemoved);
+        self.constraints.reply_when_in_force(ticket, ConstraintReply::Removed);
     }
 
     /// Adds an active constraint with its record, whose slot it returns, and starts a scan.

@@ -62,8 +62,7 @@ use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PAS
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::worker::Constraint;
-use crate::store::Outcome;
+use crate::model::worker::{Constraint, ConstraintReply};
 use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, QueueIdx, WaiterIdx, WaitlistIdx};
 use crate::store::jobs::NONE;
 use crate::store::record_tables::RecordTable;
@@ -165,7 +164,7 @@ pub(super) struct Constraints {
 #[derive(Clone, Copy, Debug)]
 struct ChangeReply {
     ticket: Ticket,
-    outcome: Outcome,
+    reply: ConstraintReply,
     /// Where the scan has applied the change to all jobs. A later change extends the scan, and not
     /// this.
     in_force_at: ScanPos,
@@ -272,8 +271,8 @@ impl Constraints {
     }
 
     /// Answers a command that has changed a constraint once the change is in force for all jobs.
-    fn reply_when_in_force(&mut self, ticket: Ticket, outcome: Outcome) {
-        let reply = ChangeReply { ticket, outcome, in_force_at: self.scan_until };
+    fn reply_when_in_force(&mut self, ticket: Ticket, reply: ConstraintReply) {
+        let reply = ChangeReply { ticket, reply, in_force_at: self.scan_until };
         self.change_replies.push_back(reply);
         self.pending = true;
     }

@@ -4,7 +4,7 @@ use super::simulation::Simulation;
 use crate::rng::TestRng;
 use jobcentre::base::time::Mono;
 use jobcentre::model::reply::Reply;
-use jobcentre::model::worker::{Constraint, WorkerCommand};
+use jobcentre::model::worker::{Constraint, ConstraintReply, WorkerCommand};
 use jobcentre::protocol::http::lightjq::messages::read_constraint_json;
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Simulation {
         self.constraint_model.since = self.now.mono;
         for constraint in self.constraint_model.clone().constraints() {
             let set = self.work(WorkerCommand::SetConstraint(&constraint), |reply| {
-                Some(*reply == Reply::Constrained { new: true })
+                Some(*reply == Reply::Constraint(ConstraintReply::Set { new: true }))
             });
             assert_eq!(set, Some(true), "{constraint:?}");
             self.note("a constraint was set");

@@ -15,7 +15,7 @@ use jobcentre::model::driver::{Action, ConnectError, Core, Incident};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
+use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId, WorkerReply};
 use jobcentre::server::{Server, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,7 +180,7 @@ impl Simulation {
         let places = u32::try_from(max_jobs).unwrap();
         let worker = Worker { name: "w", url: &url, max_jobs: places, queues };
         let id = self.work(WorkerCommand::Register(worker), |reply| match reply {
-            Reply::Worker(id) => Some(id.0),
+            Reply::Registered(id) => Some(id.0),
             other => panic!("{other:?}"),
         });
         self.peers.push(SimWorker::new(id.unwrap(), mood, max_jobs, asked));
@@ -343,8 +343,9 @@ impl Simulation {
             return self.send_away(peer);
         }
         let worker = WorkerId(self.peers[peer].id);
-        let gone =
-            self.work(WorkerCommand::Deregister { worker }, |reply| Some(*reply == Reply::Done));
+        let gone = self.work(WorkerCommand::Deregister { worker }, |reply| {
+            Some(*reply == Reply::Worker(WorkerReply::Done))
+        });
         if gone == Some(true) {
             self.note("a worker was dismissed");
         }
@@ -364,7 +365,7 @@ impl Simulation {
         let work = WorkerCommand::Report { worker: WorkerId(worker), id: JobId(id), report };
         let taken = self.work(work, |reply| match reply {
             Reply::Done => Some(true),
-            Reply::NoJob | Reply::NoWorker => Some(false),
+            Reply::NoJob | Reply::Worker(WorkerReply::NoWorker) => Some(false),
             other => panic!("{other:?}"),
         });
         let holds = before.is_some_and(|state| state.worker == Some(worker));

@@ -72,7 +72,8 @@ fn constraint_changed_over_many_jobs_is_answered_once_its_record_is_durable() {
     let one = constraint("one", 50);
     let set = WorkerCommand::SetConstraint(&one);
     let remove = WorkerCommand::RemoveConstraint { name: "one" };
-    for (change, reply) in [(set, "Constrained { new: true }"), (remove, "Done")] {
+    for (change, reply) in [(set, "Constraint(Set { new: true })"), (remove, "Constraint(Removed)")]
+    {
         assert_eq!(harness.begin(&Command::Work(change)), NOTHING);
         let (now, mut told) = (harness.simulation.now, Vec::new());
         for _ in 0..20 {

@@ -6,8 +6,10 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
-use jobcentre::model::reply::{Rejection, Reply};
-use jobcentre::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
+use jobcentre::model::reply::Reply;
+use jobcentre::model::worker::{
+    Compare, Condition, Constraint, ConstraintReply, Path, Rate, Scalar, WorkerCommand,
+};
 use std::collections::BTreeMap;
 
 const NAMES: [&str; 3] = ["one", "two", "all"];
@@ -82,12 +84,12 @@ impl Oracle {
         let place =
             constraints.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
         match reply {
-            Reply::Done | Reply::Constrained { .. } => {
+            Reply::Constraint(ConstraintReply::Set { .. } | ConstraintReply::Removed) => {
                 constraints[place].0 = None;
                 drop(constraints.drain(..place));
                 self.seen.constraints += 1;
             }
-            Reply::NoConstraint | Reply::Rejected(Rejection::DiskFull) => {
+            Reply::Constraint(ConstraintReply::NoConstraint | ConstraintReply::DiskFull) => {
                 constraints.remove(place);
             }
             other => panic!("a constraint was answered by {other:?}"),
@@ -101,12 +103,12 @@ impl Oracle {
             engine.submit(Ticket { client, serial }, &Command::Work(work), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             let found = match completion.reply {
-                Reply::Constraint(found) => {
+                Reply::ConstraintFound(found) => {
                     let most = found.max_running.expect("each has one");
                     assert_eq!(*found, constraint(name, most), "half a constraint");
                     Some(most)
                 }
-                Reply::NoConstraint => None,
+                Reply::Constraint(ConstraintReply::NoConstraint) => None,
                 other => panic!("{other:?}"),
             };
             let constraints = self.constraints.of(name);

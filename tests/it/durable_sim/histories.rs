@@ -6,8 +6,8 @@
 use super::coverage::Seen;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::JobId;
-use jobcentre::model::indexed_queue::QueueSize;
-use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply, QueueSize};
+use jobcentre::model::reply::Reply;
 use jobcentre::model::row::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,9 +66,10 @@ impl Records {
     /// The reply to the creation or the drop of a queue.
     pub(super) fn told_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
         let there = match reply {
-            Reply::Queue(_) | Reply::Rejected(Rejection::QueueExists) => Some(true),
-            Reply::QueueDropped { jobs: 0, more: false } | Reply::NoQueue => Some(false),
-            Reply::Rejected(Rejection::DiskFull) => None,
+            Reply::Indexed(IndexedReply::Queue(_) | IndexedReply::QueueExists) => Some(true),
+            Reply::IndexedPage(IndexedPage::QueueDropped { jobs: 0, more: false })
+            | Reply::Indexed(IndexedReply::NoQueue) => Some(false),
+            Reply::Indexed(IndexedReply::DiskFull) => None,
             other => panic!("a queue was answered {other:?}"),
         };
         let known = self.declared.get_mut(queue).unwrap();

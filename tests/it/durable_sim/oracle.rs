@@ -11,10 +11,11 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::{IndexedCommand, QueueSize};
+use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use jobcentre::model::job::{Encoding, JobOptions, Packet, Payload, Status};
 use jobcentre::model::reply::{JobView, Rejection, Reply};
 use jobcentre::model::row::Row;
+use jobcentre::model::worker::TrackedReply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -205,24 +206,23 @@ impl Oracle {
             }
             (Asked::Put(bytes), Reply::Rejected(Rejection::DiskFull)) => {
                 self.seen.disk_full += 1;
-                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+                self.told_not_put(&bytes);
             }
-            (Asked::PutRow(bytes), Reply::Row(row)) => {
+            (Asked::PutRow(bytes), Reply::Indexed(IndexedReply::Row(row))) => {
                 self.identify(row.id, &bytes);
                 assert_eq!(*row.payload, *bytes);
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
                 self.records.told(row);
             }
-            (Asked::PutRow(bytes), Reply::NoQueue | Reply::Rejected(Rejection::DiskFull)) => {
+            (
+                Asked::PutRow(bytes),
+                Reply::Indexed(IndexedReply::NoQueue | IndexedReply::DiskFull),
+            ) => {
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
             }
             (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
-            (Asked::Rows, Reply::Row(row)) => self.records.told(row),
-            (Asked::Rows, Reply::Rows(rows)) => {
-                rows.values().for_each(|row| self.records.told(row));
-            }
             (Asked::Row(id), reply) => {
-                if let Reply::Row(row) = reply {
+                if let Reply::Indexed(IndexedReply::Row(row)) = reply {
                     self.records.told(row);
                 }
                 self.told_end(id, reply, false);
@@ -235,14 +235,13 @@ impl Oracle {
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
             (Asked::Constraint(name), reply) => self.told_constraint(name, ticket, reply),
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
-            (Asked::Follow(id), Reply::NotYet | Reply::Cancelled) => self.told_nothing(id),
+            (Asked::Follow(id), Reply::Tracked(TrackedReply::NotYet | TrackedReply::Cancelled)) => {
+                self.told_nothing(id);
+            }
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
-            (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled)
-            | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
-            | (
-                Asked::Rows,
-                Reply::NoQueue | Reply::NotYet | Reply::Rejected(Rejection::DiskFull),
-            ) => {}
+            (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled | Reply::NoJob)
+            | (Asked::Rows, Reply::IndexedPage(IndexedPage::NotYet)) => {}
+            (Asked::Rows, Reply::Indexed(reply)) => self.told_rows(reply),
             (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => self.told_finish(id, reply),
@@ -257,6 +256,19 @@ impl Oracle {
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
         }
+    }
+
+    fn told_rows(&mut self, reply: &IndexedReply) {
+        match reply {
+            IndexedReply::Row(row) => self.records.told(row),
+            IndexedReply::Rows(rows) => rows.values().for_each(|row| self.records.told(row)),
+            IndexedReply::NoJob | IndexedReply::NoQueue | IndexedReply::DiskFull => {}
+            other => panic!("rows were answered by {other:?}"),
+        }
+    }
+
+    fn told_not_put(&mut self, bytes: &[u8]) {
+        self.jobs.get_mut(bytes).unwrap().put = Fate::No;
     }
 
     /// Nothing came of a request about this job.
@@ -294,16 +306,27 @@ impl Oracle {
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
         match reply {
-            Reply::Done if ends => {
+            Reply::Done
+            | Reply::Indexed(IndexedReply::Done)
+            | Reply::Tracked(TrackedReply::Removed)
+                if ends =>
+            {
                 assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
                 known.ended = Fate::Certain;
             }
             Reply::Done
             | Reply::JobStatus(_)
             | Reply::Rejected(_)
-            | Reply::Row(_)
-            | Reply::Conflict(_) => {}
-            Reply::NoJob | Reply::NoQueue | Reply::Deleted => {
+            | Reply::Tracked(TrackedReply::TooLate)
+            | Reply::Indexed(
+                IndexedReply::Row(_)
+                | IndexedReply::Conflict(_)
+                | IndexedReply::DiskFull
+                | IndexedReply::LogFull,
+            ) => {}
+            Reply::NoJob
+            | Reply::Tracked(TrackedReply::NoJob | TrackedReply::Deleted)
+            | Reply::Indexed(IndexedReply::NoJob | IndexedReply::NoQueue) => {
                 let under_way = known.changes > 0 || popping;
                 assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
             }
@@ -362,9 +385,11 @@ impl Oracle {
             engine.submit(Ticket { client, serial }, &Command::Indexed(*watch), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             match completion.reply {
-                Reply::Row(row) => Found::Row(row.clone()),
-                Reply::Queues { queues, next: None } => Found::Queues(queues.to_vec()),
-                Reply::NoJob | Reply::NoQueue => Found::Nothing,
+                Reply::Indexed(IndexedReply::Row(row)) => Found::Row(row.clone()),
+                Reply::IndexedPage(IndexedPage::Queues { queues, next: None }) => {
+                    Found::Queues(queues.clone())
+                }
+                Reply::Indexed(IndexedReply::NoJob | IndexedReply::NoQueue) => Found::Nothing,
                 other => panic!("{other:?}"),
             }
         };

@@ -66,6 +66,8 @@ impl Harness {
                     let (status, message) = (progress.status(), progress.message);
                     format!("{status} {} {result:?} {message:?}", progress.info.retries)
                 }
+                Reply::Tracked(reply) => format!("{reply:?}"),
+                Reply::Worker(reply) => format!("{reply:?}"),
                 reply => format!("{reply:?}"),
             });
         }
@@ -144,7 +146,7 @@ const W: WorkerId = WorkerId(1);
 fn harness_with_a_worker() -> Harness {
     let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
-    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Registered(WorkerId(1))"]);
     assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Attached([])"]);
     assert_eq!([harness.put(), harness.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
     assert_eq!(harness.work(WorkerCommand::ReserveAny), ["job 2 lease 1"]);
@@ -216,7 +218,7 @@ fn jobs_of_a_deregistered_worker_stay_released_after_a_restart() {
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
     assert_eq!(
         harness.work(WorkerCommand::Register(worker)),
-        ["Worker(WorkerId(4))"],
+        ["Registered(WorkerId(4))"],
         "a new number"
     );
 }
@@ -239,11 +241,11 @@ fn worker_id_taken_on_a_full_disk_is_no_job_id() {
 fn replacement_of_a_worker_survives_a_restart() {
     let mut harness = harness_with_a_worker();
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
-    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Registered(WorkerId(4))"]);
     harness.restart();
     let workers = harness.workers().concat();
     assert!(workers.contains("WorkerId(4)") && !workers.contains("WorkerId(1)"), "{workers}");
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
-    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(5))"]);
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Registered(WorkerId(5))"]);
     assert_eq!(harness.engine().counts().workers, 1);
 }

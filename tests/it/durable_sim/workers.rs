@@ -7,8 +7,8 @@ use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Status};
-use jobcentre::model::reply::{Rejection, Reply};
-use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
+use jobcentre::model::reply::Reply;
+use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId, WorkerReply};
 
 /// The client that is attached to the one worker.
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ impl Service {
     /// What came of enlisting a worker, of which the first counts, or of acting for it.
     pub(super) fn told(&mut self, reply: &Reply<'_>) {
         match reply {
-            Reply::Worker(worker) => {
+            Reply::Registered(worker) => {
                 self.worker.get_or_insert(*worker);
             }
-            Reply::Done | Reply::Attached(_) | Reply::Rejected(Rejection::DiskFull) => {}
+            Reply::Attached(_) | Reply::Worker(WorkerReply::Done | WorkerReply::DiskFull) => {}
             other => panic!("a worker was answered by {other:?}"),
         }
     }
@@ -140,7 +140,9 @@ impl Oracle {
                 assert!(!surely, "job {} is not the worker's any more", id.0);
                 self.seen.not_reported += 1;
             }
-            Reply::NoWorker => assert!(!surely, "the worker that holds job {} is unknown", id.0),
+            Reply::Worker(WorkerReply::NoWorker) => {
+                assert!(!surely, "the worker that holds job {} is unknown", id.0);
+            }
             other => panic!("a report was answered by {other:?}"),
         }
     }

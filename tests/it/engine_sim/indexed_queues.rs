@@ -365,8 +365,7 @@ impl Model {
 
     fn declare(&mut self, ticket: Ticket, queue: Queue) {
         if self.exists(queue) {
-            let refusal = jobcentre::model::reply::Rejection::QueueExists;
-            return self.say(ticket, Answer::Refused(refusal));
+            return self.say(ticket, Answer::QueueExists);
         }
         self.watched[queue] = Some(Watched { declared: true, last: 0 });
         self.say(ticket, Answer::Queue(queue));

@@ -6,11 +6,13 @@ use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Mono;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply};
 use jobcentre::model::job::{
     Encoding, JobOptions, LeaseEpoch, Payload, Priority, Status, TieBreak,
 };
 use jobcentre::model::reply::{JobView, Rejection, Reply};
 use jobcentre::model::row::Row;
+use jobcentre::model::worker::{ConstraintReply, TrackedReply, WorkerReply};
 use std::fmt;
 use std::rc::Rc;
 
@@ -285,6 +287,7 @@ pub(super) enum Answer {
     Gone,
     Job(View),
     Kicked(u32),
+    LogFull,
     NoConstraint,
     NoJob,
     NoQueue,
@@ -303,6 +306,7 @@ pub(super) enum Answer {
     },
     Put(u64),
     Queue(Queue),
+    QueueExists,
     Queues(Vec<(Queue, u32)>),
     Refused(Rejection),
     Row(Box<Row>),
@@ -315,6 +319,7 @@ pub(super) enum Answer {
         result: Option<Load>,
     },
     TooLarge(u64),
+    TooLate,
     Worker(u64),
 }
 
@@ -322,11 +327,9 @@ impl Answer {
     pub(super) fn of(reply: &Reply<'_>) -> Self {
         match *reply {
             Reply::Cancelled => Self::Cancelled,
-            Reply::Constrained { new } => Self::Constrained(new),
             Reply::Done | Reply::Attached(_) => Self::Done,
             Reply::Job(ref view) => Self::Job(View::of(view)),
             Reply::Kicked(count) => Self::Kicked(count),
-            Reply::NoConstraint => Self::NoConstraint,
             Reply::NoJob => Self::NoJob,
             Reply::Packets(packets) => {
                 let own = packets.iter().map(|packet| (packet.key_len, Text::new(&packet.bytes)));
@@ -346,10 +349,12 @@ impl Answer {
                 result: sight.result.map(Load::of),
             },
             Reply::TooLarge(id) => Self::TooLarge(id.0),
-            Reply::Deleted => Self::Gone,
-            Reply::NotYet => Self::NotYet,
-            Reply::NoWorker => Self::NoWorker,
-            Reply::Worker(id) => Self::Worker(id.0),
+            Reply::Registered(id) => Self::Worker(id.0),
+            Reply::Worker(reply) => Self::of_worker(reply),
+            Reply::Tracked(reply) => Self::of_tracked(reply),
+            Reply::Constraint(reply) => Self::of_constraint(reply),
+            Reply::Indexed(reply) => Self::of_indexed(reply),
+            Reply::IndexedPage(page) => Self::of_page(page),
             Reply::JobStatus(ref progress) => Self::Progress {
                 view: View::of(&progress.info.job),
                 word: progress.status(),
@@ -359,20 +364,73 @@ impl Answer {
                 worker: progress.worker.map(|worker| worker.0),
                 message: progress.message.map(|text| Text::new(text.as_bytes())),
             },
-            Reply::Conflict(state) => Self::Conflict(Text::new(state)),
-            Reply::QueueDropped { jobs, more: false } => Self::Dropped(jobs),
-            Reply::QueryRows(rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
-            Reply::NoQueue => Self::NoQueue,
-            Reply::Queue(name) => Self::Queue(number_of(name)),
-            Reply::Queues { queues, next: None } => {
+            ref other => panic!("nothing is answered by {other:?}"),
+        }
+    }
+
+    fn of_worker(reply: WorkerReply) -> Self {
+        match reply {
+            WorkerReply::Done => Self::Done,
+            WorkerReply::NoWorker => Self::NoWorker,
+            WorkerReply::Full => Self::Refused(Rejection::Full),
+            WorkerReply::DiskFull => Self::Refused(Rejection::DiskFull),
+        }
+    }
+
+    fn of_tracked(reply: TrackedReply) -> Self {
+        match reply {
+            TrackedReply::Removed => Self::Done,
+            TrackedReply::Deleted => Self::Gone,
+            TrackedReply::NoJob => Self::NoJob,
+            TrackedReply::NotYet => Self::NotYet,
+            TrackedReply::Cancelled => Self::Cancelled,
+            TrackedReply::TooLate => Self::TooLate,
+        }
+    }
+
+    fn of_constraint(reply: ConstraintReply) -> Self {
+        match reply {
+            ConstraintReply::Set { new } => Self::Constrained(new),
+            ConstraintReply::Removed => Self::Done,
+            ConstraintReply::NoConstraint => Self::NoConstraint,
+            ConstraintReply::Full => Self::Refused(Rejection::Full),
+            ConstraintReply::DiskFull => Self::Refused(Rejection::DiskFull),
+        }
+    }
+
+    fn of_indexed(reply: &IndexedReply) -> Self {
+        match reply {
+            IndexedReply::Conflict(state) => Self::Conflict(Text::new(state)),
+            IndexedReply::Done => Self::Done,
+            IndexedReply::Full => Self::Refused(Rejection::Full),
+            IndexedReply::DiskFull => Self::Refused(Rejection::DiskFull),
+            IndexedReply::LogFull => Self::LogFull,
+            IndexedReply::NoJob => Self::NoJob,
+            IndexedReply::NoQueue => Self::NoQueue,
+            IndexedReply::QueryRows(rows) => {
+                Self::Found(rows.iter().map(|row| (**row).clone()).collect())
+            }
+            IndexedReply::Queue(name) => Self::Queue(number_of(name)),
+            IndexedReply::QueueExists => Self::QueueExists,
+            IndexedReply::Row(row) => Self::Row(Box::new((**row).clone())),
+            IndexedReply::Rows(rows) => {
+                Self::Rows(rows.values().map(|row| (**row).clone()).collect())
+            }
+            IndexedReply::BadQuery(why) => panic!("{why}"),
+        }
+    }
+
+    fn of_page(page: &IndexedPage) -> Self {
+        match page {
+            IndexedPage::NotYet => Self::NotYet,
+            IndexedPage::QueueDropped { jobs, more: false } => Self::Dropped(*jobs),
+            IndexedPage::Queues { queues, next: None } => {
                 let sizes = queues.iter().map(|queue| (number_of(&queue.name), queue.jobs));
                 let mut sizes: Vec<_> = sizes.collect();
                 sizes.sort_unstable();
                 Self::Queues(sizes)
             }
-            Reply::Row(row) => Self::Row(Box::new((**row).clone())),
-            Reply::Rows(rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
-            ref other => panic!("so few jobs are answered by {other:?}"),
+            page => panic!("so few jobs are answered by {page:?}"),
         }
     }
 
@@ -402,9 +460,9 @@ impl Answer {
             Self::Refused(Rejection::NotReserved(..)) => "reply: not held",
             Self::Refused(Rejection::LeaseExpired(..)) => "reply: lease over",
             Self::Refused(Rejection::NotBuried(..)) => "reply: not buried",
-            Self::Refused(Rejection::QueueExists) => "reply: queue exists",
-            Self::Refused(Rejection::LogFull) => "reply: log full",
-            Self::Refused(Rejection::TooLate(_)) => "reply: too late",
+            Self::QueueExists => "reply: queue exists",
+            Self::LogFull => "reply: log full",
+            Self::TooLate => "reply: too late",
             Self::Refused(Rejection::NameTaken(_)) => "reply: name taken",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Blocked, .. } => unreachable!("here it is ready"),

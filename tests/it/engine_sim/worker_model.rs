@@ -10,7 +10,6 @@ use jobcentre::base::strings::StringList;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{LeaseEpoch, Status};
-use jobcentre::model::reply::Rejection;
 use jobcentre::model::worker::{RunOutcome, Worker as Enlisting, WorkerCommand, WorkerId};
 
 /// Workers that are ever enlisted in one run.
@@ -420,7 +419,7 @@ impl Model {
             return self.say(ticket, absence);
         };
         if !matches!(job.status, Status::Ready | Status::GroupOnly | Status::Delayed) {
-            return self.say(ticket, Answer::Refused(Rejection::TooLate(id)));
+            return self.say(ticket, Answer::TooLate);
         }
         let (queue, was_in_front) = (job.queue, self.is_in_front(job));
         self.gone(id.0);

@@ -5,8 +5,9 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::IndexedCommand;
+use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use jobcentre::model::owned::OwnedReply;
 use jobcentre::model::query::Query;
 use jobcentre::model::reply::Reply;
 use jobcentre::model::row::Row;
@@ -69,9 +70,20 @@ impl Harness {
         self.ask(WATCHER, &Command::Indexed(watch), tell)
     }
 
-    /// The reply to a question whose answer borrows nothing.
-    pub(super) fn owned(&mut self, watch: IndexedCommand<'_>) -> Reply<'static> {
-        self.watch(watch, own)
+    pub(super) fn owned(&mut self, watch: IndexedCommand<'_>) -> OwnedReply {
+        self.watch(watch, |reply| match *reply {
+            Reply::Indexed(reply) => reply.clone().into(),
+            Reply::IndexedPage(page) => page.clone().into(),
+            ref other => panic!("{other:?}"),
+        })
+    }
+
+    /// The end of a command that takes one step.
+    pub(super) fn indexed(&mut self, watch: IndexedCommand<'_>) -> IndexedReply {
+        match self.owned(watch) {
+            OwnedReply::Indexed(reply) => reply,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn pass(&mut self, ms: u64) {
@@ -87,8 +99,10 @@ impl Harness {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             let next = self.watch(IndexedCommand::Queues { from }, |reply| {
-                let Reply::Queues { queues, next } = reply else { panic!("{reply:?}") };
-                for queue in *queues {
+                let Reply::IndexedPage(IndexedPage::Queues { queues, next }) = reply else {
+                    panic!("{reply:?}")
+                };
+                for queue in queues {
                     let name = String::from_utf8(queue.name.to_vec()).unwrap();
                     all.push((name, queue.jobs));
                 }
@@ -101,24 +115,18 @@ impl Harness {
         }
     }
 
-    pub(super) fn declare<'a>(&mut self, queue: &'a [u8]) -> Reply<'a> {
-        self.watch(IndexedCommand::CreateQueue { queue: Some(queue) }, |reply| match reply {
-            Reply::Queue(name) => {
-                assert_eq!(*name, queue);
-                Reply::Queue(queue)
-            }
-            other => own(other),
-        })
+    pub(super) fn declare(&mut self, queue: &[u8]) -> IndexedReply {
+        self.indexed(IndexedCommand::CreateQueue { queue: Some(queue) })
     }
 
     pub(super) fn declare_some(&mut self) -> Vec<u8> {
-        self.watch(IndexedCommand::CreateQueue { queue: None }, |reply| match reply {
-            Reply::Queue(name) => name.to_vec(),
+        match self.indexed(IndexedCommand::CreateQueue { queue: None }) {
+            IndexedReply::Queue(name) => name.to_vec(),
             other => panic!("{other:?}"),
-        })
+        }
     }
 
-    pub(super) fn drop_queue(&mut self, queue: &[u8]) -> Reply<'static> {
+    pub(super) fn drop_queue(&mut self, queue: &[u8]) -> OwnedReply {
         self.owned(IndexedCommand::DropQueue { queue })
     }
 
@@ -126,9 +134,11 @@ impl Harness {
     pub(super) fn list(&mut self, queue: &[u8]) -> Option<Vec<Arc<Row>>> {
         loop {
             match self.owned(IndexedCommand::List { queue }) {
-                Reply::NoQueue => return None,
-                Reply::NotYet => {}
-                Reply::Rows(rows) => return Some(rows.values().cloned().collect()),
+                OwnedReply::Indexed(IndexedReply::NoQueue) => return None,
+                OwnedReply::IndexedPage(IndexedPage::NotYet) => {}
+                OwnedReply::Indexed(IndexedReply::Rows(rows)) => {
+                    return Some(rows.values().cloned().collect());
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -168,8 +178,8 @@ impl Harness {
     }
 
     pub(super) fn put_watched(&mut self, queue: &[u8], payload: &[u8], state: &[u8]) -> Arc<Row> {
-        match self.owned(IndexedCommand::Put { queue, payload, state }) {
-            Reply::Row(row) => row.clone(),
+        match self.indexed(IndexedCommand::Put { queue, payload, state }) {
+            IndexedReply::Row(row) => row.clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -180,25 +190,20 @@ impl Harness {
         id: JobId,
         old: &[u8],
         new: &[u8],
-    ) -> Reply<'static> {
-        self.owned(IndexedCommand::CompareAndSetState { queue, id, old, new })
+    ) -> IndexedReply {
+        self.indexed(IndexedCommand::CompareAndSetState { queue, id, old, new })
     }
 
-    pub(super) fn note(&mut self, queue: &[u8], id: JobId, event: &[u8]) -> Reply<'static> {
-        self.owned(IndexedCommand::AppendEvent { queue, id, event })
+    pub(super) fn note(&mut self, queue: &[u8], id: JobId, event: &[u8]) -> IndexedReply {
+        self.indexed(IndexedCommand::AppendEvent { queue, id, event })
     }
 
-    pub(super) fn delete(&mut self, queue: &[u8], id: JobId) -> Reply<'static> {
-        self.owned(IndexedCommand::Delete { queue, id })
+    pub(super) fn delete(&mut self, queue: &[u8], id: JobId) -> IndexedReply {
+        self.indexed(IndexedCommand::Delete { queue, id })
     }
 
-    pub(super) fn poll(
-        &mut self,
-        queue: &[u8],
-        query: &Arc<Query>,
-        state: &[u8],
-    ) -> Reply<'static> {
-        self.owned(IndexedCommand::Poll { queue, query, state })
+    pub(super) fn poll(&mut self, queue: &[u8], query: &Arc<Query>, state: &[u8]) -> IndexedReply {
+        self.indexed(IndexedCommand::Poll { queue, query, state })
     }
 
     pub(super) fn find(
@@ -207,16 +212,18 @@ impl Harness {
         query: &Arc<Query>,
         limit: Option<u64>,
     ) -> Vec<JobId> {
-        match self.owned(IndexedCommand::Find { queue, query, limit }) {
-            Reply::QueryRows(rows) => rows.iter().map(|row| row.id).collect(),
+        match self.indexed(IndexedCommand::Find { queue, query, limit }) {
+            IndexedReply::QueryRows(rows) => rows.iter().map(|row| row.id).collect(),
             other => panic!("{other:?}"),
         }
     }
 
     /// What has happened to a job, oldest first.
     pub(super) fn tags(&mut self, queue: &[u8], id: JobId) -> Vec<&'static str> {
-        match self.owned(IndexedCommand::Show { queue, id }) {
-            Reply::Row(row) => row.events.oldest_first().iter().map(|it| it.kind.tag()).collect(),
+        match self.indexed(IndexedCommand::Show { queue, id }) {
+            IndexedReply::Row(row) => {
+                row.events.oldest_first().iter().map(|it| it.kind.tag()).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -291,27 +298,15 @@ impl Harness {
     }
 }
 
-/// What tests keep is never given back.
-fn leak<T: Clone>(value: &T) -> &'static T {
-    Box::leak(Box::new(value.clone()))
-}
-
 /// A reply that borrows nothing of the engine.
 ///
 /// # Panics
 /// If it borrows.
 fn own(reply: &Reply<'_>) -> Reply<'static> {
     match reply {
-        Reply::Conflict(state) => Reply::Conflict(leak(state)),
         Reply::Done => Reply::Done,
-        &Reply::QueueDropped { jobs, more } => Reply::QueueDropped { jobs, more },
-        Reply::QueryRows(rows) => Reply::QueryRows(leak(rows)),
         Reply::NoJob => Reply::NoJob,
-        Reply::NoQueue => Reply::NoQueue,
-        Reply::NotYet => Reply::NotYet,
         &Reply::Rejected(refusal) => Reply::Rejected(refusal),
-        Reply::Row(row) => Reply::Row(leak(row)),
-        Reply::Rows(rows) => Reply::Rows(leak(rows)),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,8 @@ use jobcentre::base::limits::{
 };
 use jobcentre::model::event::EventKind;
 use jobcentre::model::indexed_queue::IndexedCommand;
-use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply};
+use jobcentre::model::owned::OwnedReply;
 
 #[test]
 fn backfill_is_bounded_in_each_step_while_jobs_change() {
@@ -16,10 +17,11 @@ fn backfill_is_bounded_in_each_step_while_jobs_change() {
     let mut answers = 0;
     for (number, &id) in ids.iter().enumerate() {
         if id.0 % 2 == 1 {
-            assert_eq!(harness.delete(b"q", id), Reply::Done);
+            assert_eq!(harness.delete(b"q", id), IndexedReply::Done);
         }
         if number % 400 == 0 {
-            assert_eq!(harness.owned(IndexedCommand::List { queue: b"q" }), Reply::NotYet);
+            let listed = harness.owned(IndexedCommand::List { queue: b"q" });
+            assert_eq!(listed, OwnedReply::IndexedPage(IndexedPage::NotYet));
             answers += 1;
         }
     }
@@ -27,8 +29,8 @@ fn backfill_is_bounded_in_each_step_while_jobs_change() {
     let mut asked = 0;
     let rows = loop {
         match harness.owned(IndexedCommand::List { queue: b"q" }) {
-            Reply::NotYet => asked += 1,
-            Reply::Rows(rows) => break rows,
+            OwnedReply::IndexedPage(IndexedPage::NotYet) => asked += 1,
+            OwnedReply::Indexed(IndexedReply::Rows(rows)) => break rows,
             other => panic!("{other:?}"),
         }
     };
@@ -53,7 +55,7 @@ fn drop_of_many_jobs_takes_several_replies_indexed_or_not() {
         loop {
             answers += 1;
             match harness.drop_queue(b"q") {
-                Reply::QueueDropped { jobs, more } => {
+                OwnedReply::IndexedPage(IndexedPage::QueueDropped { jobs, more }) => {
                     assert!(jobs <= DROPPED_JOBS_PER_CHUNK);
                     dropped += jobs;
                     if !more {
@@ -65,7 +67,7 @@ fn drop_of_many_jobs_takes_several_replies_indexed_or_not() {
             assert!(answers < 10);
         }
         assert_eq!((dropped, answers), (count, 4));
-        assert_eq!(harness.drop_queue(b"q"), Reply::NoQueue);
+        assert_eq!(harness.drop_queue(b"q"), OwnedReply::Indexed(IndexedReply::NoQueue));
         assert_eq!(harness.counts(), (count as usize, 0));
     }
 }
@@ -77,15 +79,15 @@ fn full_history_rejects_user_events_but_not_state_changes() {
     let id = harness.put_watched(b"q", b"1", b"0").id;
     let event = vec![b'1'; EVENT_LOG_MAX_BYTES / 2];
     let mut noted = 0;
-    while let Reply::Row(_) = harness.note(b"q", id, &event) {
+    while let IndexedReply::Row(_) = harness.note(b"q", id, &event) {
         noted += 1;
     }
     assert_eq!(noted, 2);
-    assert_eq!(harness.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
+    assert_eq!(harness.note(b"q", id, b"1"), IndexedReply::LogFull);
     let state = vec![b'2'; EVENT_LOG_MAX_BYTES];
-    let Reply::Row(first) = harness.advance(b"q", id, b"0", &state) else { panic!() };
+    let IndexedReply::Row(first) = harness.advance(b"q", id, b"0", &state) else { panic!() };
     assert!(matches!(first.events.newest().unwrap().kind, EventKind::Advanced { .. }));
-    let Reply::Row(second) = harness.advance(b"q", id, &state, b"0") else { panic!() };
+    let IndexedReply::Row(second) = harness.advance(b"q", id, &state, b"0") else { panic!() };
     assert_eq!((&*second.state, second.version), (&b"0"[..], first.version + 1));
     assert_eq!(second.events, first.events, "what would be too much is not kept");
 }
@@ -96,12 +98,12 @@ fn history_length_is_bounded() {
     harness.declare(b"q");
     let id = harness.put_watched(b"q", b"1", b"0").id;
     for _ in 1..EVENT_LOG_EVENTS_MAX {
-        assert!(matches!(harness.note(b"q", id, b"1"), Reply::Row(_)));
+        assert!(matches!(harness.note(b"q", id, b"1"), IndexedReply::Row(_)));
     }
-    assert_eq!(harness.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
+    assert_eq!(harness.note(b"q", id, b"1"), IndexedReply::LogFull);
     let mut last = 0;
     for _ in 0..EVENT_LOG_EVENTS_MAX + 9 {
-        let Reply::Row(row) = harness.advance(b"q", id, b"0", b"0") else { panic!() };
+        let IndexedReply::Row(row) = harness.advance(b"q", id, b"0", b"0") else { panic!() };
         last = row.events.len();
     }
     assert_eq!(last, 2 * EVENT_LOG_EVENTS_MAX);

@@ -9,9 +9,11 @@ mod searches;
 
 use harness::{A, B, Harness};
 use jobcentre::model::event::EventKind;
+use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply};
 use jobcentre::model::job::{Encoding, JobOptions, Retry};
+use jobcentre::model::owned::OwnedReply;
 use jobcentre::model::query::{Expr, Op, Query, Term};
-use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::reply::Reply;
 use std::sync::Arc;
 
 /// The query that asks for a state.
@@ -25,11 +27,11 @@ fn queues_are_created_listed_and_dropped() {
     let mut harness = Harness::new();
     assert_eq!(harness.queues(), [("default".to_owned(), 0)]);
     assert_eq!(harness.list(b"q"), None);
-    assert_eq!(harness.declare(b"q"), Reply::Queue(b"q"));
-    assert_eq!(harness.declare(b"q"), Reply::Rejected(Rejection::QueueExists));
-    assert_eq!(harness.declare(b"default"), Reply::Rejected(Rejection::QueueExists));
+    assert_eq!(harness.declare(b"q"), IndexedReply::Queue((*b"q").into()));
+    assert_eq!(harness.declare(b"q"), IndexedReply::QueueExists);
+    assert_eq!(harness.declare(b"default"), IndexedReply::QueueExists);
     harness.put(b"other", b"1");
-    assert_eq!(harness.declare(b"other"), Reply::Rejected(Rejection::QueueExists));
+    assert_eq!(harness.declare(b"other"), IndexedReply::QueueExists);
     harness.put(b"q", b"2");
     harness.put(b"default", b"3");
     let mut queues = harness.queues();
@@ -37,10 +39,13 @@ fn queues_are_created_listed_and_dropped() {
     let named = |name: &str, jobs| (name.to_owned(), jobs);
     assert_eq!(queues, [named("default", 1), named("other", 1), named("q", 1)]);
     for (name, jobs) in [(&b"other"[..], 1), (b"q", 1), (b"default", 1), (b"default", 0)] {
-        assert_eq!(harness.drop_queue(name), Reply::QueueDropped { jobs, more: false });
+        assert_eq!(
+            harness.drop_queue(name),
+            OwnedReply::IndexedPage(IndexedPage::QueueDropped { jobs, more: false })
+        );
     }
-    assert_eq!(harness.drop_queue(b"q"), Reply::NoQueue);
-    assert_eq!(harness.drop_queue(b"other"), Reply::NoQueue);
+    assert_eq!(harness.drop_queue(b"q"), OwnedReply::Indexed(IndexedReply::NoQueue));
+    assert_eq!(harness.drop_queue(b"other"), OwnedReply::Indexed(IndexedReply::NoQueue));
     assert_eq!(harness.queues(), [named("default", 0)]);
     assert_eq!(harness.counts(), (0, 0));
 }
@@ -63,12 +68,15 @@ fn state_changes_are_in_the_history() {
     assert_eq!((&*row.payload, &*row.state, row.version), (&b"{\"n\":1}"[..], &b"\"NEW\""[..], 1));
     assert_eq!((row.encoding, row.priority.as_deref()), (Encoding::Json, Some("0")));
     let id = row.id;
-    assert_eq!(harness.advance(b"q", id, b"\"OLD\"", b"1"), Reply::Conflict(&row.state));
+    assert_eq!(
+        harness.advance(b"q", id, b"\"OLD\"", b"1"),
+        IndexedReply::Conflict(row.state.clone())
+    );
     harness.pass(5_000);
-    let Reply::Row(advanced) = harness.advance(b"q", id, b"\"NEW\"", b"2") else { panic!() };
+    let IndexedReply::Row(advanced) = harness.advance(b"q", id, b"\"NEW\"", b"2") else { panic!() };
     assert_eq!((&*advanced.state, advanced.version), (&b"2"[..], 2));
     assert_eq!(advanced.modified, row.modified + 5);
-    let Reply::Row(noted) = harness.note(b"q", id, b"[\"hello\"]") else { panic!() };
+    let IndexedReply::Row(noted) = harness.note(b"q", id, b"[\"hello\"]") else { panic!() };
     assert_eq!(noted.events.newest().unwrap().kind, EventKind::User(Box::from(*b"[\"hello\"]")));
     harness.take(A, b"q");
     harness.release(A, id);
@@ -78,11 +86,11 @@ fn state_changes_are_in_the_history() {
     let expected = "job_created job_state_advanced user_event job_taken job_aborted job_taken \
                     job_abandoned";
     assert_eq!(tags.join(" "), expected);
-    assert_eq!(harness.note(b"default", id, b"1"), Reply::NoJob, "it is in another queue");
-    assert_eq!(harness.note(b"no queue", id, b"1"), Reply::NoQueue);
-    assert_eq!(harness.delete(b"default", id), Reply::NoJob);
-    assert_eq!(harness.delete(b"q", id), Reply::Done);
-    assert_eq!(harness.delete(b"q", id), Reply::NoJob);
+    assert_eq!(harness.note(b"default", id, b"1"), IndexedReply::NoJob, "it is in another queue");
+    assert_eq!(harness.note(b"no queue", id, b"1"), IndexedReply::NoQueue);
+    assert_eq!(harness.delete(b"default", id), IndexedReply::NoJob);
+    assert_eq!(harness.delete(b"q", id), IndexedReply::Done);
+    assert_eq!(harness.delete(b"q", id), IndexedReply::NoJob);
 }
 
 #[test]
@@ -153,10 +161,10 @@ fn poll_claims_the_least_recently_changed_and_find_stops_at_its_limit() {
     // A state is JSON text, and the column has it as it is.
     let new = state_is("'\"NEW\"'");
     for id in [1, 2, 3, 4, 0] {
-        let Reply::Row(row) = harness.poll(b"q", &new, b"\"BUSY\"") else { panic!() };
+        let IndexedReply::Row(row) = harness.poll(b"q", &new, b"\"BUSY\"") else { panic!() };
         assert_eq!((row.id, &*row.state), (ids[id], &b"\"BUSY\""[..]));
     }
-    assert_eq!(harness.poll(b"q", &new, b"1"), Reply::NoJob);
+    assert_eq!(harness.poll(b"q", &new, b"1"), IndexedReply::NoJob);
     assert_eq!(harness.find(b"q", &new, None), []);
     assert_eq!(harness.find(b"q", &state_is("'\"BUSY\"'"), None).len(), 5);
 }
@@ -188,11 +196,17 @@ fn drop_of_a_queue_deletes_reserved_jobs_and_keeps_waiters() {
     harness.declare(b"q");
     let ids: Vec<_> = (0..3).map(|_| harness.put_watched(b"q", b"1", b"null").id).collect();
     harness.take(A, b"q");
-    assert_eq!(harness.drop_queue(b"q"), Reply::QueueDropped { jobs: 3, more: false });
+    assert_eq!(
+        harness.drop_queue(b"q"),
+        OwnedReply::IndexedPage(IndexedPage::QueueDropped { jobs: 3, more: false })
+    );
     assert_eq!(harness.finish(A, ids[0]), Reply::NoJob);
     harness.wait(B, b"q");
     harness.declare(b"q");
-    assert_eq!(harness.drop_queue(b"q"), Reply::QueueDropped { jobs: 0, more: false });
+    assert_eq!(
+        harness.drop_queue(b"q"),
+        OwnedReply::IndexedPage(IndexedPage::QueueDropped { jobs: 0, more: false })
+    );
     let id = harness.put(b"q", b"2");
     assert_eq!(harness.finish(B, id), Reply::Done, "the waiter reserved it");
 }

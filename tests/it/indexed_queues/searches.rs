@@ -5,11 +5,12 @@ use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::IndexedCommand;
+use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply};
 use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
+use jobcentre::model::owned::OwnedReply;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::Row;
-use jobcentre::store::{Effects, IndexedReply, Outcome, SearchRequest, Store};
+use jobcentre::store::{Effects, Outcome, SearchRequest, Store};
 use std::sync::Arc;
 
 const NOW: Now = Now { mono: Mono(0), wall: Wall(START) };
@@ -30,24 +31,26 @@ fn store(fx: &mut Effects) -> (Store, Vec<JobId>) {
     ask(&mut store, IndexedCommand::CreateQueue { queue: Some(b"q") }, fx);
     for state in [&b"\"NEW\""[..], b"\"OLD\"", b"\"NEW\""] {
         let put = IndexedCommand::Put { queue: b"q", payload: b"{}", state };
-        let Some(IndexedReply::Row(row)) = ask(&mut store, put, fx) else { panic!() };
+        let Some(OwnedReply::Indexed(IndexedReply::Row(row))) = ask(&mut store, put, fx) else {
+            panic!()
+        };
         ids.push(row.id);
     }
     (store, ids)
 }
 
 /// The answer, if there is one at once.
-fn ask(store: &mut Store, watch: IndexedCommand<'_>, fx: &mut Effects) -> Option<IndexedReply> {
+fn ask(store: &mut Store, watch: IndexedCommand<'_>, fx: &mut Effects) -> Option<OwnedReply> {
     fx.clear();
     store.apply(TICKET, &Command::Indexed(watch), NOW, fx);
     store.check_invariants();
     answer(fx)
 }
 
-fn answer(fx: &Effects) -> Option<IndexedReply> {
+fn answer(fx: &Effects) -> Option<OwnedReply> {
     match fx.outcomes[..] {
         [] => None,
-        [(TICKET, Outcome::Watched(number))] => Some(fx.watched[number as usize].clone()),
+        [(TICKET, Outcome::Owned(number))] => Some(fx.owned[number as usize].clone()),
         ref other => panic!("{other:?}"),
     }
 }
@@ -87,7 +90,7 @@ fn poll_advances_the_first_unchanged_candidate() {
     ask(&mut store, note, &mut fx);
     fx.clear();
     assert!(store.advance_first(TICKET, &candidates, &state, NOW, &mut fx));
-    let Some(IndexedReply::Row(row)) = answer(&fx) else { panic!() };
+    let Some(OwnedReply::Indexed(IndexedReply::Row(row))) = answer(&fx) else { panic!() };
     assert_eq!((row.id, &*row.state, row.version), (known[2], &b"\"BUSY\""[..], 2));
     fx.clear();
     assert!(!store.advance_first(TICKET, &candidates, &state, NOW, &mut fx));
@@ -110,11 +113,11 @@ fn search_of_a_dropped_queue_is_answered() {
     let search = fx.searches.pop().unwrap();
     let candidates = rows(&search);
     let dropped = ask(&mut store, IndexedCommand::DropQueue { queue: b"q" }, &mut fx);
-    assert_eq!(dropped, Some(IndexedReply::QueueDropped { jobs: 3, more: false }));
+    assert_eq!(dropped, Some(IndexedPage::QueueDropped { jobs: 3, more: false }.into()));
     fx.clear();
     assert!(!store.advance_first(TICKET, &candidates, b"1", NOW, &mut fx));
     store.resubmit_search(&search, NOW, &mut fx);
-    assert_eq!(answer(&fx), Some(IndexedReply::NoQueue));
+    assert_eq!(answer(&fx), Some(IndexedReply::NoQueue.into()));
     assert_eq!(ids(&rows(&search)), [known[0], known[2]], "a snapshot stays what it was");
 }
 

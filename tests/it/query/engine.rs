@@ -8,7 +8,7 @@ use jobcentre::engine::Engine;
 use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::IndexedCommand;
+use jobcentre::model::indexed_queue::{IndexedCommand, IndexedReply};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::reply::Reply;
 use jobcentre::query::{Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, Task, TaskEnd};
@@ -186,13 +186,14 @@ impl Harness {
     pub(super) fn listen(&mut self) {
         while let Some(completion) = self.engine.poll_completion() {
             let words = match completion.reply {
-                Reply::QueryRows(rows) => {
+                Reply::Indexed(IndexedReply::QueryRows(rows)) => {
                     rows.iter().fold(String::new(), |all, row| all + &row.id.0.to_string() + " ")
                 }
-                Reply::Row(row) => {
+                Reply::Indexed(IndexedReply::Row(row)) => {
                     format!("{} is {}", row.id.0, String::from_utf8_lossy(&row.state))
                 }
-                Reply::BadQuery(why) => why.to_owned(),
+                Reply::Indexed(IndexedReply::BadQuery(why)) => why.to_string(),
+                Reply::Indexed(other) => format!("{other:?}"),
                 other => format!("{other:?}"),
             };
             self.told.push((completion.ticket.serial, words));
@@ -360,5 +361,6 @@ fn too_many_searches_are_rejected_and_all_without_a_query_thread() {
     let find = IndexedCommand::Find { queue: b"default", query: &query, limit: None };
     engine.submit(ticket, &Command::Indexed(find), NOW);
     let completion = engine.poll_completion().unwrap();
-    assert_eq!(completion.reply, Reply::BadQuery("this server evaluates no queries"));
+    let why = IndexedReply::BadQuery("this server evaluates no queries".into());
+    assert_eq!(completion.reply, Reply::Indexed(&why));
 }

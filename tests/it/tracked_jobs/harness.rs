@@ -150,7 +150,7 @@ fn tell(completion: &Completion<'_>) -> String {
     let answer = match &completion.reply {
         Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
         Reply::Put(id) => format!("put {}", id.0),
-        Reply::Worker(id) => format!("worker {}", id.0),
+        Reply::Registered(id) => format!("worker {}", id.0),
         Reply::Workers(page) => {
             page.iter().map(|worker| worker.id.0.to_string()).collect::<Vec<_>>().join(",")
         }
@@ -170,6 +170,8 @@ fn tell(completion: &Completion<'_>) -> String {
             words.extend(progress.message.map(|message| format!("saying {message}")));
             words.join(" ")
         }
+        Reply::Tracked(reply) => format!("{reply:?}"),
+        Reply::Worker(reply) => format!("{reply:?}"),
         other => format!("{other:?}"),
     };
     format!("{}.{serial}:{answer}", client.index)

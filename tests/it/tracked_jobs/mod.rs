@@ -104,12 +104,12 @@ fn reserved_job_cannot_be_cancelled() {
     harness.put("q", 0, Some(&options()));
     let waiting = WorkerCommand::AwaitResult { id: JobId(1), wait_ms: 1_000 };
     harness.work(PUSHER, waiting);
-    assert_eq!(harness.work(PUSHER, cancel(1)), "0.3:Done 0.2:Deleted");
+    assert_eq!(harness.work(PUSHER, cancel(1)), "0.3:Removed 0.2:Deleted");
     assert_eq!(harness.work(PUSHER, cancel(1)), "0.4:Deleted");
     assert_eq!(harness.work(PUSHER, cancel(2)), "0.5:NoJob");
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 2 lease 1");
-    assert_eq!(harness.work(PUSHER, cancel(2)), "0.8:Rejected(TooLate(JobId(2)))");
+    assert_eq!(harness.work(PUSHER, cancel(2)), "0.8:TooLate");
 }
 
 #[test]

@@ -38,7 +38,7 @@ use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
-use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
+use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId, WorkerReply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What the server has to do for a dispatcher.
@@ -277,7 +277,7 @@ impl WorkerDispatcher {
                 self.open_reserves -= 1;
                 match reply {
                     Reply::Job(job) => self.begin_run(job.id, job.lease, job.queue),
-                    Reply::NoWorker => self.deregister(),
+                    Reply::Worker(WorkerReply::NoWorker) => self.deregister(),
                     _ => {}
                 }
             }

@@ -448,7 +448,7 @@ fn dispatcher_without_its_worker_ends() {
     assert_eq!(wishes(&mut detached), [DispatchAction::Close { dropped: false }]);
     let mut refused = agent(1, &[]);
     let [DispatchAction::Reserve(reserve)] = wishes(&mut refused)[..] else { panic!() };
-    refused.handle_reply(reserve, &Reply::NoWorker);
+    refused.handle_reply(reserve, &Reply::Worker(WorkerReply::NoWorker));
     assert_eq!(wishes(&mut refused), [DispatchAction::Close { dropped: false }]);
     refused.handle_reply(2, &Reply::Done);
     assert_eq!(wishes(&mut refused), [], "it ends once");

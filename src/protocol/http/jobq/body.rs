@@ -1,6 +1,8 @@
 //! Request bodies: JSON objects.
 
-use super::{HttpError, Operation, PagedRequest, Scratch, SharedQuery};
+use super::{
+    HttpError, Operation, PagedCommand, PagedRequest, Scratch, SharedQuery, SingleRequest,
+};
 use crate::base::names;
 use crate::model::query::{Expr, Op, Query, Side, Term, Value};
 use crate::wire::json::{self, Fields, JsonError};
@@ -27,40 +29,51 @@ impl Fields<{ NAMES.len() }> for Members {
 
 type Found<'a> = [Option<&'a str>; NAMES.len()];
 
-/// Parses the body of a request: into `scratch`, for [`super::command`], or into a paged request.
-/// `whole`: names in lists are written whole.
+/// A request whose body is parsed.
+#[derive(Debug)]
+pub(in crate::protocol::http) enum Prepared {
+    /// The body is in the scratch memory, for [`super::command`].
+    Single(SingleRequest),
+    Paged(Box<PagedRequest>),
+}
+
+/// Parses the body of a request. `whole_names`: names in lists are written whole.
 pub(in crate::protocol::http) fn prepare(
     operation: Operation,
-    whole: bool,
+    whole_names: bool,
     body: &[u8],
     work: &mut Scratch,
-) -> Result<Option<PagedRequest>, HttpError> {
+) -> Result<Prepared, HttpError> {
     work.text = 0..0;
     let queue = || work.queue.clone();
-    match operation {
-        Operation::GetJob | Operation::Delete => {}
-        Operation::Queues => {
-            return Ok(Some(PagedRequest::Queues { from: 0, listed: false, whole }));
-        }
-        Operation::DropQueue => return Ok(Some(PagedRequest::Drop { queue: queue(), deleted: 0 })),
-        Operation::List => return Ok(Some(PagedRequest::List { queue: queue() })),
+    let paged = |command| Ok(Prepared::Paged(Box::new(PagedRequest::new(command, whole_names))));
+    Ok(Prepared::Single(match operation {
+        Operation::Queues => return paged(PagedCommand::Queues),
+        Operation::DropQueue => return paged(PagedCommand::Drop { queue: queue() }),
+        Operation::List => return paged(PagedCommand::List { queue: queue() }),
         Operation::Find => {
             let members = members(body, &[QUERY, LIMIT])?;
             let (query, limit) = (query(members[QUERY])?, limit(members[LIMIT])?);
-            return Ok(Some(PagedRequest::Find { queue: queue(), query, limit }));
+            return paged(PagedCommand::Find { queue: queue(), query, limit });
         }
         Operation::Poll => {
             let members = members(body, &[QUERY, STATE])?;
             let (query, queue, mut state) = (query(members[QUERY])?, queue(), Vec::new());
             json::canonical(members[STATE].unwrap_or("null"), &mut state);
-            return Ok(Some(PagedRequest::Poll { queue, query, state }));
+            return paged(PagedCommand::Poll { queue, query, state });
         }
-        Operation::CreateQueue => declare(members(body, &[ID])?[ID], work)?,
+        Operation::GetJob => SingleRequest::GetJob,
+        Operation::Delete => SingleRequest::Delete,
+        Operation::CreateQueue => {
+            declare(members(body, &[ID])?[ID], work)?;
+            SingleRequest::CreateQueue
+        }
         Operation::Put => {
             let members = members(body, &[PAYLOAD, STATE])?;
             work.text = place(required(&members, PAYLOAD)?, body);
             work.new.clear();
             json::canonical(members[STATE].unwrap_or("null"), &mut work.new);
+            SingleRequest::Put
         }
         Operation::CompareAndSetState => {
             let members = members(body, &[OLD, NEW])?;
@@ -69,12 +82,13 @@ pub(in crate::protocol::http) fn prepare(
             work.new.clear();
             json::canonical(old, &mut work.old);
             json::canonical(new, &mut work.new);
+            SingleRequest::CompareAndSetState
         }
         Operation::AppendEvent => {
             work.text = place(json::value(body).map_err(|e| not_json(&e))?, body);
+            SingleRequest::AppendEvent
         }
-    }
-    Ok(None)
+    }))
 }
 
 fn not_json(error: &JsonError) -> HttpError {

@@ -5,8 +5,8 @@ mod body;
 mod schema;
 mod stream;
 
-pub(super) use answer::{BodyKind, JobqReply, answer, answer_page};
-pub(super) use body::prepare;
+pub(super) use answer::{BodyKind, answer, answer_page};
+pub(super) use body::{Prepared, prepare};
 pub(super) use schema::{ID_MAX, describe, parameters};
 
 use super::Scratch;
@@ -36,14 +36,38 @@ pub(super) enum Operation {
     AppendEvent,
 }
 
+/// A request that takes one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SingleRequest {
+    CreateQueue,
+    Put,
+    GetJob,
+    Delete,
+    CompareAndSetState,
+    AppendEvent,
+}
+
 /// A request that may take several commands, because its reply is bounded in each pass.
 #[derive(Debug)]
-pub(super) enum PagedRequest {
-    /// List the queues from slot `from` on. `listed`: the list has an element already; `whole`:
-    /// long names are written whole.
-    Queues { from: u32, listed: bool, whole: bool },
-    /// Remove a queue; `deleted` of its jobs are gone already.
-    Drop { queue: Vec<u8>, deleted: u64 },
+pub(super) struct PagedRequest {
+    command: PagedCommand,
+    /// The slot from which the next page lists queues.
+    from: u32,
+    /// The list of queues has an element already.
+    listed: bool,
+    /// Long names of queues are written whole.
+    whole_names: bool,
+    /// Jobs that are removed already.
+    deleted: u64,
+}
+
+/// What the commands of a paged request do.
+#[derive(Debug)]
+enum PagedCommand {
+    /// List the queues.
+    Queues,
+    /// Remove a queue.
+    Drop { queue: Vec<u8> },
     /// List the jobs of a queue.
     List { queue: Vec<u8> },
     /// List the jobs that match.
@@ -53,27 +77,33 @@ pub(super) enum PagedRequest {
 }
 
 impl PagedRequest {
+    fn new(command: PagedCommand, whole_names: bool) -> Self {
+        Self { command, from: 0, listed: false, whole_names, deleted: 0 }
+    }
+
     /// The command for the next page; it borrows from `scratch`.
     pub(super) fn next_command<'s>(&self, scratch: &'s mut Scratch) -> IndexedCommand<'s> {
-        let name = match self {
-            Self::Queues { from, .. } => return IndexedCommand::Queues { from: *from },
-            Self::Drop { queue, .. } | Self::List { queue } => queue,
-            Self::Find { queue, query, .. } | Self::Poll { queue, query, .. } => {
+        let name = match &self.command {
+            PagedCommand::Queues => return IndexedCommand::Queues { from: self.from },
+            PagedCommand::Drop { queue } | PagedCommand::List { queue } => queue,
+            PagedCommand::Find { queue, query, .. } | PagedCommand::Poll { queue, query, .. } => {
                 scratch.query = Some(Arc::clone(query));
                 queue
             }
         };
         scratch.queue.clone_from(name);
-        if let Self::Poll { state, .. } = self {
+        if let PagedCommand::Poll { state, .. } = &self.command {
             scratch.new.clone_from(state);
         }
         let Scratch { queue, new, query, .. } = scratch;
-        match (self, query) {
-            (Self::Drop { .. }, _) => IndexedCommand::DropQueue { queue },
-            (Self::Find { limit, .. }, Some(query)) => {
+        match (&self.command, query) {
+            (PagedCommand::Drop { .. }, _) => IndexedCommand::DropQueue { queue },
+            (PagedCommand::Find { limit, .. }, Some(query)) => {
                 IndexedCommand::Find { queue, query, limit: *limit }
             }
-            (Self::Poll { .. }, Some(query)) => IndexedCommand::Poll { queue, query, state: new },
+            (PagedCommand::Poll { .. }, Some(query)) => {
+                IndexedCommand::Poll { queue, query, state: new }
+            }
             _ => IndexedCommand::List { queue },
         }
     }
@@ -102,28 +132,23 @@ pub(super) fn wants_whole_names(target: &str) -> Result<bool, HttpError> {
 
 /// The command of a request that takes one, after [`prepare`].
 pub(super) fn command<'s>(
-    operation: Operation,
+    request: SingleRequest,
     job: JobId,
     body: &'s [u8],
     work: &'s Scratch,
 ) -> IndexedCommand<'s> {
     let Scratch { queue, old, new, .. } = work;
     let text = &body[work.text.clone()];
-    match operation {
-        Operation::CreateQueue => {
+    match request {
+        SingleRequest::CreateQueue => {
             IndexedCommand::CreateQueue { queue: work.named.then_some(queue) }
         }
-        Operation::Put => IndexedCommand::Put { queue, payload: text, state: new },
-        Operation::GetJob => IndexedCommand::Show { queue, id: job },
-        Operation::Delete => IndexedCommand::Delete { queue, id: job },
-        Operation::CompareAndSetState => {
+        SingleRequest::Put => IndexedCommand::Put { queue, payload: text, state: new },
+        SingleRequest::GetJob => IndexedCommand::Show { queue, id: job },
+        SingleRequest::Delete => IndexedCommand::Delete { queue, id: job },
+        SingleRequest::CompareAndSetState => {
             IndexedCommand::CompareAndSetState { queue, id: job, old, new }
         }
-        Operation::AppendEvent => IndexedCommand::AppendEvent { queue, id: job, event: text },
-        Operation::Queues
-        | Operation::DropQueue
-        | Operation::List
-        | Operation::Find
-        | Operation::Poll => unreachable!("these are questions"),
+        SingleRequest::AppendEvent => IndexedCommand::AppendEvent { queue, id: job, event: text },
     }
 }

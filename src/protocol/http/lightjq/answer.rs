@@ -6,6 +6,7 @@ use super::messages::{
 use super::{HttpError, Operation};
 use crate::model::id::JobId;
 use crate::model::reply::{Rejection, Reply};
+use crate::model::worker::{ConstraintReply, TrackedReply, WorkerReply};
 use crate::wire::msgpack::push_map;
 
 /// A response that is not an error.
@@ -43,59 +44,75 @@ pub(in crate::protocol::http) fn respond(
 ) -> Result<Response, HttpError> {
     Ok(match reply {
         Reply::Put(id) => Response::new(201, is_json, |out| write_job_accepted(*id, out)),
-        Reply::Worker(id) => Response::new(201, is_json, |out| write_worker_accepted(*id, out)),
-        Reply::JobStatus(progress) if is_json => {
+        Reply::Done
+        | Reply::Tracked(TrackedReply::Removed)
+        | Reply::Worker(WorkerReply::Done)
+        | Reply::Constraint(ConstraintReply::Removed) => Response::NOTHING,
+        Reply::NoJob => {
+            let why = "field 'job_id': the worker does not hold this job (any more)";
+            return Err(HttpError::new(404, why));
+        }
+        Reply::Rejected(Rejection::Full) => return Err(full("job")),
+        Reply::Rejected(Rejection::DiskFull)
+        | Reply::Worker(WorkerReply::DiskFull)
+        | Reply::Constraint(ConstraintReply::DiskFull) => return Err(disk_full()),
+        Reply::JobStatus(status) if is_json => {
             let mut body = Vec::new();
-            Status::of(progress).write_json(&mut body);
+            Status::of(status).write_json(&mut body);
             Response { status: 200, body }
         }
-        Reply::JobStatus(progress) => {
-            Response::new(200, false, |out| Status::of(progress).write(out))
+        Reply::JobStatus(status) => Response::new(200, false, |out| Status::of(status).write(out)),
+        Reply::Tracked(TrackedReply::Deleted) if operation != Operation::Cancel => {
+            Response::new(200, is_json, write_gone)
         }
-        Reply::Deleted if operation != Operation::Cancel => Response::new(200, is_json, write_gone),
-        Reply::Done => Response::NOTHING,
-        Reply::Constrained { new } => {
-            Response::new(if *new { 201 } else { 200 }, is_json, |out| push_map(out, 0))
+        Reply::Tracked(reply) => return Err(no_status(*reply, job)),
+        Reply::Registered(id) => Response::new(201, is_json, |out| write_worker_accepted(*id, out)),
+        Reply::Worker(WorkerReply::NoWorker) => {
+            return Err(HttpError::new(404, "field 'worker-id': there is no such worker"));
         }
-        Reply::Constraint(constraint) => {
+        Reply::Worker(WorkerReply::Full) => return Err(full("worker")),
+        Reply::ConstraintFound(constraint) => {
             Response::new(200, is_json, |out| write_constraint(constraint, out))
         }
-        _ => return Err(problem(operation, job, reply)),
+        Reply::Constraint(ConstraintReply::Set { new }) => {
+            Response::new(if *new { 201 } else { 200 }, is_json, |out| push_map(out, 0))
+        }
+        Reply::Constraint(ConstraintReply::NoConstraint) => {
+            return Err(HttpError::new(404, "there is no constraint of this name"));
+        }
+        Reply::Constraint(ConstraintReply::Full) => return Err(full("constraint")),
+        other => other.unexpected(),
     })
 }
 
+/// The error response of a request about a tracked job.
 #[cold]
-fn problem(operation: Operation, job: JobId, reply: &Reply<'_>) -> HttpError {
-    match (reply, operation) {
-        (Reply::NoJob, Operation::Report) => {
-            HttpError::new(404, "field 'job_id': the worker does not hold this job (any more)")
+fn no_status(reply: TrackedReply, job: JobId) -> HttpError {
+    let (status, why) = match reply {
+        TrackedReply::NoJob if job == JobId::NEVER => {
+            return HttpError::new(404, "no job was ever given this id");
         }
-        (Reply::NoJob, _) if job == JobId::NEVER => {
-            HttpError::new(404, "no job was ever given this id")
+        TrackedReply::NoJob => (404, format!("there was never a job {}", job.0)),
+        TrackedReply::Removed | TrackedReply::Deleted => {
+            (404, format!("the job {} is there no more", job.0))
         }
-        (Reply::NoJob, _) => HttpError::new(404, format!("there was never a job {}", job.0)),
-        (Reply::Deleted, _) => HttpError::new(404, format!("the job {} is there no more", job.0)),
         // A client that half-closes ends its long poll, and is answered if it still reads.
-        (Reply::NotYet | Reply::Cancelled, _) => {
-            HttpError::new(408, format!("the job {} has not ended yet", job.0))
+        TrackedReply::NotYet | TrackedReply::Cancelled => {
+            (408, format!("the job {} has not ended yet", job.0))
         }
-        (Reply::NoWorker, _) => HttpError::new(404, "field 'worker-id': there is no such worker"),
-        (Reply::NoConstraint, _) => HttpError::new(404, "there is no constraint of this name"),
-        (Reply::Rejected(Rejection::TooLate(_)), _) => {
-            let why = format!("the job {} is running or has ended: it can't be cancelled", job.0);
-            HttpError::new(409, why)
+        TrackedReply::TooLate => {
+            (409, format!("the job {} is running or has ended: it can't be cancelled", job.0))
         }
-        (Reply::Rejected(Rejection::DiskFull), _) => {
-            HttpError::new(507, "the server's disk is full: jobs have to end or space to be made")
-        }
-        (Reply::Rejected(Rejection::Full), operation) => HttpError::new(
-            503,
-            match operation {
-                Operation::Register => "the server has no place left for another worker",
-                Operation::SetConstraint => "the server has no place left for another constraint",
-                _ => "the server has no place left for another job",
-            },
-        ),
-        _ => reply.unexpected(),
-    }
+    };
+    HttpError::new(status, why)
+}
+
+#[cold]
+fn full(what: &str) -> HttpError {
+    HttpError::new(503, format!("the server has no place left for another {what}"))
+}
+
+#[cold]
+fn disk_full() -> HttpError {
+    HttpError::new(507, "the server's disk is full: jobs have to end or space to be made")
 }

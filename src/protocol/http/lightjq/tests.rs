@@ -7,6 +7,7 @@ use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Priority, Retry, TieBreak};
 use crate::model::reply::{Rejection, Reply};
+use crate::model::worker::{ConstraintReply, TrackedReply};
 use crate::protocol::http::Session;
 use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::msgpack::{from_json, to_json};
@@ -277,23 +278,27 @@ fn constraint_is_accepted_in_json() {
     let mut client = Client::new();
     let asked = client.turn(&request("PUT /constraint/c", as_json, text.as_bytes()));
     assert!(asked.starts_with("SetConstraint(Constraint { name: \"c\""), "{asked}");
-    assert_eq!(client.reply(&Reply::Constrained { new: true }), (201, "{}".to_owned()));
+    assert_eq!(
+        client.reply(&Reply::Constraint(ConstraintReply::Set { new: true })),
+        (201, "{}".to_owned())
+    );
     assert_eq!(refused("PUT /constraint/c", as_json, b"{").0, 400);
     let constraint = super::messages::read_constraint_json("c", text.as_bytes()).unwrap();
     for fields in [as_json, "Accept: text/html, application/json;q=0.9, */*\r\n", ""] {
         client.ask("GET /constraint/c", fields, &Value::Null);
         let bytes_before = client.out.len();
         assert_eq!(bytes_before, 0);
-        client.session.handle_reply(client.serial, &Reply::Constraint(&constraint));
+        client.session.handle_reply(client.serial, &Reply::ConstraintFound(&constraint));
         client.turn(b"");
         let head = String::from_utf8_lossy(client.out.tail()).into_owned();
         assert_eq!(head.contains("application/json"), !fields.is_empty());
         assert_eq!(client.written(), (200, text.to_owned()));
     }
     client.ask("DELETE /constraint/c", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Done), (204, String::new()));
+    let removed = Reply::Constraint(ConstraintReply::Removed);
+    assert_eq!(client.reply(&removed), (204, String::new()));
     client.ask("DELETE /constraint/c", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::NoConstraint).0, 404);
+    assert_eq!(client.reply(&Reply::Constraint(ConstraintReply::NoConstraint)).0, 404);
 }
 
 #[test]
@@ -302,9 +307,9 @@ fn only_a_long_poll_is_cancelled() {
     for line in ["GET /job/7", "DELETE /job/7"] {
         client.ask(line, "", &Value::Null);
         assert_eq!(client.session.waits_for(), None);
-        client.reply(&Reply::NoJob);
+        client.reply(&Reply::Tracked(TrackedReply::NoJob));
     }
-    for end in [Reply::NotYet, Reply::Cancelled] {
+    for end in [TrackedReply::NotYet, TrackedReply::Cancelled].map(Reply::Tracked) {
         client.ask("GET /job/7/polling?timeout=60", "", &Value::Null);
         assert_eq!(client.session.waits_for(), Some(client.serial));
         assert_eq!(client.session.deadline(), None, "it is the server that takes its time");
@@ -312,9 +317,9 @@ fn only_a_long_poll_is_cancelled() {
         assert_eq!((status, client.session.waits_for()), (408, None), "{why}");
     }
     client.ask("GET /job/7/polling", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Deleted), (200, "null".to_owned()));
+    assert_eq!(client.reply(&Reply::Tracked(TrackedReply::Deleted)), (200, "null".to_owned()));
     client.ask("DELETE /job/7", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Deleted).0, 404);
+    assert_eq!(client.reply(&Reply::Tracked(TrackedReply::Deleted)).0, 404);
     client.ask("DELETE /job/7", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Rejected(Rejection::TooLate(JobId(7)))).0, 409);
+    assert_eq!(client.reply(&Reply::Tracked(TrackedReply::TooLate)).0, 409);
 }

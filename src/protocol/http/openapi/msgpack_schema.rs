@@ -9,7 +9,9 @@ use crate::model::external_id::{Fraction, QueueScan, ReadyOrderKey, ReservedJob}
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
 use crate::model::reply::{JobInfo, JobStatus, JobView, Rejection, Reply};
-use crate::model::worker::{Constraint, WorkerCommand, WorkerId};
+use crate::model::worker::{
+    Constraint, ConstraintReply, TrackedReply, WorkerCommand, WorkerId, WorkerReply,
+};
 use crate::protocol::http::lightjq::messages::{self, Field, Kind};
 use crate::wire::msgpack::{from_json, to_json};
 use serde_json::{Value, json};
@@ -201,31 +203,40 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
     match work {
         WorkerCommand::GetStatus { .. } => {
             replies.extend(going);
-            replies.extend([Reply::Deleted, Reply::NoJob]);
+            replies.extend([TrackedReply::Deleted, TrackedReply::NoJob].map(Reply::Tracked));
         }
         WorkerCommand::AwaitResult { .. } => {
             replies.extend(going);
-            replies.extend([Reply::Deleted, Reply::NoJob, Reply::NotYet, Reply::Cancelled]);
+            replies.extend([TrackedReply::Deleted, TrackedReply::NoJob].map(Reply::Tracked));
+            replies.extend([TrackedReply::NotYet, TrackedReply::Cancelled].map(Reply::Tracked));
         }
-        WorkerCommand::Cancel { id } => {
-            let late = Reply::Rejected(Rejection::TooLate(*id));
-            replies.extend([Reply::Done, Reply::Deleted, Reply::NoJob, late]);
+        WorkerCommand::Cancel { .. } => {
+            replies.extend([TrackedReply::Removed, TrackedReply::Deleted].map(Reply::Tracked));
+            replies.extend([TrackedReply::NoJob, TrackedReply::TooLate].map(Reply::Tracked));
         }
-        WorkerCommand::Register(_) => replies.extend([Reply::Worker(WorkerId(3)), full, disk_full]),
-        WorkerCommand::Deregister { .. } => replies.extend([Reply::Done, Reply::NoWorker]),
+        WorkerCommand::Register(_) => {
+            replies.push(Reply::Registered(WorkerId(3)));
+            replies.extend([WorkerReply::Full, WorkerReply::DiskFull].map(Reply::Worker));
+        }
+        WorkerCommand::Deregister { .. } => {
+            replies.extend([WorkerReply::Done, WorkerReply::NoWorker].map(Reply::Worker));
+        }
         WorkerCommand::Report { .. } => replies.extend([Reply::Done, Reply::NoJob, disk_full]),
         WorkerCommand::GetConstraint { .. } => {
-            replies.extend([Reply::Constraint(&CONSTRAINT), Reply::NoConstraint]);
+            let none = Reply::Constraint(ConstraintReply::NoConstraint);
+            replies.extend([Reply::ConstraintFound(&CONSTRAINT), none]);
         }
         WorkerCommand::SetConstraint(_) => {
-            let done = [true, false].map(|new| Reply::Constrained { new });
-            replies.extend(done.into_iter().chain([full, disk_full]));
+            let done = [true, false].map(|new| ConstraintReply::Set { new });
+            let full = [ConstraintReply::Full, ConstraintReply::DiskFull];
+            replies.extend(done.into_iter().chain(full).map(Reply::Constraint));
         }
         WorkerCommand::ScanQueue { .. } => {
             return vec![Reply::QueueScan(&SURVEY), Reply::QueueScan(&SURVEY)];
         }
         WorkerCommand::RemoveConstraint { .. } => {
-            replies.extend([Reply::Done, Reply::NoConstraint]);
+            let done = [ConstraintReply::Removed, ConstraintReply::NoConstraint];
+            replies.extend(done.map(Reply::Constraint));
         }
         _ => panic!("this is not asked here: {work:?}"),
     }

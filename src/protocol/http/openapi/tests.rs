@@ -9,9 +9,9 @@ use crate::base::time::{Now, Wall};
 use crate::model::command::Command;
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::{ClientId, JobId};
-use crate::model::indexed_queue::{IndexedCommand, QueueSize};
+use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use crate::model::job::Encoding;
-use crate::model::reply::{Rejection, Reply};
+use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
 use crate::protocol::http::{Scratch, Session, write_full};
@@ -117,44 +117,53 @@ fn leak<T>(value: T) -> &'static T {
 /// queue, so its queue exists.
 fn replies(watch: &IndexedCommand<'_>, default: bool) -> Vec<Reply<'static>> {
     static NOTHING: StatsPage = StatsPage { queues: Vec::new(), counts: Vec::new(), next: None };
+    let page = |page| vec![Reply::IndexedPage(leak(page))];
     let row = row();
     let mut rows = Rows::new();
     rows.insert(row.key(), row.clone());
     let (name, jobs) = (Box::from(*b"q"), 3);
-    let full = Reply::Rejected(Rejection::Full);
-    let disk_full = Reply::Rejected(Rejection::DiskFull);
-    let row = || Reply::Row(leak(row.clone()));
+    let (full, disk_full) = (IndexedReply::Full, IndexedReply::DiskFull);
+    let row = || IndexedReply::Row(row.clone());
+    let bad = IndexedReply::BadQuery("no".into());
+    let mut pages = Vec::new();
     let mut replies = match watch {
         IndexedCommand::Stats(_) => return vec![Reply::Stats(&NOTHING)],
         IndexedCommand::Queues { .. } => {
-            let queues = leak(vec![QueueSize { name, jobs }]);
-            return vec![Reply::Queues { queues, next: None }];
+            return page(IndexedPage::Queues {
+                queues: vec![QueueSize { name, jobs }],
+                next: None,
+            });
         }
         IndexedCommand::CreateQueue { .. } => {
-            let exists = Reply::Rejected(Rejection::QueueExists);
-            return vec![Reply::Queue(b"q"), exists, full, disk_full];
+            let queue = IndexedReply::Queue((*b"q").into());
+            let replies = [queue, IndexedReply::QueueExists, full, disk_full];
+            return replies.map(|reply| Reply::Indexed(leak(reply))).into();
         }
-        IndexedCommand::DropQueue { .. } => vec![Reply::QueueDropped { jobs, more: false }],
-        IndexedCommand::List { .. } => vec![Reply::Rows(leak(rows))],
+        IndexedCommand::DropQueue { .. } => {
+            pages = page(IndexedPage::QueueDropped { jobs, more: false });
+            Vec::new()
+        }
+        IndexedCommand::List { .. } => vec![IndexedReply::Rows(rows)],
         IndexedCommand::Find { .. } => {
-            let found = rows.values().cloned().collect();
-            vec![Reply::QueryRows(leak(found)), Reply::BadQuery("no")]
+            vec![IndexedReply::QueryRows(rows.values().cloned().collect()), bad]
         }
-        IndexedCommand::Poll { .. } => vec![row(), Reply::NoJob, Reply::BadQuery("no"), disk_full],
+        IndexedCommand::Poll { .. } => vec![row(), IndexedReply::NoJob, bad, disk_full],
         IndexedCommand::Put { .. } => vec![row(), full, disk_full],
-        IndexedCommand::Show { .. } => vec![row(), Reply::NoJob],
-        IndexedCommand::Delete { .. } => vec![Reply::Done, Reply::NoJob],
+        IndexedCommand::Show { .. } => vec![row(), IndexedReply::NoJob],
+        IndexedCommand::Delete { .. } => vec![IndexedReply::Done, IndexedReply::NoJob],
         IndexedCommand::CompareAndSetState { .. } => {
-            vec![row(), Reply::NoJob, Reply::Conflict(leak(Arc::from(*b"[1]"))), disk_full]
+            let conflict = IndexedReply::Conflict(Arc::from(*b"[1]"));
+            vec![row(), IndexedReply::NoJob, conflict, disk_full]
         }
         IndexedCommand::AppendEvent { .. } => {
-            vec![row(), Reply::NoJob, Reply::Rejected(Rejection::LogFull), disk_full]
+            vec![row(), IndexedReply::NoJob, IndexedReply::LogFull, disk_full]
         }
     };
     if !default {
-        replies.push(Reply::NoQueue);
+        replies.push(IndexedReply::NoQueue);
     }
-    replies
+    pages.extend(replies.into_iter().map(|reply| Reply::Indexed(leak(reply))));
+    pages
 }
 
 /// The parameters of a route that are not in its path.

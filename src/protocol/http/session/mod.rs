@@ -5,7 +5,7 @@ mod write;
 
 use super::health::HEALTHY;
 use super::index;
-use super::jobq::{self, JobqReply, PagedRequest};
+use super::jobq::{self, PagedRequest, SingleRequest};
 use super::lightjq::{self, Response};
 use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
@@ -19,7 +19,7 @@ use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TI
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::indexed_queue::IndexedCommand;
+use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply};
 use crate::model::reply::Reply;
 use crate::model::stats::StatsPage;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
@@ -49,11 +49,11 @@ enum Phase {
     Body(Box<PendingBody>),
     /// The engine has a command of this request.
     Submitted(Submitted),
-    /// The reply to a Jobq request that takes one command.
-    Answered(JobId, JobqReply),
-    /// A request that may take several commands, with the latest reply. `None`: the next command is
+    /// The last reply to a Jobq request, which may have taken several commands.
+    Answered(JobId, Option<Box<PagedRequest>>, IndexedReply),
+    /// A request that may take several commands, with the latest page. `None`: the next command is
     /// due.
-    Paging(Box<PagedRequest>, Option<JobqReply>),
+    Paging(Box<PagedRequest>, Option<IndexedPage>),
     /// The response to a LightJQ request.
     Respond(Result<Response, HttpError>),
     /// Queue samples for `/metrics` are being collected. `None`: the next command is due.
@@ -82,7 +82,7 @@ enum Submitted {
 enum Prepared {
     /// It is answered, or rejected.
     Answered(SessionAction<'static>),
-    Jobq(jobq::Operation),
+    Jobq(SingleRequest),
     Paged(Box<PagedRequest>),
     LightJq(lightjq::Operation),
     Stats,
@@ -158,8 +158,10 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
         match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Answered(job, reply) => self.write_answer(job, reply, shared, out),
-            Phase::Paging(request, Some(reply)) => self.write_page(request, reply, shared, out),
+            Phase::Answered(job, request, reply) => {
+                self.write_answer((job, request.as_deref()), reply, shared, out)
+            }
+            Phase::Paging(request, Some(page)) => self.write_page(request, &page, shared, out),
             Phase::Paging(request, None) => self.submit_page(request, shared),
             Phase::Respond(result) => self.write_lightjq(result, shared, out),
             Phase::Collecting(collector, Some(page)) => self.add_stats(collector, page),
@@ -326,8 +328,8 @@ impl Session {
         let text = match call.operation {
             Operation::Jobq(operation) => {
                 return match jobq::prepare(operation, call.whole_names, body, &mut shared.http) {
-                    Ok(None) => Prepared::Jobq(operation),
-                    Ok(Some(request)) => Prepared::Paged(Box::new(request)),
+                    Ok(jobq::Prepared::Single(request)) => Prepared::Jobq(request),
+                    Ok(jobq::Prepared::Paged(request)) => Prepared::Paged(request),
                     Err(error) => Prepared::Answered(self.respond_error(&error, shared, out)),
                 };
             }
@@ -360,11 +362,11 @@ impl Session {
     ) -> SessionAction<'s> {
         match request {
             Prepared::Answered(action) => action,
-            Prepared::Jobq(operation) => {
+            Prepared::Jobq(single) => {
                 let serial = self.begin_command(Submitted::Jobq(call.job));
                 let scratch: &'s Scratch = &shared.http;
                 let body = body.unwrap_or(&scratch.body);
-                let command = jobq::command(operation, call.job, body, scratch);
+                let command = jobq::command(single, call.job, body, scratch);
                 SessionAction::Submit(serial, Command::Indexed(command))
             }
             Prepared::Paged(request) => self.submit_page(request, shared),
@@ -432,20 +434,29 @@ impl Session {
         let Phase::Submitted(request) = std::mem::replace(&mut self.phase, Phase::Over) else {
             panic!("a second reply to one command");
         };
-        self.phase = match request {
-            Submitted::LightJq(operation, job) => {
+        self.phase = match (request, reply) {
+            (Submitted::LightJq(operation, job), _) => {
                 let is_json = self.format.media_type == JSON;
                 Phase::Respond(lightjq::respond(operation, job, is_json, reply))
             }
-            Submitted::Jobq(job) => Phase::Answered(job, JobqReply::of(reply)),
-            Submitted::Paged(request) => Phase::Paging(request, Some(JobqReply::of(reply))),
-            Submitted::Stats(collector) => match reply {
-                Reply::Stats(page) => Phase::Collecting(collector, Some((*page).clone())),
-                other => other.unexpected(),
-            },
-            Submitted::Listing(mut status) => {
+            (Submitted::Jobq(job), Reply::Indexed(reply)) => {
+                Phase::Answered(job, None, (*reply).clone())
+            }
+            (Submitted::Paged(request), Reply::Indexed(reply)) => {
+                Phase::Answered(JobId::NEVER, Some(request), (*reply).clone())
+            }
+            (Submitted::Paged(request), Reply::IndexedPage(page)) => {
+                Phase::Paging(request, Some((*page).clone()))
+            }
+            (Submitted::Stats(collector), Reply::Stats(page)) => {
+                Phase::Collecting(collector, Some((*page).clone()))
+            }
+            (Submitted::Listing(mut status), _) => {
                 status.add_reply(reply);
                 Phase::Listing(status)
+            }
+            (Submitted::Jobq(_) | Submitted::Paged(_) | Submitted::Stats(_), _) => {
+                reply.unexpected()
             }
         };
     }

@@ -5,9 +5,10 @@ use crate::base::buf::OutBuf;
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT};
 use crate::model::command::Command;
 use crate::model::id::JobId;
+use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::stats::StatsPage;
 use crate::model::worker::WorkerCommand;
-use crate::protocol::http::jobq::{self, BodyKind, JobqReply, PagedRequest};
+use crate::protocol::http::jobq::{self, BodyKind, PagedRequest};
 use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics::{self, QueueSample, StatsCollector};
 use crate::protocol::http::processor_status::ProcessorStatus;
@@ -30,29 +31,29 @@ fn too_long(max_request: usize) -> HttpError {
 }
 
 impl Session {
-    /// Writes the response to a Jobq request that takes one command.
+    /// Writes the response to a Jobq request, or its end.
     pub(super) fn write_answer(
         &mut self,
-        job: JobId,
-        reply: JobqReply,
+        (job, request): (JobId, Option<&PagedRequest>),
+        reply: IndexedReply,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         shared.http.answer.clear();
-        let body = jobq::answer(job, reply, &mut shared.http.answer);
+        let body = jobq::answer(job, request, reply, &mut shared.http.answer);
         self.write_body(body, None, shared, out)
     }
 
-    /// Writes a page of the response to a Jobq request, or the whole response.
+    /// Writes a page of the response to a Jobq request.
     pub(super) fn write_page(
         &mut self,
         mut request: Box<PagedRequest>,
-        reply: JobqReply,
+        page: &IndexedPage,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         shared.http.answer.clear();
-        let body = jobq::answer_page(&mut request, reply, &mut shared.http.answer);
+        let body = jobq::answer_page(&mut request, page, &mut shared.http.answer);
         self.write_body(body, Some(request), shared, out)
     }
 

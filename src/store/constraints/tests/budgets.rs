@@ -8,7 +8,7 @@ use crate::base::limits::{
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
-use crate::model::worker::{Compare, Condition, Constraint, Scalar};
+use crate::model::worker::{Compare, Condition, Constraint, ConstraintReply, Scalar};
 use crate::store::Outcome;
 
 /// Most steps of one command: its own, those of the pass, and those of the operation begun last.
@@ -219,7 +219,9 @@ fn reserve_without_wait_gets_a_job_that_is_about_to_be_unblocked() {
     let (ticket, told) = harness.try_reserve(1, "q");
     assert_eq!(told, None, "it sleeps still");
     let (_, mut answers) = harness.run_passes();
-    answers.retain(|&(_, outcome)| !matches!(outcome, Outcome::Constrained { .. }));
+    answers.retain(|&(_, outcome)| {
+        !matches!(outcome, Outcome::Constraint(ConstraintReply::Set { .. }))
+    });
     let [(first, found)] = answers[..] else { panic!("{answers:?}") };
     assert_eq!((first, harness.id_of(found)), (ticket, last));
     harness.settle();
@@ -237,7 +239,7 @@ fn changed_constraint_is_answered_when_it_is_in_force_for_all_jobs() {
         assert_eq!(harness.set_constraint(&constraint), None);
         let answers = harness.run_scan();
         let [(_, answer)] = answers[..] else { panic!("{answers:?}") };
-        assert_eq!(answer, Outcome::Constrained { new });
+        assert_eq!(answer, Outcome::Constraint(ConstraintReply::Set { new }));
     }
     assert_eq!(harness.reserve(1, &["q"]), Some(jobs[0]));
     assert_eq!(harness.reserve(1, &["q"]), None);

@@ -20,9 +20,9 @@ impl Harness {
         let url = format!("http://w{index}");
         let worker = Worker { name: "w", url: &url, max_jobs: 9, queues: None };
         let told = self.apply(0, &Command::Work(WorkerCommand::Register(worker)));
-        let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
+        let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
         let told = self.apply(index, &Command::Work(WorkerCommand::Attach { worker }));
-        assert_eq!(told[0].1, Outcome::Watched(0));
+        assert_eq!(told[0].1, Outcome::Owned(0));
         worker
     }
 

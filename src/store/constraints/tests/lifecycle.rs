@@ -5,7 +5,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::snapshot::{PersistedStatus, Record};
-use crate::model::worker::{Compare, Condition, Scalar, WorkerCommand};
+use crate::model::worker::{Compare, Condition, ConstraintReply, Scalar, WorkerCommand};
 use crate::store::{Effects, JobLocation, Outcome, RecordKey, Store};
 
 fn status(harness: &Harness, id: JobId) -> Status {
@@ -145,15 +145,24 @@ fn limiter_lives_until_its_last_job_is_gone_and_its_bucket_full() {
 fn constraint_is_set_changed_shown_and_removed() {
     let mut harness = Harness::new();
     let none = on("c", "q").running(0);
-    assert_eq!(harness.remove_constraint("c"), Some(Outcome::NoConstraint));
-    assert_eq!(harness.set_constraint(&none), Some(Outcome::Constrained { new: true }));
-    assert_eq!(harness.set_constraint(&none), Some(Outcome::Constrained { new: false }));
+    assert_eq!(
+        harness.remove_constraint("c"),
+        Some(Outcome::Constraint(ConstraintReply::NoConstraint))
+    );
+    assert_eq!(
+        harness.set_constraint(&none),
+        Some(Outcome::Constraint(ConstraintReply::Set { new: true }))
+    );
+    assert_eq!(
+        harness.set_constraint(&none),
+        Some(Outcome::Constraint(ConstraintReply::Set { new: false }))
+    );
     let said = |harness: &mut Harness| match harness
         .apply(0, &Command::Work(WorkerCommand::GetConstraint { name: "c" }))[0]
         .1
     {
-        Outcome::Constraint(number) => Some(harness.store.constraint(number).clone()),
-        Outcome::NoConstraint => None,
+        Outcome::ConstraintFound(number) => Some(harness.store.constraint(number).clone()),
+        Outcome::Constraint(ConstraintReply::NoConstraint) => None,
         other => panic!("{other:?}"),
     };
     assert_eq!(said(&mut harness), Some(none));
@@ -161,7 +170,10 @@ fn constraint_is_set_changed_shown_and_removed() {
     harness.wait(1, "q");
     assert_eq!(harness.jobs(), []);
     let some = on("c", "q").running(1);
-    assert_eq!(harness.set_constraint(&some), Some(Outcome::Constrained { new: false }));
+    assert_eq!(
+        harness.set_constraint(&some),
+        Some(Outcome::Constraint(ConstraintReply::Set { new: false }))
+    );
     assert_eq!(harness.jobs().len(), 1, "the change acts at once");
     assert_eq!(harness.reserve(2, &["q"]), None);
     // Another matcher: the jobs are free.
@@ -173,7 +185,7 @@ fn constraint_is_set_changed_shown_and_removed() {
     harness.store.check_invariants();
     harness.delete(jobs[0]);
     assert_eq!(harness.reserve(2, &["q"]), None);
-    assert_eq!(harness.remove_constraint("c"), Some(Outcome::ConstraintRemoved));
+    assert_eq!(harness.remove_constraint("c"), Some(Outcome::Constraint(ConstraintReply::Removed)));
     assert_eq!(said(&mut harness), None);
     assert_eq!(harness.reserve(2, &["q"]), Some(jobs[2]));
     assert_eq!(harness.store.counts().constraints, 0);
@@ -190,7 +202,7 @@ fn set_constraint_beyond_the_maximum_is_rejected() {
         harness.set_constraint(&one);
     }
     let refused = harness.set_constraint(&on("another", "q").running(1));
-    assert_eq!(refused, Some(Outcome::Refused(crate::model::reply::Rejection::Full)));
+    assert_eq!(refused, Some(Outcome::Constraint(ConstraintReply::Full)));
     harness.settle();
     let job = harness.put("q", "{}");
     assert_eq!(harness.reserve(1, &["q"]), Some(job));

@@ -12,7 +12,8 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
 use crate::model::worker::{
-    Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
+    Compare, Condition, Constraint, RunOutcome, Scalar, TrackedReply, Worker, WorkerCommand,
+    WorkerId,
 };
 use crate::store::Outcome;
 use crate::store::constraints::BudgetLimits;
@@ -72,7 +73,7 @@ impl Oracle {
             let url = format!("http://w{holder}");
             let worker = Worker { name: "w", url: &url, max_jobs: 1, queues: None };
             let told = oracle.work(0, &WorkerCommand::Register(worker));
-            let Outcome::Worker(id) = told else { panic!("{told:?}") };
+            let Outcome::Registered(id) = told else { panic!("{told:?}") };
             oracle.workers.push(id);
             oracle.attach(holder);
         }
@@ -91,7 +92,7 @@ impl Oracle {
 
     fn attach(&mut self, holder: u32) {
         if let Some(worker) = self.worker(holder) {
-            assert_eq!(self.work(holder, &WorkerCommand::Attach { worker }), Outcome::Watched(0));
+            assert_eq!(self.work(holder, &WorkerCommand::Attach { worker }), Outcome::Owned(0));
         }
     }
 
@@ -341,7 +342,7 @@ impl Oracle {
                 job.waits() && !job.is_expired_waiting(self.harness.now)
             });
             let told = self.work(0, &WorkerCommand::Cancel { id });
-            assert_eq!(told == Outcome::Done, waits, "{told:?}");
+            assert_eq!(told == Outcome::Tracked(TrackedReply::Removed), waits, "{told:?}");
             return;
         }
         let result = Payload { encoding: Encoding::Json, bytes: b"1" };

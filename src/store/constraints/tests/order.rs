@@ -6,7 +6,8 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::worker::{
-    Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
+    Compare, Condition, Constraint, ConstraintReply, RunOutcome, Scalar, TrackedReply, Worker,
+    WorkerCommand, WorkerId,
 };
 use crate::store::Outcome;
 
@@ -163,7 +164,7 @@ fn deregister_reserves_the_more_urgent_job_before_the_released_one() {
     let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
     let told = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
-    let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
+    let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
     harness.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
     harness.set_constraint(&on("c", "q*").running(1));
     let tracked = JobOptions { tracked: true, ..JobOptions::default() };
@@ -261,7 +262,11 @@ fn changed_constraint_keeps_the_order_of_deadlines() {
     harness.now = ms(3);
     harness.expire();
     let told: Vec<Outcome> = harness.fx.outcomes.iter().map(|&(_, outcome)| outcome).collect();
-    assert_eq!(told, [Outcome::Gone], "its time was over before that of the wait");
+    assert_eq!(
+        told,
+        [Outcome::Tracked(TrackedReply::Deleted)],
+        "its time was over before that of the wait"
+    );
 }
 
 /// Rejection, failure and success all give capacity to the most urgent job.
@@ -272,7 +277,7 @@ fn worker_report_reserves_the_most_urgent_job() {
         let mut harness = Harness::new();
         let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
         let told = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
-        let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
+        let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
         harness.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
         let (held, urgent) = harness.with_blocked_jobs();
         let lease = harness.store.jobs[harness.store.ids.find(held.0).unwrap()].lease();
@@ -365,7 +370,7 @@ fn pop_does_not_wait_behind_a_large_blocked_job() {
         match number {
             0 => assert_eq!(
                 harness.set_constraint(&on("c", "q").running(0)),
-                Some(Outcome::Constrained { new: true })
+                Some(Outcome::Constraint(ConstraintReply::Set { new: true }))
             ),
             1 => assert_eq!(harness.reserve(2, &["other"]), Some(other)),
             2 => {
@@ -375,11 +380,11 @@ fn pop_does_not_wait_behind_a_large_blocked_job() {
             }
             3 => assert_eq!(
                 harness.set_constraint(&on("c", "*").running(0).rate(1, 100, 1)),
-                Some(Outcome::Constrained { new: false })
+                Some(Outcome::Constraint(ConstraintReply::Set { new: false }))
             ),
             4 => assert_eq!(
                 harness.set_constraint(&on("c", "q").running(0)),
-                Some(Outcome::Constrained { new: false })
+                Some(Outcome::Constraint(ConstraintReply::Set { new: false }))
             ),
             _ => {
                 harness.reserve(2, &["other"]);
