@@ -121,8 +121,9 @@ fn log_recovery(dir: &Path, sync: SyncMode, report: &RecoveryReport, jobs: usize
             offset = torn.offset,
             bytes = torn.bytes,
             batches = torn.batches,
-            "the last writes before a crash were not complete and are cut off; nobody was told \
-             that they were done, unless --fsync allowed it"
+            "the end of the journal does not verify and is skipped, as after a crash during a \
+             write. Nothing in it was acknowledged, unless --fsync allows that or the disk has \
+             damaged the last batch since"
         );
     }
     for name in report.foreign.iter().take(FOREIGN_WARNINGS_MAX) {

@@ -4,7 +4,8 @@ use crate::base::limits::{
     LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX, RESERVED_FILE_DESCRIPTORS,
 };
 use rlimit::Resource;
-use std::fs;
+use rustix::io::Errno;
+use std::{fs, io};
 use tracing::warn;
 
 /// Upper bounds of the connections of each kind. What remains of the limit is for the journal and
@@ -79,6 +80,18 @@ pub(super) fn reserve_descriptors(connections: usize) -> usize {
     let kept = RESERVED_FILE_DESCRIPTORS + inherited();
     let limit = raise_limit(connections as u64 + kept);
     usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX).min(connections)
+}
+
+/// An error that ends the server; if it is for lack of descriptors, with their limit.
+pub(super) fn explain(error: &io::Error) -> String {
+    if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) {
+        return error.to_string();
+    }
+    let limit = Resource::NOFILE.get().map_or(0, |(soft, _)| soft);
+    format!(
+        "{error}: the limit on open files is {limit}, too low for a server without any client. \
+         Raise it (ulimit -n, or LimitNOFILE= of systemd)"
+    )
 }
 
 /// Raises the limit to `needed`, or as far as permitted. Returns the resulting limit.

@@ -58,7 +58,7 @@ enum Command {
     /// killed too.
     ///
     /// SIGTERM or SIGINT: no more jobs are taken, running commands may finish within --patience
-    /// and are then killed, and the master is told. A second signal kills them at once.
+    /// and are then killed, and the server is told. A second signal kills them at once.
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     Work(Box<work::Work>),
 

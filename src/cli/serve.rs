@@ -69,7 +69,7 @@ impl Serve {
                 ExitCode::FAILURE
             }
             Err(error) => {
-                error!("{error}");
+                error!("{}", descriptors::explain(&error));
                 ExitCode::FAILURE
             }
         }
@@ -106,6 +106,9 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let mut reactor = Reactor::bind(server, &config.protocols, clock, &wake)
         .map_err(|error| explain_reactor_error(&error))?;
     reactor.set_lingering_max(shares.lingering);
+    if max_clients < config.max_clients {
+        reactor.set_lacks_descriptors();
+    }
     reactor.addresses().into_iter().for_each(warn_if_not_loopback);
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
@@ -139,7 +142,7 @@ fn explain_reactor_error(error: &io::Error) -> io::Error {
             };
             explain_bind_error(*address, flag, true, error)
         }
-        None => error.to_string(),
+        None => descriptors::explain(error),
     };
     io::Error::new(error.kind(), text)
 }
@@ -149,8 +152,9 @@ fn warn_if_not_loopback(address: SocketAddr) {
     if !address.ip().to_canonical().is_loopback() {
         warn!(
             %address,
-            "open to other machines, and there is no authentication: whoever can connect can \
-             take and delete every job. Let a firewall choose them, or listen on 127.0.0.1"
+            "open to other machines, and there is no authentication: every client that \
+             connects can take and delete every job. Let a firewall choose clients, or listen on \
+             127.0.0.1"
         );
     }
 }

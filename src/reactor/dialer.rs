@@ -7,7 +7,7 @@
 
 use super::listener::enable_keepalive;
 use super::loop_waker::LoopWaker;
-use super::resolve::{self, Found, LookupGuard, Resolver};
+use super::resolve::{self, LookupGuard, Resolution, Resolver};
 use super::shortage;
 use super::socket::{self, Socket, Stream};
 use super::tls::{Tls, TrustStore};
@@ -142,7 +142,7 @@ impl Dialer {
         None
     }
 
-    fn handle_found(&mut self, client: ClientId, found: Found) {
+    fn handle_found(&mut self, client: ClientId, found: Resolution) {
         let Some(dial) = self.pending.get_mut(&client) else { return };
         dial.state = match found {
             Ok(addresses) => State::try_address(addresses),

@@ -81,6 +81,8 @@ pub struct Reactor<C> {
     dialer: Dialer,
     lingering: Lingering,
     stdio: stdio::State,
+    /// The limit on open files permits fewer clients than the settings.
+    lacks_descriptors: bool,
     /// Connections that are readable and whose input the core wants.
     runnable: Vec<ClientId>,
     /// Connections that have become writable, or whose last write was cut off by its budget.
@@ -126,6 +128,7 @@ impl<C: Core> Reactor<C> {
             dialer: Dialer::new(wake.clone()),
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
+            lacks_descriptors: false,
             runnable: Vec::new(),
             flushable: Vec::new(),
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
@@ -404,11 +407,17 @@ impl<C: Core> Reactor<C> {
         }
     }
 
+    /// The limit on open files permits fewer clients than the settings: log lines advise to raise
+    /// that limit.
+    pub fn set_lacks_descriptors(&mut self) {
+        self.lacks_descriptors = true;
+    }
+
     fn log_notices(&mut self) {
         while let Some(notice) = self.core.poll_notice() {
             let socket = notice.client.and_then(|client| self.sockets.get_mut(client));
             let address = socket.and_then(|socket| socket.stream.peer());
-            notices::log(notice, address);
+            notices::log(notice, address, self.lacks_descriptors);
         }
     }
 

@@ -4,8 +4,9 @@ use crate::model::driver::{Incident, Notice, Severity};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
-/// Logs a notice. `address`: of its client, if that is still connected.
-pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
+/// Logs a notice. `address`: of its client, if that is still connected. `lacks_descriptors`: the
+/// limit on open files permits fewer clients than the settings.
+pub(super) fn log(notice: Notice, address: Option<SocketAddr>, lacks_descriptors: bool) {
     let Notice { incident, total, .. } = notice;
     let client = address.map_or_else(|| "gone".to_owned(), |address| address.to_string());
     match incident {
@@ -32,6 +33,12 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             byte = format_args!("{byte:#04x}"),
             "a client has sent a byte that begins no request: it gets what it asked for before, \
              then it is closed"
+        ),
+        Incident::ClientsRejected(rejected) if lacks_descriptors => warn!(
+            rejected,
+            total,
+            "clients were rejected: as many are connected as the limit on open files allows. \
+             Raise it if all of them are wanted (ulimit -n, or LimitNOFILE= of systemd)"
         ),
         Incident::ClientsRejected(rejected) => warn!(
             rejected,

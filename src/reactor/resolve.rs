@@ -21,7 +21,7 @@ pub(super) struct LookupGuard {
 }
 
 /// Addresses, to be tried in this order.
-pub(super) type Found = Result<Vec<SocketAddr>, ConnectError>;
+pub(super) type Resolution = Result<Vec<SocketAddr>, ConnectError>;
 
 #[derive(Debug)]
 struct Request {
@@ -33,7 +33,7 @@ struct Request {
 #[derive(Debug)]
 struct Threads {
     requests: SyncSender<Request>,
-    answers: Receiver<(ClientId, Found)>,
+    answers: Receiver<(ClientId, Resolution)>,
 }
 
 /// The lookup threads and their channels.
@@ -81,7 +81,7 @@ impl Resolver {
     }
 
     /// The next answer, if there is one.
-    pub(super) fn poll(&self) -> Option<(ClientId, Found)> {
+    pub(super) fn poll(&self) -> Option<(ClientId, Resolution)> {
         self.threads.as_ref()?.answers.try_recv().ok()
     }
 }
@@ -100,7 +100,11 @@ fn start(wake: &LoopWaker) -> std::io::Result<Threads> {
     Ok(Threads { requests, answers })
 }
 
-fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, wake: &LoopWaker) {
+fn serve(
+    queue: &Mutex<Receiver<Request>>,
+    answer: &Sender<(ClientId, Resolution)>,
+    wake: &LoopWaker,
+) {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
     while let Ok(request) = next() {
         if request.wanted.strong_count() == 0 {
@@ -113,7 +117,7 @@ fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, w
     }
 }
 
-fn resolve(target: &Target) -> Found {
+fn resolve(target: &Target) -> Resolution {
     let host = &*target.host;
     let unknown = |why: String| match shortage::now() {
         Some(shortage) => ConnectError::NoRoom(format!("{host}: {why}: {shortage}").into()),
@@ -141,7 +145,7 @@ mod tests {
     }
 
     /// A resolver without threads, and the thread side of its channels.
-    fn idle() -> (Resolver, Receiver<Request>, Sender<(ClientId, Found)>) {
+    fn idle() -> (Resolver, Receiver<Request>, Sender<(ClientId, Resolution)>) {
         let (requests, queue) = sync_channel(DNS_LOOKUPS_QUEUED_MAX);
         let (answer, answers) = channel();
         let threads = Some(Threads { requests, answers });

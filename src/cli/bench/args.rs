@@ -72,8 +72,8 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_number::<usize>)]
     idle: usize,
 
-    /// Send so many requests a second, and count latency from the time at which each should have
-    /// been sent (wait: so many puts). Without it each connection sends as soon as it may.
+    /// Send this many requests a second, and count latency from the time at which each should have
+    /// been sent (wait: this many puts). Without it each connection sends as soon as it may.
     #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
     rate: Option<f64>,
 

@@ -46,7 +46,7 @@ pub(super) fn connect(
 ) -> Result<std::net::TcpStream, String> {
     let explain = |error: io::Error| {
         if error.kind() == ErrorKind::ConnectionRefused {
-            format!("nobody listens at {address}: is the server running (jobcentre serve)?")
+            format!("there is no listener at {address}: is the server running (jobcentre serve)?")
         } else {
             format!("cannot connect to {address}: {error}")
         }

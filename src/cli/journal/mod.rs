@@ -157,8 +157,9 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
         let file = dir.join(&torn.file);
         writeln!(
             out,
-            "torn tail  {}, byte {}, {} bytes at most: a crash cut these writes short, and nobody \
-             was told that they were done, unless --fsync allowed it. The server cuts them off",
+            "torn tail  {}, byte {}, {} bytes at most: it does not verify, as after a crash during \
+             a write. Nothing in it was acknowledged, unless --fsync allows that or the disk has \
+             damaged the last batch since. The server skips it",
             file.display(),
             torn.offset,
             torn.bytes

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The arguments of `work`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Work {
-    /// The master: where the server listens for HTTP (its --http), as an http URL.
+    /// Where the server listens for HTTP (its --http), as an http URL.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:11480")]
     #[arg(value_parser = parse_url)]
     url: Url,
@@ -32,12 +32,12 @@ pub(in crate::cli) struct Work {
     #[arg(long, value_name = "NAME")]
     job: Vec<String>,
 
-    /// Where the master's calls are awaited: HOST:PORT, or :PORT for loopback; port 0 picks a free
+    /// Where deliveries are awaited: HOST:PORT, or :PORT for loopback; port 0 picks a free
     /// one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = parse_address)]
     listen: SocketAddr,
 
-    /// The URL by which the master reaches this worker [default: http:// and the address that it
+    /// The URL by which the server reaches this worker [default: http:// and the address that it
     /// listens at].
     #[arg(long, value_name = "URL", value_parser = check_advertised)]
     advertise: Option<String>,
@@ -93,12 +93,12 @@ impl Work {
     /// A message about arguments that contradict each other, or about a missing program.
     pub(super) fn settings(self) -> Result<WorkSettings, String> {
         if self.url.tls {
-            return Err("--url: this worker does not speak https to its master".to_owned());
+            return Err("--url: this worker does not speak https to the server".to_owned());
         }
         if self.listen.ip().is_unspecified() && self.advertise.is_none() {
             let port = self.listen.port();
             return Err(format!(
-                "--listen {}: say by which name or address the master reaches this machine, such \
+                "--listen {}: say by which name or address the server reaches this machine, such \
                  as --advertise http://worker-1:{port}",
                 self.listen
             ));
@@ -147,7 +147,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse()? {
         ListenAddr::Addr(address) => Ok(address),
         ListenAddr::Disabled => {
-            Err("the master has to reach the worker: give HOST:PORT".to_owned())
+            Err("the server has to reach the worker: give HOST:PORT".to_owned())
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn accept_connections(listener: &TcpListener, context: &Arc<WorkerCon
         let (context, count) = (Arc::clone(context), ConnectionCount::new(&connections));
         let spawned = thread::Builder::new().name("connection".to_owned()).spawn(move || {
             if let Err(error) = serve(HttpConnection::new(stream), &context) {
-                debug!(broken = %error, "a connection of the master has ended");
+                debug!(broken = %error, "a connection of the server has ended");
             }
             drop(count);
         });
@@ -175,7 +175,7 @@ fn accept(
     let request = WorkerJob::read(body).map_err(|problem| malformed(&problem))?;
     let id = job_id(request.id.as_bytes());
     if id == JobId::NEVER {
-        return Err(malformed(&"'id' is none that the master gives out"));
+        return Err(malformed(&"'id' is none that the server gives out"));
     }
     if request.name.contains('\0') {
         return Err(malformed(&"'name' holds a NUL, which no command can be told"));

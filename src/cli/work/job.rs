@@ -241,25 +241,25 @@ fn report(context: &WorkerContext, id: JobId, worker: Option<WorkerId>, outcome:
             Ok(answer) => match answer.status {
                 200..300 => return,
                 404 if outcome.is_timeout() => {
-                    return debug!(job = id.0, "the master knew of the timeout");
+                    return debug!(job = id.0, "the server knew of the timeout");
                 }
                 404 => {
                     context.state.suspect_registration();
                     let why = answer.explain();
-                    return warn!(job = id.0, why, "the master does not wait for this report");
+                    return warn!(job = id.0, why, "the server does not wait for this report");
                 }
                 408 | 429 | 500.. => answer.explain(),
                 _ if is_result => {
                     let why = answer.explain();
-                    warn!(job = id.0, why, "the master does not take this result");
-                    let message = format!("the master does not take the result: {why}");
+                    warn!(job = id.0, why, "the server does not take this result");
+                    let message = format!("the server does not take the result: {why}");
                     body = JobOutcome::failure(false, message, None).report(id, finished_at);
                     is_result = false;
                     continue;
                 }
                 _ => {
                     let why = answer.explain();
-                    return warn!(job = id.0, why, "the master does not take this report");
+                    return warn!(job = id.0, why, "the server does not take this report");
                 }
             },
             Err(why) => why,

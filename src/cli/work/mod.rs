@@ -178,7 +178,7 @@ fn register(context: &WorkerContext) -> Result<Option<KeepAlive>, String> {
             }
             Err(RegisterError::Permanent(why)) => {
                 return Err(format!(
-                    "the master does not take this worker: {why} (it makes no sense to try again)"
+                    "the server does not take this worker: {why} (it makes no sense to try again)"
                 ));
             }
             Err(RegisterError::Transient(why)) => {
@@ -209,16 +209,16 @@ fn check_registration(
     match context.server.is_registered(connection, worker) {
         Ok(Some(true)) => context.state.set_worker_id(Some(worker)),
         Ok(Some(false)) => {
-            warn!(worker = worker.0, "the master has forgotten this worker");
+            warn!(worker = worker.0, "the server has forgotten this worker");
             context.state.set_worker_id(None);
         }
         Ok(None) if suspect => {
-            warn!(worker = worker.0, "the master may have forgotten this worker");
+            warn!(worker = worker.0, "the server may have forgotten this worker");
             context.state.set_worker_id(None);
         }
         Ok(None) => {}
         Err(why) => {
-            info!(why, "the connection to the master has ended: registering again");
+            info!(why, "the connection to the server has ended: registering again");
             context.state.set_worker_id(None);
         }
     }
@@ -238,9 +238,9 @@ fn shut_down(context: &WorkerContext) {
         match context.server.deregister(worker) {
             Ok(answer) if answer.status < 300 => {}
             Ok(answer) => {
-                warn!(why = answer.explain(), "the master did not deregister this worker");
+                warn!(why = answer.explain(), "the server did not deregister this worker");
             }
-            Err(why) => warn!(why, "the master could not be told that this worker ends"),
+            Err(why) => warn!(why, "the server could not be told that this worker ends"),
         }
     }
     info!("stopped");

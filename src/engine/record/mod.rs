@@ -3,7 +3,8 @@
 //! ```text
 //! record  = kind u8, then
 //!   1 job    id, flags u8, queue text, priority, payload text,
-//!            [options: lease, keep, bury, flags u8, [limit u32, first, factor, max, jitter u8]],
+//!            [options: lease, keep, bury, option flags u8,
+//!            [limit u32, first, factor, max, jitter u8]],
 //!            [expires moment], [state]
 //!   2 state  id, state
 //!   3 deleted  id
@@ -17,10 +18,8 @@
 //!            number of conditions, each: path, operator u8, number of values, values
 //! state   = stage u8, [worker id, lease], [moment], retries, result flags u8, [payload text],
 //!           [message text], [progress: the bits of a double, little endian]
-//! options'  = bit 0 retry policy, bit 1 tracked, bit 2 result fetched once
-//! flags
-//! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress
-//! flags
+//! option flags = bit 0 retry policy, bit 1 tracked, bit 2 result fetched once
+//! result flags = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress
 //! flags   = bits 0-1 priority: 0 number, 1 digits, 2 unselected; bit 2 LIFO; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
 //!           payload), 3 MessagePack; bit 5 options; bit 6 expires; bit 7 state

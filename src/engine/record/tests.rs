@@ -197,6 +197,38 @@ fn all_event_kinds() -> Vec<EventKind> {
 }
 
 #[test]
+fn documented_layout_defines_every_field_that_it_names() {
+    let page = include_str!("mod.rs");
+    let layout = page.split("```").nth(1).unwrap();
+    let names = [
+        "record",
+        "state",
+        "option flags",
+        "result flags",
+        "flags",
+        "history",
+        "event",
+        "path",
+        "value",
+        "text",
+        "moment",
+    ];
+    let lines: Vec<&str> = layout.lines().filter_map(|line| line.strip_prefix("//! ")).collect();
+    let defined: Vec<&str> = lines
+        .iter()
+        .filter(|line| !line.is_empty() && !line.starts_with("  "))
+        .map(|line| line.split('=').next().unwrap().trim())
+        .collect();
+    assert_eq!(defined, names);
+    for name in &names[1..] {
+        let uses = lines
+            .iter()
+            .filter(|line| line.split_once(" = ").map_or(**line, |(_, rest)| rest).contains(name));
+        assert!(uses.count() > 0, "{name} is defined and not used");
+    }
+}
+
+#[test]
 fn records_round_trip_and_truncated_ones_are_errors() {
     for record in sample_records() {
         let mut bytes = Vec::new();

@@ -157,7 +157,7 @@ impl Session {
             self.state = State::Open;
         }
         if let Reply::Cancelled = reply {
-            assert!(waited, "a take was cancelled that did not wait");
+            assert!(waited, "a reserve was cancelled that did not wait");
             self.state = State::Ended;
         }
         self.replies.close(serial, out, |line| reply::write(reply, line));

@@ -1,7 +1,7 @@
 //! Replies to `list_*`: one message each, written a part at a time.
 
 use super::message::List;
-use super::pending_requests::Kind;
+use super::pending_requests::RequestKind;
 use super::{EXPIRED_PER_STEP, Session, single};
 use crate::base::buf::OutBuf;
 use crate::model::command::Command;
@@ -60,7 +60,7 @@ impl Session {
             let queues = single(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
             return SessionAction::Submit(
-                self.pending.add(Kind::List, b""),
+                self.pending.add(RequestKind::List, b""),
                 Command::Work(WorkerCommand::ScanQueue { queue, from }),
             );
         }
@@ -77,7 +77,10 @@ impl Session {
         match need {
             ListingNeed::Peek(id) => {
                 listing.waiting = true;
-                SessionAction::Submit(self.pending.add(Kind::List, b""), Command::Peek { id })
+                SessionAction::Submit(
+                    self.pending.add(RequestKind::List, b""),
+                    Command::Peek { id },
+                )
             }
             ListingNeed::Nothing => {
                 self.listing = None;

@@ -52,7 +52,7 @@ use bus_workers::WorkerTable;
 use listing::Listing;
 use message::{Message, MessageError};
 use message_writer::MessageWriter;
-use pending_requests::{Kind, PendingRequests, RESERVE};
+use pending_requests::{PendingRequests, RESERVE, RequestKind};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -153,7 +153,7 @@ impl Session {
         if self.is_due() {
             shared.work += 1;
             if let Some((id, lease)) = self.returned.pop_front() {
-                let serial = self.pending.add(Kind::ReturnUnstarted, b"");
+                let serial = self.pending.add(RequestKind::ReturnUnstarted, b"");
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude: false }),
@@ -187,7 +187,7 @@ impl Session {
             Phase::Fresh => {
                 self.phase = Phase::Submitted;
                 SessionAction::Submit(
-                    self.pending.add(Kind::Register, b""),
+                    self.pending.add(RequestKind::Register, b""),
                     Command::Work(WorkerCommand::Register(SELF)),
                 )
             }
@@ -195,7 +195,7 @@ impl Session {
                 self.phase = Phase::Submitted;
                 let lease = (self.tick * TICKS).as_millis();
                 let lease_ms = u64::try_from(lease).unwrap_or(u64::MAX);
-                let serial = self.pending.add(Kind::Attach, b"");
+                let serial = self.pending.add(RequestKind::Attach, b"");
                 SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::AttachWithLease { worker, lease_ms }),
@@ -295,7 +295,7 @@ impl Session {
             Message::Add(job, priority, bytes) => {
                 self.workers.dispatch(job.queue);
                 let payload = Payload { encoding: Encoding::JsonLine, bytes };
-                let serial = self.pending.add(Kind::Put, job.name);
+                let serial = self.pending.add(RequestKind::Put, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::PutByName { job, priority, payload }),
@@ -308,7 +308,7 @@ impl Session {
             Message::Works(signal, worker, job, progress) => {
                 let has_row = self.workers.busy(worker, job.queue, now);
                 self.report_full_table(has_row, worker);
-                let serial = self.pending.add(Kind::Works(signal), job.name);
+                let serial = self.pending.add(RequestKind::Works(signal), job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::ReportProgress { job, progress }),
@@ -317,14 +317,14 @@ impl Session {
             Message::Finished(worker, job) => {
                 let has_row = self.workers.idle(worker, job.queue, true, now);
                 self.report_full_table(has_row, worker);
-                let serial = self.pending.add(Kind::Finish, job.name);
+                let serial = self.pending.add(RequestKind::Finish, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::CompleteByName { job }),
                 );
             }
             Message::Delete(job) => {
-                let serial = self.pending.add(Kind::Delete, job.name);
+                let serial = self.pending.add(RequestKind::Delete, job.name);
                 return SessionAction::Submit(
                     serial,
                     Command::Work(WorkerCommand::DeleteByName { job }),
@@ -364,17 +364,19 @@ impl Session {
         }
         let (kind, log_line) = self.pending.take(serial, reply);
         match (kind, reply) {
-            (Kind::Register, Reply::Registered(worker)) => self.phase = Phase::Registered(*worker),
-            (Kind::Attach, Reply::Worker(WorkerReply::Done)) => self.phase = Phase::Serving,
-            (Kind::Register | Kind::Attach, _) => {
+            (RequestKind::Register, Reply::Registered(worker)) => {
+                self.phase = Phase::Registered(*worker);
+            }
+            (RequestKind::Attach, Reply::Worker(WorkerReply::Done)) => self.phase = Phase::Serving,
+            (RequestKind::Register | RequestKind::Attach, _) => {
                 self.phase = Phase::Rejected(now.mono.after(self.tick));
             }
-            (Kind::List, _) => self.handle_list_reply(reply),
-            (Kind::ReturnUnstarted, _) => return None,
+            (RequestKind::List, _) => self.handle_list_reply(reply),
+            (RequestKind::ReturnUnstarted, _) => return None,
             _ => {}
         }
         log_line
-            .filter(|_| kind != Kind::List)
+            .filter(|_| kind != RequestKind::List)
             .map(|log_line| Incident::LogLine(Box::new(log_line)))
     }
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Put,
     Works(WorkSignal),
     Finish,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     List,
 }
 
-impl Kind {
+impl RequestKind {
     fn name(self) -> &'static str {
         match self {
             Self::Put => Verb::Add.name(),
@@ -39,7 +39,7 @@ impl Kind {
 
 #[derive(Debug)]
 struct Entry {
-    kind: Kind,
+    kind: RequestKind,
     /// The name of its job.
     name: Vec<u8>,
     answered: bool,
@@ -65,7 +65,7 @@ impl PendingRequests {
     }
 
     /// The serial of a command of this kind about the job of this name. O(name).
-    pub(super) fn add(&mut self, kind: Kind, name: &[u8]) -> u32 {
+    pub(super) fn add(&mut self, kind: RequestKind, name: &[u8]) -> u32 {
         let mut buf = self.spare.pop().unwrap_or_default();
         buf.extend_from_slice(name);
         // Proof: there are never more than `IN_FLIGHT_MAX` and those that a reply leads to.
@@ -76,7 +76,11 @@ impl PendingRequests {
     }
 
     /// The kind of the command with this serial, and the log line that its reply causes.
-    pub(super) fn take(&mut self, serial: u32, reply: &Reply<'_>) -> (Kind, Option<LogLine>) {
+    pub(super) fn take(
+        &mut self,
+        serial: u32,
+        reply: &Reply<'_>,
+    ) -> (RequestKind, Option<LogLine>) {
         let distance = (serial.wrapping_sub(self.first) & !RESERVE) as usize;
         let entry = self.entries.get_mut(distance).expect("a reply to no pending request");
         assert!(!entry.answered, "a second reply to one request");
@@ -96,7 +100,7 @@ impl PendingRequests {
     }
 }
 
-fn log_line(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
+fn log_line(kind: RequestKind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
     match reply {
         Reply::NoJob => Some(no_job(kind, name)),
         Reply::Rejected(rejection) => Some(rejected(kind, name, *rejection)),
@@ -107,14 +111,14 @@ fn log_line(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
 }
 
 #[cold]
-fn no_job(kind: Kind, name: &[u8]) -> LogLine {
+fn no_job(kind: RequestKind, name: &[u8]) -> LogLine {
     let name = shown_text(name);
     let text = format!("{}: there is no job '{name}' in this queue", kind.name());
     LogLine { severity: Severity::Warn, text }
 }
 
 #[cold]
-fn rejected(kind: Kind, name: &[u8], rejection: Rejection) -> LogLine {
+fn rejected(kind: RequestKind, name: &[u8], rejection: Rejection) -> LogLine {
     let (kind, name) = (kind.name(), shown_text(name));
     let (severity, why) = match rejection {
         Rejection::NameTaken(JobId(id)) => {
@@ -147,8 +151,8 @@ mod tests {
     #[test]
     fn long_name_is_shortened_in_the_log() {
         for (kind, reply) in [
-            (Kind::Delete, Reply::NoJob),
-            (Kind::Put, Reply::Rejected(Rejection::NameTaken(JobId(7)))),
+            (RequestKind::Delete, Reply::NoJob),
+            (RequestKind::Put, Reply::Rejected(Rejection::NameTaken(JobId(7)))),
         ] {
             let log_line = log_line(kind, &b"x".repeat(900_000), &reply).unwrap();
             assert!(log_line.text.contains("xxx...(900000 bytes)'"), "{}", log_line.text);
@@ -160,14 +164,15 @@ mod tests {
     fn replies_in_any_order_match_requests_and_reuse_memory() {
         let mut asked = PendingRequests { first: RESERVE - 2, ..PendingRequests::default() };
         for round in 0..3 {
-            let serials: Vec<u32> =
-                ["a", "b", "c", "d"].map(|name| asked.add(Kind::Delete, name.as_bytes())).into();
+            let serials: Vec<u32> = ["a", "b", "c", "d"]
+                .map(|name| asked.add(RequestKind::Delete, name.as_bytes()))
+                .into();
             assert!(serials.iter().all(|&serial| serial < RESERVE), "round {round}");
             for number in [2, 0, 1, 3] {
                 let (kind, log_line) = asked.take(serials[number], &Reply::NoJob);
                 let name = ["a", "b", "c", "d"][number];
                 let text = format!("del_job: there is no job '{name}' in this queue");
-                assert_eq!(kind, Kind::Delete);
+                assert_eq!(kind, RequestKind::Delete);
                 assert_eq!(log_line, Some(LogLine { severity: Severity::Warn, text }));
             }
             assert_eq!((asked.len(), asked.spare.len()), (0, 4));

@@ -29,6 +29,7 @@ mod fits;
 mod links;
 mod reader;
 mod reference;
+mod where_is;
 
 use blocks::{Block, blocks};
 use files::Document;

@@ -288,7 +288,7 @@ fn load(rng: &mut TestRng, encoding: Encoding, key: &[u8], filler: usize) -> Loa
     Load { encoding, text: Text::new(&bytes) }
 }
 
-/// The serial of a take that waits, or of any other request.
+/// The serial of a reserve or pop that waits, or of any other request.
 fn a_take(rng: &mut TestRng, client: ClientId, model: &Model) -> u32 {
     let mine = model.waiters.iter().filter(|waiter| waiter.ticket.client == client);
     let mine: Vec<u32> = mine.map(|waiter| waiter.ticket.serial).collect();

@@ -40,7 +40,7 @@ impl Model {
         tops.filter(|job| self.is_for(client, job)).collect()
     }
 
-    /// The job that a take of these queues selects.
+    /// The job that a reserve or pop of these queues selects.
     pub(super) fn best_of(&self, queues: &[Queue], client: ClientId) -> Option<u64> {
         let mut best: Option<&Job> = None;
         for top in self.tops_for(queues, client) {
@@ -122,9 +122,9 @@ impl Model {
                 self.see("service: a pop");
                 self.pop_out(id, ticket);
             } else {
-                self.see("service: a take");
+                self.see("service: a reserve");
                 if too_large && self.has_waiters(queue) {
-                    self.see("too large: given to a take, past pops");
+                    self.see("too large: given to a reserve, past pops");
                 }
                 self.hand_out(id, ticket);
             }

@@ -14,7 +14,7 @@ pub(super) fn compare(one: Priority<'_>, other: Priority<'_>) -> Ordering {
     rank(one).cmp(&rank(other))
 }
 
-/// Whether a take selects `one` rather than `other`.
+/// Whether a reserve or pop selects `one` rather than `other`.
 pub(super) fn leaves_before(one: &Job, other: &Job) -> bool {
     let newest = |job: &Job| job.tie_break == TieBreak::Lifo;
     compare(one.priority, other.priority)

@@ -74,7 +74,7 @@ impl Job {
     }
 }
 
-/// A take or a pop that waits.
+/// A reserve or a pop that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,

@@ -292,12 +292,12 @@ impl Model {
         None
     }
 
-    /// Whether a take of this client stands in its subscribed queues.
+    /// Whether a pop of this client waits in its subscribed queues.
     fn stands(&self, id: ClientId) -> bool {
         self.clients[&id].wishes.is_some() && self.jobs.waits(id)
     }
 
-    /// Whether such a take is due.
+    /// Whether such a pop is due.
     fn owes(&self, id: ClientId) -> bool {
         let client = &self.clients[&id];
         let wanted = |wishes: &Wishes| wishes.credits > 0 && !wishes.queues.is_empty();

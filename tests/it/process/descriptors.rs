@@ -92,6 +92,30 @@ fn deliveries_leave_descriptors_for_clients_and_the_journal() {
     }
 }
 
+#[test]
+fn advice_about_few_descriptors_names_their_limit() {
+    let dir = TempDir::new();
+    let server = serve(&dir, 100, &[]);
+    let clients: Vec<Client> = (0..60).map(|_| server.connect()).collect();
+    server.wait_for_log("clients were rejected");
+    drop(clients);
+    let lines = server.log_lines();
+    let advice = lines.iter().find(|line| line.contains("clients were rejected")).unwrap();
+    assert!(advice.contains("ulimit -n") && !advice.contains("--max-clients"), "{advice}");
+}
+
+#[test]
+fn start_without_descriptors_names_their_limit() {
+    let dir = TempDir::new();
+    let mut command = plain_command("sh");
+    command.args(["-c", "ulimit -n 8 && exec \"$@\"", "sh", Program::PATH, "serve"]);
+    command.args(["--listen", ":0", "--http", "off", "--data", dir.text()]);
+    let output = command.output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("the limit on open files is 8") && log.contains("ulimit -n"), "{log}");
+}
+
 /// Sets the limit of a running server.
 fn set_limit(server: &Server, files: usize) -> bool {
     let limit = format!("--nofile={files}:20000");

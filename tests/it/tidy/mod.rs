@@ -5,6 +5,7 @@
 
 mod circles;
 mod code;
+mod words;
 
 use code::{code_only, functions, lines_with, paths};
 use std::collections::BTreeSet;
@@ -91,14 +92,15 @@ struct File {
     text: String,
 }
 
-fn collect(folder: &Path, root: &Path, files: &mut Vec<File>) {
+/// Adds the files below `folder` whose names end with `extension`.
+fn collect(folder: &Path, root: &Path, extension: &str, files: &mut Vec<File>) {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            collect(&path, root, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, root, extension, files);
+        } else if path.extension().is_some_and(|it| it == extension) {
             let text = std::fs::read_to_string(&path).unwrap();
             let path = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
             files.push(File { path, text });
@@ -110,8 +112,8 @@ fn collect(folder: &Path, root: &Path, files: &mut Vec<File>) {
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    collect(&root.join("src"), root, &mut files);
-    collect(&root.join("tests/it"), root, &mut files);
+    collect(&root.join("src"), root, "rs", &mut files);
+    collect(&root.join("tests/it"), root, "rs", &mut files);
     assert!(files.len() > 40, "the files were not found");
     files
 }

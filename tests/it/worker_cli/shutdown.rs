@@ -33,7 +33,7 @@ fn rejected_result_is_reported_as_a_failure() {
         assert!(server.report().failure.is_none());
         let (reason, should_retry, message) = server.report().failure.unwrap();
         assert_eq!((&*reason, should_retry), ("Other", false));
-        assert_eq!(message, format!("the master does not take the result: {status}: because"));
+        assert_eq!(message, format!("the server does not take the result: {status}: because"));
     }
     // A failure that is not taken is the end of it.
     server.answer("POST /done", 400);

@@ -10,6 +10,7 @@ use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Priority, Retry, TieBreak};
 use crate::model::worker::{Constraint, WorkerCommand};
+use crate::wire::msgpack::{DEPTH_MAX, Error};
 
 /// A request with its head and its body.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,7 @@ pub(in crate::protocol::http) fn parse<'a>(
             let Scratch { result_ttl_ms, options, packed, .. } = scratch;
             let job =
                 if details.is_json { NewJob::read_json(body, packed) } else { NewJob::read(body) };
-            let job = job.map_err(|wrong| bad(&wrong, body))?;
+            let job = job.map_err(|wrong| bad(&wrong, body, details.is_json))?;
             return Ok(put(&job, *result_ttl_ms, options));
         }
         Operation::GetStatus => WorkerCommand::GetStatus { id },
@@ -78,20 +79,21 @@ pub(in crate::protocol::http) fn parse<'a>(
             } else {
                 read_worker(body, names)
             };
-            WorkerCommand::Register(worker.map_err(|wrong| bad(&wrong, body))?)
+            WorkerCommand::Register(worker.map_err(|wrong| bad(&wrong, body, details.is_json))?)
         }
         Operation::Deregister => WorkerCommand::Deregister { worker: details.worker },
         Operation::Report => {
             let packed = &mut scratch.packed;
             let done =
                 if details.is_json { Done::read_json(body, packed) } else { Done::read(body) };
-            let done = done.map_err(|wrong| bad(&wrong, body))?;
+            let done = done.map_err(|wrong| bad(&wrong, body, details.is_json))?;
             WorkerCommand::Report { worker: details.worker, id: done.job_id, report: done.report() }
         }
         Operation::GetConstraint => WorkerCommand::GetConstraint { name: name() },
         Operation::SetConstraint => {
             let read = if details.is_json { read_constraint_json } else { read_constraint };
-            let constraint = read(name(), body).map_err(|wrong| bad(&wrong, body))?;
+            let constraint =
+                read(name(), body).map_err(|wrong| bad(&wrong, body, details.is_json))?;
             WorkerCommand::SetConstraint(scratch.constraint.insert(constraint))
         }
         Operation::RemoveConstraint => WorkerCommand::RemoveConstraint { name: name() },
@@ -99,14 +101,20 @@ pub(in crate::protocol::http) fn parse<'a>(
 }
 
 #[cold]
-fn bad(wrong: &Wrong, body: &[u8]) -> HttpError {
-    let untold = matches!(wrong, Wrong::Body(_)) && body.trim_ascii_start().starts_with(b"{");
-    if untold {
-        let why = "the body looks like JSON and is read as MessagePack: send Content-Type: \
-            application/json with it";
-        return HttpError::new(400, why);
-    }
-    HttpError::new(400, wrong.to_string())
+fn bad(wrong: &Wrong, body: &[u8], is_json: bool) -> HttpError {
+    let why = match wrong {
+        // The place in the error is one in the translation.
+        Wrong::Body(Error::TooDeep { .. }) if is_json => format!(
+            "the body is nested too deep: more than {DEPTH_MAX} levels of arrays and objects"
+        ),
+        Wrong::Body(_) if !is_json && body.trim_ascii_start().starts_with(b"{") => {
+            "the body looks like JSON and is read as MessagePack: send Content-Type: \
+             application/json with it"
+                .to_owned()
+        }
+        _ => wrong.to_string(),
+    };
+    HttpError::new(400, why)
 }
 
 fn put<'a>(job: &NewJob<'a>, ttl: u64, options: &'a mut JobOptions) -> Command<'a> {

@@ -1,8 +1,8 @@
 //! LightJQ in the OpenAPI document: schemas made of the tables by which messages are parsed.
 
 use super::messages::{
-    CONSTRAINT, DONE, ERROR, FAILURE, Field, JOB, JOB_ACCEPTED, Kind, OPERATORS, Presence, STATUS,
-    TYPES, WORKER, WORKER_ACCEPTED, WORKER_JOB,
+    CONSTRAINT, DONE, ERROR, FAILURE, Field, FieldKind, JOB, JOB_ACCEPTED, OPERATORS, Presence,
+    STATUS, TYPES, WORKER, WORKER_ACCEPTED, WORKER_JOB,
 };
 use super::{MSGPACK, Operation, WAIT_PARAMETER, WORKER_FIELD};
 use crate::protocol::http::openapi::{Answer, Content, Description, Schemas};
@@ -40,33 +40,33 @@ fn property(field: &Field) -> Schema {
         Schema::from(object.description(about).default(default))
     };
     match field.kind {
-        Kind::Texts => {
+        FieldKind::Texts => {
             let array = ArrayBuilder::new().items(Object::with_type(Type::String));
             Schema::from(array.min_items(Some(1)).description(about))
         }
-        Kind::Matcher => {
+        FieldKind::Matcher => {
             let array = ArrayBuilder::new().items(condition());
             Schema::from(array.description(about))
         }
-        Kind::Map(fields) => object(table(fields), default),
+        FieldKind::Map(fields) => object(table(fields), default),
         kind => object(scalar(kind), default),
     }
 }
 
-fn scalar(kind: Kind) -> ObjectBuilder {
+fn scalar(kind: FieldKind) -> ObjectBuilder {
     let of = |kind: Type| ObjectBuilder::new().schema_type(kind);
     match kind {
-        Kind::Bool => of(Type::Boolean),
-        Kind::Id => of(Type::String).pattern(Some("^[0-9]+$")),
-        Kind::Integer { min, max, strict } => {
+        FieldKind::Bool => of(Type::Boolean),
+        FieldKind::Id => of(Type::String).pattern(Some("^[0-9]+$")),
+        FieldKind::Integer { min, max, strict } => {
             let narrow = |bound: i64| isize::try_from(bound).unwrap_or(isize::MAX);
             let integer = of(Type::Integer).minimum(Some(narrow(min)));
             if strict { integer.maximum(Some(narrow(max))) } else { integer }
         }
-        Kind::Seconds => of(Type::Number).exclusive_minimum(Some(0_isize)),
-        Kind::Word(words) => of(Type::String).enum_values(Some(words.iter().copied())),
-        Kind::Text | Kind::Moment | Kind::Path | Kind::Url => of(Type::String),
-        Kind::Any | Kind::Texts | Kind::Matcher | Kind::Map(_) => {
+        FieldKind::Seconds => of(Type::Number).exclusive_minimum(Some(0_isize)),
+        FieldKind::Word(words) => of(Type::String).enum_values(Some(words.iter().copied())),
+        FieldKind::Text | FieldKind::Moment | FieldKind::Path | FieldKind::Url => of(Type::String),
+        FieldKind::Any | FieldKind::Texts | FieldKind::Matcher | FieldKind::Map(_) => {
             ObjectBuilder::new().schema_type(SchemaType::AnyValue)
         }
     }

@@ -272,6 +272,19 @@ fn head_errors_precede_body_errors() {
 }
 
 #[test]
+fn json_nested_too_deep_is_rejected_as_json() {
+    let as_json = "Content-Type: application/json\r\n";
+    let deep = format!(r#"{{"name":"n","argument":{}1{}}}"#, "[".repeat(512), "]".repeat(512));
+    let mut client = Client { shared: SessionContext::new(10_000), ..Client::new() };
+    if client.turn(&request("POST /job", as_json, deep.as_bytes())) == "Continue" {
+        client.turn(b"");
+    }
+    let (status, text) = client.written();
+    let why = "the body is nested too deep: more than 512 levels of arrays and objects";
+    assert_eq!((status, text.contains(why)), (400, true), "{text}");
+}
+
+#[test]
 fn constraint_is_accepted_in_json() {
     let text = r#"{"matcher":[["name","=","a"]],"max_running":2}"#;
     let as_json = "Content-Type: application/json; charset=utf-8\r\n";

@@ -12,7 +12,7 @@ use crate::model::reply::{JobInfo, JobStatus, JobView, Rejection, Reply};
 use crate::model::worker::{
     Constraint, ConstraintReply, TrackedReply, WorkerCommand, WorkerId, WorkerReply,
 };
-use crate::protocol::http::lightjq::messages::{self, Field, Kind};
+use crate::protocol::http::lightjq::messages::{self, Field, FieldKind};
 use crate::wire::msgpack::{from_json, to_json};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -287,7 +287,10 @@ fn msgpack_schema_has_the_fields_that_are_parsed() {
                     other[field.name] = strange;
                     agrees(&other);
                 }
-                let free = matches!(field.kind, Kind::Moment | Kind::Path | Kind::Url | Kind::Id);
+                let free = matches!(
+                    field.kind,
+                    FieldKind::Moment | FieldKind::Path | FieldKind::Url | FieldKind::Id
+                );
                 for strange in ["x", ""].into_iter().filter(|_| !free) {
                     let mut other = whole.clone();
                     other[field.name] = json!(strange);

@@ -393,7 +393,7 @@ impl WorkerTable {
     fn answer(&mut self, worker: u32) -> PendingPop {
         let record = &mut self.workers[worker];
         let take = std::mem::replace(&mut record.take, PendingPop::None);
-        assert!(take != PendingPop::None, "a take was answered twice");
+        assert!(take != PendingPop::None, "a reserve was answered twice");
         let place = std::mem::replace(&mut record.stands_in, NONE);
         self.takes -= 1;
         self.queues[place].takes -= 1;

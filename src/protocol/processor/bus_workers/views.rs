@@ -54,9 +54,9 @@ impl WorkerTable {
             }
             assert_eq!(self.find(&worker.uuid), Some(place), "a worker is not found");
             let idle_alone = !worker.busy && worker.take == PendingPop::None;
-            assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a take");
+            assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a reserve");
             let at_home = worker.stands_in == worker.queue && !worker.busy;
-            assert!(worker.take != PendingPop::Open || at_home, "a take stands elsewhere");
+            assert!(worker.take != PendingPop::Open || at_home, "a reserve waits in another queue");
         }
         assert_eq!(takes, self.takes, "takes are miscounted");
         for (place, queue) in self.queues.iter() {

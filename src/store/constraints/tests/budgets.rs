@@ -94,7 +94,7 @@ fn shared_limit_blocks_classes_with_own_limiters_together() {
     let first = harness.reserve(1, &["q"]).unwrap();
     let (steps, second) = harness.steps(|harness| harness.reserve(1, &["q"]));
     assert_eq!(second, None);
-    assert!(steps <= 8, "{steps} steps in one take");
+    assert!(steps <= 8, "{steps} steps in one reserve");
     let (steps, _) = harness.steps(|harness| harness.delete(first));
     assert!(steps <= 16, "{steps} steps in one delete");
     assert!(harness.reserve(1, &["q"]).is_some());
@@ -107,12 +107,12 @@ fn reserve_without_wait_scans_a_bounded_number_and_misses_no_job() {
     put_ready_then_block(&mut harness, 5_000);
     let free = harness.put_with("q", -1, "{\"u\":9}", None);
     let (steps, (ticket, told)) = harness.steps(|harness| harness.try_reserve(1, "q"));
-    assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one take");
+    assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one reserve");
     assert_eq!(told, None, "it is not known yet");
     harness.store.check_invariants();
     // Others who ask in the same pass have their own few steps.
     let (steps, (other, told)) = harness.steps(|harness| harness.try_reserve(2, "q"));
-    assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in another take");
+    assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in another reserve");
     assert_eq!(told, None);
     let (passes, answers) = harness.run_passes();
     assert!(passes > 3, "{passes} passes");
@@ -132,7 +132,7 @@ fn pop_and_waiting_reserve_scan_a_bounded_number() {
     put_ready_then_block(&mut harness, 5_000);
     let [first, second] = [2, 1].map(|number| harness.put_with("q", number - 9, "{\"u\":9}", None));
     let (steps, found) = harness.steps(|harness| harness.wait(1, "q"));
-    assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one take");
+    assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one reserve");
     assert_eq!(found, []);
     let list = names(&["q"]);
     let pop = Command::Pop { queues: list.from(0), wait: Wait::No };

@@ -1,6 +1,6 @@
 //! Messages that the server sends.
 
-use super::fields::{Field, FieldError, Kind, Map, integer, text, word};
+use super::fields::{Field, FieldError, FieldKind, Map, integer, text, word};
 use super::job::COUNT;
 use super::{job_id, push_payload, push_payload_json, worker_id};
 use crate::model::id::JobId;
@@ -15,21 +15,23 @@ use std::fmt::Display;
 pub const STATUSES: [&str; 5] = ["queued", "running", "retrying", "error", "done"];
 
 /// The fields of the response to `POST /job`.
-pub static JOB_ACCEPTED: [Field; 1] = [Field::must("job_id", Kind::Id, "The job's id.")];
+pub static JOB_ACCEPTED: [Field; 1] = [Field::must("job_id", FieldKind::Id, "The job's id.")];
 
 /// The fields of the response to `POST /worker`.
-pub static WORKER_ACCEPTED: [Field; 1] = [Field::must("worker_id", Kind::Id, "The worker's id.")];
+pub static WORKER_ACCEPTED: [Field; 1] =
+    [Field::must("worker_id", FieldKind::Id, "The worker's id.")];
 
 /// The fields of an error response.
-pub static ERROR: [Field; 1] = [Field::must("error", Kind::Text, "What is wrong: a sentence.")];
+pub static ERROR: [Field; 1] =
+    [Field::must("error", FieldKind::Text, "What is wrong: a sentence.")];
 
 /// The fields of the response to `GET /job/{job_id}`.
 pub static STATUS: [Field; 6] = [
-    Field::must("status", Kind::Word(&STATUSES), "How the job is going."),
-    Field::may("worker_id", Kind::Id, "Who works on it."),
-    Field::may("result", Kind::Any, "What came of it, once it is done."),
-    Field::may("error", Kind::Any, "What went wrong last, for programs."),
-    Field::may("message", Kind::Text, "What went wrong last, for people."),
+    Field::must("status", FieldKind::Word(&STATUSES), "How the job is going."),
+    Field::may("worker_id", FieldKind::Id, "Who works on it."),
+    Field::may("result", FieldKind::Any, "What came of it, once it is done."),
+    Field::may("error", FieldKind::Any, "What went wrong last, for programs."),
+    Field::may("message", FieldKind::Text, "What went wrong last, for people."),
     Field::must("retry_count", COUNT, "How many retries were decided."),
 ];
 

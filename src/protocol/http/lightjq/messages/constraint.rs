@@ -1,6 +1,6 @@
 //! Constraints (`PUT /constraint/{name}`), in MessagePack and in JSON.
 
-use super::fields::{Field, FieldError, Kind, Map, integer, push_seconds, seconds};
+use super::fields::{Field, FieldError, FieldKind, Map, integer, push_seconds, seconds};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar};
 use crate::wire::Leaf;
 use crate::wire::msgpack::{
@@ -29,21 +29,21 @@ pub const OPERATORS: [(&str, Compare); 7] = [
     ("in", Compare::In),
 ];
 
-const FROM_NONE: Kind = Kind::Integer { min: 0, max: u32::MAX as i64, strict: true };
-const FROM_ONE: Kind = Kind::Integer { min: 1, max: u32::MAX as i64, strict: true };
+const FROM_NONE: FieldKind = FieldKind::Integer { min: 0, max: u32::MAX as i64, strict: true };
+const FROM_ONE: FieldKind = FieldKind::Integer { min: 1, max: u32::MAX as i64, strict: true };
 
 /// The fields of a constraint.
 pub static CONSTRAINT: [Field; 4] = [
-    Field::must("matcher", Kind::Matcher, "Which jobs it is about: all conditions hold."),
+    Field::must("matcher", FieldKind::Matcher, "Which jobs it is about: all conditions hold."),
     Field::may("max_running", FROM_NONE, "How many of them run at a time."),
-    Field::may("rate", Kind::Map(&RATE), "How many of them are started in a time."),
-    Field::may("per", Kind::Path, "Both count for each value at this path of its own."),
+    Field::may("rate", FieldKind::Map(&RATE), "How many of them are started in a time."),
+    Field::may("per", FieldKind::Path, "Both count for each value at this path of its own."),
 ];
 
 /// The fields of a rate.
 pub static RATE: [Field; 3] = [
     Field::must("count", FROM_ONE, "The number of jobs that may start..."),
-    Field::must("period", Kind::Seconds, "... in this number of seconds."),
+    Field::must("period", FieldKind::Seconds, "... in this number of seconds."),
     Field::may("burst", FROM_ONE, "How many may start at once after a rest; absent: count."),
 ];
 
@@ -101,7 +101,7 @@ fn read_path(value: Raw<'_>) -> Option<Path> {
 
 fn read_matcher(value: Raw<'_>) -> Result<Vec<Condition>, FieldError> {
     if !matches!(value.token(), Token::Array(_)) {
-        return Err(FieldError::Wrong { field: "matcher".into(), wanted: Kind::Matcher });
+        return Err(FieldError::Wrong { field: "matcher".into(), wanted: FieldKind::Matcher });
     }
     let mut conditions = Vec::new();
     for (number, condition) in value.elements().enumerate() {
@@ -122,7 +122,7 @@ fn read_condition(value: Raw<'_>) -> Result<Condition, Cow<'static, str>> {
         return Err("must be [path, operator, value]".into());
     };
     let path = read_path(path)
-        .ok_or_else(|| format!("must begin with {} of at most {KEYS_MAX} keys", Kind::Path))?;
+        .ok_or_else(|| format!("must begin with {} of at most {KEYS_MAX} keys", FieldKind::Path))?;
     let op = OPERATORS.into_iter().find(|(text, _)| op.text() == Some(text));
     let Some((_, op)) = op else {
         let known: Vec<&str> = OPERATORS.into_iter().map(|(text, _)| text).collect();

@@ -1,6 +1,6 @@
 //! Reports about runs (`POST /done`).
 
-use super::fields::{Field, FieldError, Kind, Map, Message, at, flag, text, word};
+use super::fields::{Field, FieldError, FieldKind, Map, Message, at, flag, text, word};
 use super::{job_id, push_payload, timestamp};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
@@ -13,23 +13,24 @@ pub const TYPES: [&str; 2] = ["success", "failure"];
 /// The values of `reason`.
 pub const REASONS: [&str; 2] = ["other", "timeout"];
 
-const JOB_ID: Field = Field::must("job_id", Kind::Id, "Which job.");
-const TYPE: Field = Field::must("type", Kind::Word(&TYPES), "What came of it.");
-const FINISHED_AT: Field = Field::may("finished_at", Kind::Moment, "When it ended; absent: now.");
+const JOB_ID: Field = Field::must("job_id", FieldKind::Id, "Which job.");
+const TYPE: Field = Field::must("type", FieldKind::Word(&TYPES), "What came of it.");
+const FINISHED_AT: Field =
+    Field::may("finished_at", FieldKind::Moment, "When it ended; absent: now.");
 
 /// The fields of a success.
 pub static DONE: [Field; 4] =
-    [JOB_ID, TYPE, FINISHED_AT, Field::or("result", Kind::Any, "null", "What came of it.")];
+    [JOB_ID, TYPE, FINISHED_AT, Field::or("result", FieldKind::Any, "null", "What came of it.")];
 
 /// The fields of a failure.
 pub static FAILURE: [Field; 7] = [
     JOB_ID,
     TYPE,
     FINISHED_AT,
-    Field::must("reason", Kind::Word(&REASONS), "Whether it took too long."),
-    Field::must("should_retry", Kind::Bool, "Whether it is worth another try."),
-    Field::or("error", Kind::Any, "null", "What went wrong, for programs."),
-    Field::must("message", Kind::Text, "What went wrong, for people."),
+    Field::must("reason", FieldKind::Word(&REASONS), "Whether it took too long."),
+    Field::must("should_retry", FieldKind::Bool, "Whether it is worth another try."),
+    Field::or("error", FieldKind::Any, "null", "What went wrong, for programs."),
+    Field::must("message", FieldKind::Text, "What went wrong, for people."),
 ];
 
 /// A worker's report about a job.

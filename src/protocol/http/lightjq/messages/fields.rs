@@ -15,7 +15,7 @@ pub struct Field {
     /// Unique in its message.
     pub name: &'static str,
     /// The type of its value.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// Whether it is required.
     pub need: Presence,
     /// Its description in the OpenAPI document.
@@ -24,7 +24,7 @@ pub struct Field {
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Any value.
     Any,
     /// `true` or `false`.
@@ -72,17 +72,17 @@ pub enum Presence {
 }
 
 impl Field {
-    pub(super) const fn must(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub(super) const fn must(name: &'static str, kind: FieldKind, about: &'static str) -> Self {
         Self { name, kind, need: Presence::Required, about }
     }
 
-    pub(super) const fn may(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub(super) const fn may(name: &'static str, kind: FieldKind, about: &'static str) -> Self {
         Self { name, kind, need: Presence::Optional, about }
     }
 
     pub(super) const fn or(
         name: &'static str,
-        kind: Kind,
+        kind: FieldKind,
         default: &'static str,
         about: &'static str,
     ) -> Self {
@@ -104,7 +104,7 @@ fn write_words(words: &[&str], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What the value must be.
-impl fmt::Display for Kind {
+impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Any => f.write_str("any value"),
@@ -143,14 +143,14 @@ pub enum FieldError {
         /// Its name.
         field: Cow<'static, str>,
         /// What its value must be.
-        wanted: Kind,
+        wanted: FieldKind,
     },
     /// A field has a value of another type.
     Wrong {
         /// Its name.
         field: Cow<'static, str>,
         /// What its value must be.
-        wanted: Kind,
+        wanted: FieldKind,
     },
     /// A field is wrong in another way.
     Not {
@@ -273,7 +273,7 @@ impl<'a, const N: usize> Map<'a, N> {
     ) -> Result<Self, FieldError> {
         match Self::read(map.bytes(), fields) {
             Ok(read) => Ok(Self { within: Some(name), ..read }),
-            Err(_) => Err(FieldError::Wrong { field: name.into(), wanted: Kind::Map(fields) }),
+            Err(_) => Err(FieldError::Wrong { field: name.into(), wanted: FieldKind::Map(fields) }),
         }
     }
 
@@ -309,7 +309,7 @@ impl<'a, const N: usize> Map<'a, N> {
     pub(super) fn must<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
+        read: impl FnOnce(Raw<'a>, FieldKind) -> Option<T>,
     ) -> Result<T, FieldError> {
         self.may(name, read)?.ok_or_else(|| self.missing(name))
     }
@@ -334,7 +334,7 @@ impl<'a, const N: usize> Map<'a, N> {
     pub(super) fn may<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
+        read: impl FnOnce(Raw<'a>, FieldKind) -> Option<T>,
     ) -> Result<Option<T>, FieldError> {
         let number = self.number(name);
         match self.values[number] {
@@ -347,16 +347,16 @@ impl<'a, const N: usize> Map<'a, N> {
     }
 }
 
-pub(super) fn text(value: Raw<'_>, _: Kind) -> Option<&str> {
+pub(super) fn text(value: Raw<'_>, _: FieldKind) -> Option<&str> {
     value.text()
 }
 
-pub(super) fn word(value: Raw<'_>, kind: Kind) -> Option<&str> {
+pub(super) fn word(value: Raw<'_>, kind: FieldKind) -> Option<&str> {
     let text = value.text()?;
-    matches!(kind, Kind::Word(words) if words.contains(&text)).then_some(text)
+    matches!(kind, FieldKind::Word(words) if words.contains(&text)).then_some(text)
 }
 
-pub(super) fn flag(value: Raw<'_>, _: Kind) -> Option<bool> {
+pub(super) fn flag(value: Raw<'_>, _: FieldKind) -> Option<bool> {
     match value.token() {
         Token::Bool(value) => Some(value),
         _ => None,
@@ -364,8 +364,9 @@ pub(super) fn flag(value: Raw<'_>, _: Kind) -> Option<bool> {
 }
 
 /// An integer of a kind whose bounds fit into `T`.
-pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: Kind) -> Option<T> {
-    let (Token::Integer(number), Kind::Integer { min, max, strict }) = (value.token(), kind) else {
+pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: FieldKind) -> Option<T> {
+    let (Token::Integer(number), FieldKind::Integer { min, max, strict }) = (value.token(), kind)
+    else {
         return None;
     };
     let number = match i64::try_from(number) {
@@ -378,7 +379,7 @@ pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: Kind) -> Option<T> 
 
 /// Milliseconds, at least one; beyond 64 bits: the maximum.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is above 0")]
-pub(super) fn seconds(value: Raw<'_>, _: Kind) -> Option<u64> {
+pub(super) fn seconds(value: Raw<'_>, _: FieldKind) -> Option<u64> {
     match value.token() {
         Token::Integer(number) if number > 0 => {
             Some(u64::try_from(number * 1_000).unwrap_or(u64::MAX))
@@ -390,7 +391,7 @@ pub(super) fn seconds(value: Raw<'_>, _: Kind) -> Option<u64> {
     }
 }
 
-pub(super) fn at(value: Raw<'_>, _: Kind) -> Option<i64> {
+pub(super) fn at(value: Raw<'_>, _: FieldKind) -> Option<i64> {
     timestamp::parse(value.text()?)
 }
 

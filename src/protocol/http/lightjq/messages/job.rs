@@ -1,33 +1,35 @@
 //! Jobs from clients (`POST /job`) and to workers (`POST {url}/worker-job`).
 
 use super::fields::{
-    Field, FieldError, Kind, Map, Message, flag, integer, push_seconds, seconds, text,
+    Field, FieldError, FieldKind, Map, Message, flag, integer, push_seconds, seconds, text,
 };
 use super::push_payload;
 use crate::model::job::Payload;
 use crate::wire::msgpack::{push_bool, push_integer, push_map, push_text};
 
 /// Any integer of 32 bits.
-const SIGNED: Kind = Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64, strict: true };
+const SIGNED: FieldKind =
+    FieldKind::Integer { min: i32::MIN as i64, max: i32::MAX as i64, strict: true };
 /// A count; above 32 bits: the maximum.
-pub(super) const COUNT: Kind = Kind::Integer { min: 0, max: u32::MAX as i64, strict: false };
+pub(super) const COUNT: FieldKind =
+    FieldKind::Integer { min: 0, max: u32::MAX as i64, strict: false };
 
 /// The fields of `POST /job`.
 pub static JOB: [Field; 6] = [
-    Field::must("name", Kind::Text, "What is to be done: the queue's name."),
-    Field::must("argument", Kind::Any, "What it is to be done with."),
+    Field::must("name", FieldKind::Text, "What is to be done: the queue's name."),
+    Field::must("argument", FieldKind::Any, "What it is to be done with."),
     Field::or("priority", SIGNED, "0", "Smaller is more urgent."),
     Field::or("max_retry", COUNT, "10", "How often a failed job is tried again."),
-    Field::or("keep_result", Kind::Bool, "false", "Whether the result is kept until fetched."),
-    Field::or("timeout", Kind::Seconds, "30", "How long a worker may take."),
+    Field::or("keep_result", FieldKind::Bool, "false", "Whether the result is kept until fetched."),
+    Field::or("timeout", FieldKind::Seconds, "30", "How long a worker may take."),
 ];
 
 /// The fields of `POST {url}/worker-job`.
 pub static WORKER_JOB: [Field; 4] = [
-    Field::must("id", Kind::Id, "The job's id, for the report."),
-    Field::must("name", Kind::Text, "What is to be done."),
-    Field::must("argument", Kind::Any, "What it is to be done with."),
-    Field::may("timeout", Kind::Seconds, "How long the worker may take; absent: any time."),
+    Field::must("id", FieldKind::Id, "The job's id, for the report."),
+    Field::must("name", FieldKind::Text, "What is to be done."),
+    Field::must("argument", FieldKind::Any, "What it is to be done with."),
+    Field::may("timeout", FieldKind::Seconds, "How long the worker may take; absent: any time."),
 ];
 
 /// A job as a client puts it.

@@ -30,7 +30,7 @@ pub use constraint::{
     read_constraint_json, write_constraint,
 };
 pub use done::{DONE, Done, FAILURE, Outcome, REASONS, Reason, TYPES};
-pub use fields::{Field, FieldError, Kind, Presence};
+pub use fields::{Field, FieldError, FieldKind, Presence};
 pub use job::{JOB, NewJob, WORKER_JOB, WorkerJob};
 pub use worker::{WORKER, read_worker, read_worker_json, write_worker};
 

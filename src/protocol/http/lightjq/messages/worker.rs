@@ -1,19 +1,19 @@
 //! Registrations of workers (`POST /worker`).
 
-use super::fields::{Field, FieldError, Kind, Map, Message, integer, text};
+use super::fields::{Field, FieldError, FieldKind, Map, Message, integer, text};
 use crate::base::strings::StringList;
 use crate::model::worker::Worker;
 use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
 use crate::wire::url::{self, UrlError};
 
-const PLACES: Kind = Kind::Integer { min: 1, max: u32::MAX as i64, strict: false };
+const PLACES: FieldKind = FieldKind::Integer { min: 1, max: u32::MAX as i64, strict: false };
 
 /// The fields of `POST /worker`.
 pub static WORKER: [Field; 4] = [
-    Field::must("name", Kind::Text, "A name for people."),
+    Field::must("name", FieldKind::Text, "A name for people."),
     Field::must("max_jobs", PLACES, "How many jobs it takes at a time."),
-    Field::must("url", Kind::Url, "Where it listens; '/worker-job' is put behind it."),
-    Field::may("jobs", Kind::Texts, "The names of the jobs that it takes; absent: all."),
+    Field::must("url", FieldKind::Url, "Where it listens; '/worker-job' is put behind it."),
+    Field::may("jobs", FieldKind::Texts, "The names of the jobs that it takes; absent: all."),
 ];
 
 /// Reads a body in JSON; `packed` receives its translation. O(text).
