@@ -1,5 +1,5 @@
 //! Dispatchers: one internal client per registered worker with a URL. They have no connection, and
-//! a table of their own; their client ids come from the same source as those of connections.
+//! a table of their own; their client ids are reserved keys of the slab of connections.
 //!
 //! The server follows the worker registry by a long poll: each worker that registers, and after a
 //! restart each that is registered, gets a dispatcher. A dispatcher waits for the end of its
@@ -12,7 +12,6 @@
 
 use super::{Server, deliver_to};
 use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
-use crate::base::slab::SlabTable;
 use crate::base::time::Now;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::engine::CommandExecutor;
@@ -22,7 +21,7 @@ use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::worker::{OwnedWorker, WorkerCommand, WorkerId, WorkerKind};
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The client that follows the worker registry. It reserves nothing, and no connection has its id.
 const REGISTRY_CLIENT: ClientId = ClientId { index: u32::MAX, generation: 0 };
@@ -38,8 +37,7 @@ struct DispatcherEntry {
 /// The dispatchers, and what is known of the worker registry.
 #[derive(Debug, Default)]
 pub(super) struct Dispatchers {
-    /// By client id. Boxed: ids are shared with connections, and most entries are vacant.
-    table: SlabTable<Box<DispatcherEntry>>,
+    table: BTreeMap<ClientId, DispatcherEntry>,
     /// Those that may have an action. Ids of dispatchers that have ended are skipped.
     pub(super) ready: VecDeque<ClientId>,
     /// Serial of the long poll.
@@ -57,24 +55,24 @@ impl Dispatchers {
 
     /// O(client ids).
     pub(super) fn clients(&self) -> Vec<ClientId> {
-        self.table.iter().map(|(client, _)| client).collect()
+        self.table.keys().copied().collect()
     }
 
     /// The number of armed timers. For checks.
     pub(super) fn timers(&self) -> usize {
-        self.table.iter().filter(|(_, entry)| entry.timer.is_some()).count()
+        self.table.values().filter(|entry| entry.timer.is_some()).count()
     }
 
     /// The timer of a dispatcher, if it is armed.
     pub(super) fn timer(&self, client: ClientId) -> Option<TimerId> {
-        self.table.get(client)?.timer
+        self.table.get(&client)?.timer
     }
 
     /// Takes the reply to a command of a dispatcher, or to the long poll. Others are late.
     #[cold]
     pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) {
         let Ticket { client, serial } = completion.ticket;
-        if let Some(entry) = self.table.get_mut(client) {
+        if let Some(entry) = self.table.get_mut(&client) {
             entry.dispatcher.handle_reply(serial, &completion.reply);
             self.ready.push_back(client);
         } else if client == REGISTRY_CLIENT
@@ -87,7 +85,7 @@ impl Dispatchers {
 
     /// Arms a timer for the end of a backoff. O(log n).
     fn arm(&mut self, client: ClientId, deadlines: &mut TimerQueue<ClientId>) {
-        let Some(entry) = self.table.get_mut(client) else { return };
+        let Some(entry) = self.table.get_mut(&client) else { return };
         let Some(at) = entry.dispatcher.deadline() else { return };
         if let Some(timer) = entry.timer {
             if deadlines.moment(timer) <= at {
@@ -105,7 +103,7 @@ impl Dispatchers {
         now: Now,
         deadlines: &mut TimerQueue<ClientId>,
     ) {
-        let Some(entry) = self.table.get_mut(client) else {
+        let Some(entry) = self.table.get_mut(&client) else {
             unreachable!("the end of a client cancels its deadline");
         };
         entry.timer = None;
@@ -119,7 +117,7 @@ impl Dispatchers {
 
 impl<E: CommandExecutor> Server<E> {
     pub(super) fn dispatcher_mut(&mut self, client: ClientId) -> Option<&mut WorkerDispatcher> {
-        self.dispatchers.table.get_mut(client).map(|entry| &mut entry.dispatcher)
+        self.dispatchers.table.get_mut(&client).map(|entry| &mut entry.dispatcher)
     }
 
     /// Whether dispatchers have work that needs no further event.
@@ -179,9 +177,9 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn add_dispatcher(&mut self, dispatcher: WorkerDispatcher) {
-        let client = self.client_ids.take();
+        let client = self.connections.reserve_key();
         let entry = DispatcherEntry { dispatcher, timer: None };
-        self.dispatchers.table.insert(client, Box::new(entry));
+        self.dispatchers.table.insert(client, entry);
         self.dispatchers.ready.push_back(client);
     }
 
@@ -219,7 +217,7 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn submit_reserve(&mut self, client: ClientId, serial: u32, now: Now) {
-        let Some(entry) = self.dispatchers.table.get(client) else { return };
+        let Some(entry) = self.dispatchers.table.get(&client) else { return };
         let ticket = Ticket { client, serial };
         self.engine.submit(ticket, &entry.dispatcher.reserve(), now);
         self.deliver(None, now);
@@ -251,13 +249,13 @@ impl<E: CommandExecutor> Server<E> {
         if dropped {
             self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
-        let ended = self.dispatchers.table.remove(client);
+        let ended = self.dispatchers.table.remove(&client);
         if let Some(timer) = ended.and_then(|entry| entry.timer) {
             self.deadlines.cancel(timer);
         }
         if !self.stopping {
             self.engine.disconnect_client(client, now);
-            self.client_ids.release(client);
+            self.connections.release_key(client);
             self.deliver(None, now);
         }
     }
@@ -294,7 +292,7 @@ impl<E: CommandExecutor> Server<E> {
 
     pub(super) fn check_dispatchers(&self) {
         let mut workers = BTreeSet::new();
-        for (client, entry) in self.dispatchers.table.iter() {
+        for (&client, entry) in &self.dispatchers.table {
             entry.dispatcher.check_invariants();
             assert!(workers.insert(entry.dispatcher.worker()), "a worker has two dispatchers");
             assert!(self.connections.get(client).is_none(), "a connection has the same id");

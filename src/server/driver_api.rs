@@ -32,8 +32,7 @@ impl<E: CommandExecutor> Core for Server<E> {
                 _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();
-            let client = self.client_ids.take();
-            self.connections.insert(client, Connection::new(protocol, session));
+            let client = self.connections.insert(Connection::new(protocol, session));
             if timed {
                 self.arm_session_timeout(client);
             }
@@ -50,8 +49,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         let session = Session::reject(protocol, self.settings.max_clients, &mut output);
         self.rejected += 1;
         let rejected = Connection { output, closing: true, ..Connection::new(protocol, session) };
-        let client = self.client_ids.take();
-        self.connections.insert(client, rejected);
+        let client = self.connections.insert(rejected);
         if let Some(connection) = self.connections.get_mut(client) {
             self.run_queues.mark_dirty(client, connection);
         }

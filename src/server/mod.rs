@@ -24,7 +24,7 @@ use crate::base::limits::{
     FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, RESUMED_CONNECTIONS_PER_PASS,
     SESSION_DEADLINES_PER_PASS,
 };
-use crate::base::slab::{SlabKeys, SlabTable};
+use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
 use crate::engine::{CommandExecutor, Engine};
@@ -61,9 +61,8 @@ pub struct Server<E = Engine> {
     settings: Settings,
     engine: E,
     context: SessionContext,
-    /// The ids of connections and dispatchers.
-    client_ids: SlabKeys,
-    connections: SlabTable<Connection>,
+    /// Keys of dispatchers are reserved here: both index the store's tables of clients.
+    connections: Slab<Connection>,
     /// Connections of clients above `max_clients` that are being sent an error.
     rejected: usize,
     /// Connections to other servers, established or not.
@@ -81,7 +80,7 @@ pub struct Server<E = Engine> {
 
 /// Hands a completion to a client whose session is not running now.
 fn deliver_to(
-    connections: &mut SlabTable<Connection>,
+    connections: &mut Slab<Connection>,
     dispatchers: &mut Dispatchers,
     queues: &mut RunQueues,
     completion: &Completion<'_>,
@@ -120,8 +119,7 @@ impl<E: CommandExecutor> Server<E> {
             settings,
             engine,
             context: SessionContext::new(settings.max_request),
-            client_ids: SlabKeys::default(),
-            connections: SlabTable::default(),
+            connections: Slab::default(),
             rejected: 0,
             outbound: 0,
             limits: ConnectionLimits::default(),
@@ -447,7 +445,6 @@ impl<E: CommandExecutor> Server<E> {
             self.deliver(None, now);
         }
         self.engine.disconnect_client(client, now);
-        self.client_ids.release(client);
         self.deliver(None, now);
     }
 

@@ -43,8 +43,7 @@ impl<E: CommandExecutor> Server<E> {
         }
         let connection =
             Connection { origin: Origin::Dialing, ..Connection::new(Protocol::Http, session) };
-        let client = self.client_ids.take();
-        self.connections.insert(client, connection);
+        let client = self.connections.insert(connection);
         let timer = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
             connection.deadline = Deadline::Close(timer);
