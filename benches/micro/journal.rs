@@ -10,9 +10,9 @@
 use crate::{ROUND, sized};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use jobcentre::base::limits::JOURNAL_SEGMENT_BYTES;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::journal::disk::{Disk, DiskOp, IoCompletion, IoKind, PrefillTarget};
+use jobcentre::journal::limits::JOURNAL_SEGMENT_BYTES;
 use jobcentre::journal::{
     BatchSeq, Journal, JournalOptions, RecordRole, Recovered, SyncMode, recover,
 };

@@ -3,9 +3,9 @@
 use super::bench::{float, seconds};
 use super::entropy;
 use super::progress_line::ProgressLine;
-use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::Engine;
 use crate::journal::disk::{DiskError, Files};
+use crate::journal::limits::JOURNAL_SEGMENT_BYTES;
 use crate::journal::{
     self, JournalOptions, LogStats, OpenError, RecoveryReport, SPACE_MIN_BYTES, SyncMode,
 };

@@ -4,10 +4,11 @@
 //! improvement is logged once it has lasted for [`SPACE_REPORT_DELAY`], so at most three lines are
 //! logged in that time.
 
-use crate::base::limits::{JOURNAL_RESERVE_PER_JOB_BYTES, SPACE_REPORT_DELAY};
+use crate::base::limits::SPACE_REPORT_DELAY;
 use crate::base::time::Mono;
 use crate::journal::Journal;
 use crate::journal::disk::DiskError;
+use crate::journal::limits::JOURNAL_RESERVE_PER_JOB_BYTES;
 use crate::model::command::Command;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::Ticket;

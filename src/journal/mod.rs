@@ -13,6 +13,7 @@
 pub mod disk;
 mod format;
 mod keys;
+pub mod limits;
 mod live_index;
 mod log;
 mod reader;
@@ -31,7 +32,7 @@ pub use report::{
 };
 pub use salvage::{SalvageReport, SkippedRange, SuspiciousFile, salvage};
 
-use crate::base::limits::{
+use crate::journal::limits::{
     JOURNAL_AUTO_SEGMENT_MIN_BYTES, JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_SPACE_DIVISOR,
 };
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub enum SyncMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalOptions {
     /// The usual size of a segment in bytes; rounded up to a multiple of 8, and to
-    /// [`JOURNAL_SEGMENT_MIN_BYTES`](crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES).
+    /// [`JOURNAL_SEGMENT_MIN_BYTES`](crate::journal::limits::JOURNAL_SEGMENT_MIN_BYTES).
     pub segment_bytes: u64,
     /// When a batch counts as durable.
     pub sync: SyncMode,

@@ -4,7 +4,7 @@ use super::disk::{DiskError, Files};
 use super::format::{
     self, BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
-use crate::base::limits::JOURNAL_READ_BYTES;
+use crate::journal::limits::JOURNAL_READ_BYTES;
 
 /// What is at an offset of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::log::{Journal, RecoveredState};
 use super::report::{OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport};
 use super::scan::{self, ScanResult};
 use super::{JournalOptions, format};
-use crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES;
 use crate::base::time::Now;
+use crate::journal::limits::JOURNAL_SEGMENT_MIN_BYTES;
 
 /// What a record means for the live index, as if it had just been appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

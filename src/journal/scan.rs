@@ -12,7 +12,7 @@ use super::reader::{FIRST_FRAME_OFFSET, FrameScan, SegmentReader, SegmentSource}
 use super::report::{
     OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport, TornTail,
 };
-use crate::base::limits::JOURNAL_READ_BYTES;
+use crate::journal::limits::JOURNAL_READ_BYTES;
 
 /// The files of a directory.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ mod dump;
 use super::data_dir::{RestoreProgress, explain_open_error};
 use super::escape::push_escaped;
 use super::print_error;
-use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::read_record;
+use crate::journal::limits::JOURNAL_SEGMENT_BYTES;
 use crate::journal::{
     RecordLocation, RecoveryProgress, RecoveryReport, SalvageReport, read, salvage,
 };

@@ -11,8 +11,8 @@
 
 use super::Journal;
 use super::pacer::Pacer;
-use crate::base::limits::{COMPACTION_BACKLOG_BYTES, JOURNAL_RESERVE_LIVE_DIVISOR};
 use crate::base::time::{Mono, Now};
+use crate::journal::limits::{COMPACTION_BACKLOG_BYTES, JOURNAL_RESERVE_LIVE_DIVISOR};
 
 #[derive(Debug)]
 pub(super) struct Compaction {

@@ -1,14 +1,14 @@
 //! Writes and syncs: sealed batches are submitted in order, and completions are taken in.
 
 use super::{Journal, Stage, SyncMode};
-use crate::base::limits::{
+use crate::base::time::{Mono, Now};
+use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
+use crate::journal::format::BatchHeader;
+use crate::journal::limits::{
     GROUP_COMMIT_MAX_DELAY, GROUP_COMMIT_MAX_RECORDS, GROUP_COMMIT_MIN_RECORDS,
     JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS_MAX, JOURNAL_SYNCS_IN_FLIGHT_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 };
-use crate::base::time::{Mono, Now};
-use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
-use crate::journal::format::BatchHeader;
 use std::collections::VecDeque;
 
 /// A sealed batch that is not submitted.

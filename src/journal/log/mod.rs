@@ -22,8 +22,8 @@ use super::format::{
 };
 use super::live_index::{LiveIndex, Segment};
 use super::{BatchSeq, JournalOptions, SyncMode};
-use crate::base::limits::{JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES};
 use crate::base::time::{Mono, Now};
+use crate::journal::limits::{JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES};
 use compaction::Compaction;
 use io_queue::{IoQueue, SealedBatch};
 use segment_allocator::SegmentAllocator;

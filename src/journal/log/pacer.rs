@@ -12,12 +12,12 @@
 //! What group commit delays (`io_queue`) and the retries on a full disk (`segment_allocator`) are
 //! single moments, not a pace.
 
-use crate::base::limits::{
+use crate::base::time::Mono;
+use crate::journal::disk::PrefillTarget;
+use crate::journal::limits::{
     COMPACTION_PASS_BYTES, COMPACTION_RATE_MAX, COMPACTION_RATE_MIN, COMPACTION_STEP_BYTES,
     COMPACTION_STEP_INTERVAL,
 };
-use crate::base::time::Mono;
-use crate::journal::disk::PrefillTarget;
 
 /// The bytes that compaction may move.
 #[derive(Debug)]

@@ -8,13 +8,13 @@
 
 use super::Journal;
 use super::pacer::prefill_target;
-use crate::base::limits::{
-    JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR, JOURNAL_RESERVE_PER_JOB_BYTES,
-};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{DiskError, DiskOp, IoFailure};
 use crate::journal::format::{
     FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
+};
+use crate::journal::limits::{
+    JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR, JOURNAL_RESERVE_PER_JOB_BYTES,
 };
 use crate::journal::live_index::LiveIndex;
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@
 //! Connections are bounded so that the server itself does not cause this. It happens if the whole
 //! system is short of descriptors, or the limit of the running process is lowered.
 
-use crate::base::limits::{JOURNAL_DESCRIPTOR_RETRY_DELAY, JOURNAL_SPARE_DESCRIPTORS};
+use crate::journal::limits::{JOURNAL_DESCRIPTOR_RETRY_DELAY, JOURNAL_SPARE_DESCRIPTORS};
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::shortage;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Pages that are generated: `docs/configuration.md` from what the program prints for `--help`,
-//! `docs/limits.md` from `src/base/limits.rs`, `docs/metrics.md` from `tests/texts/metrics.txt`
-//! (with which the tests of the metrics compare what the server writes).
+//! `docs/limits.md` from `src/base/limits.rs` and `src/journal/limits.rs`, `docs/metrics.md` from
+//! `tests/texts/metrics.txt` (with which the tests of the metrics compare what the server writes).
 //!
 //! A page has text of its own, and parts that begin with `<!-- generated: NAME -->` and end with
 //! `<!-- end -->`. The tests compare these parts. To write them anew:
@@ -289,8 +289,9 @@ fn limits_table(source: &str) -> String {
 
 #[test]
 fn limits_page_matches_the_source() {
-    let source = fs::read_to_string(root().join("src/base/limits.rs")).unwrap();
-    check_part("docs/limits.md", "limits", &limits_table(&source));
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let sources = read("src/base/limits.rs") + &read("src/journal/limits.rs");
+    check_part("docs/limits.md", "limits", &limits_table(&sources));
 }
 
 /// The labels of the samples of a metric, with the values that are the same for all users.

@@ -4,7 +4,7 @@
 use super::disk::{End, SimDisk};
 use super::simulation::{Simulation, options};
 use crate::rng::TestRng;
-use jobcentre::base::limits::{COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL};
+use jobcentre::journal::limits::{COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL};
 use jobcentre::journal::{SyncMode, segment_bytes_for};
 use std::collections::VecDeque;
 

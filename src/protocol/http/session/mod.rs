@@ -1,29 +1,30 @@
 //! The session of one HTTP connection: it reads requests and submits their commands; `write` writes
 //! the responses.
 
+mod phase;
 mod write;
 
+use super::Scratch;
 use super::health::HEALTHY;
 use super::index;
-use super::jobq::{self, PagedRequest, SingleRequest};
-use super::lightjq::{self, Response};
+use super::jobq::{self, PagedRequest};
+use super::lightjq;
 use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
 use super::processor_status::ProcessorStatus;
 use super::request::{PendingBody, route_request};
 use super::response::{HTML, HttpError, JSON};
 use super::route::{Operation, RouteMatch, reads_body};
-use super::{Long, Scratch};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply};
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Reply;
-use crate::model::stats::StatsPage;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
+use phase::{Phase, Prepared, Submitted};
 
 /// The session of one HTTP connection.
 #[derive(Debug)]
@@ -38,55 +39,6 @@ pub struct Session {
     /// Unsent bytes at the last timeout between two requests: a client that has read some since
     /// gets more time.
     unsent_bytes: usize,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// Between two requests, or in the head of one: then it has begun.
-    Head {
-        begun: bool,
-    },
-    Body(Box<PendingBody>),
-    /// The engine has a command of this request.
-    Submitted(Submitted),
-    /// The last reply to a Jobq request, which may have taken several commands.
-    Answered(JobId, Option<Box<PagedRequest>>, IndexedReply),
-    /// A request that may take several commands, with the latest page. `None`: the next command is
-    /// due.
-    Paging(Box<PagedRequest>, Option<IndexedPage>),
-    /// The response to a LightJQ request.
-    Respond(Result<Response, HttpError>),
-    /// Queue samples for `/metrics` are being collected. `None`: the next command is due.
-    Collecting(Box<StatsCollector>, Option<StatsPage>),
-    /// The samples are complete; the server's own counters are requested.
-    FetchingStats(metrics::QueueSample),
-    /// `/processor/{queue}` is being collected and written.
-    Listing(Box<ProcessorStatus>),
-    /// The response continues.
-    Streaming(Box<dyn Long>),
-    /// Further input is discarded.
-    Over,
-}
-
-/// The request to which a submitted command belongs.
-#[derive(Debug)]
-enum Submitted {
-    Jobq(JobId),
-    Paged(Box<PagedRequest>),
-    LightJq(lightjq::Operation, JobId),
-    Stats(Box<StatsCollector>),
-    Listing(Box<ProcessorStatus>),
-}
-
-/// A request whose body has been read.
-enum Prepared {
-    /// It is answered, or rejected.
-    Answered(SessionAction<'static>),
-    Jobq(SingleRequest),
-    Paged(Box<PagedRequest>),
-    LightJq(lightjq::Operation),
-    Stats,
-    Listing(Box<ProcessorStatus>),
 }
 
 /// How the response to the current request is written.

@@ -1,0 +1,63 @@
+//! The phases of a session: from the head of a request to the end of its response.
+
+use crate::model::id::JobId;
+use crate::model::indexed_queue::{IndexedPage, IndexedReply};
+use crate::model::stats::StatsPage;
+use crate::protocol::SessionAction;
+use crate::protocol::http::Long;
+use crate::protocol::http::jobq::{PagedRequest, SingleRequest};
+use crate::protocol::http::lightjq::{self, Response};
+use crate::protocol::http::metrics::{self, StatsCollector};
+use crate::protocol::http::processor_status::ProcessorStatus;
+use crate::protocol::http::request::PendingBody;
+use crate::protocol::http::response::HttpError;
+
+/// What a session does: it reads a request, waits for a reply, or writes a response.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Between two requests, or in the head of one: then it has begun.
+    Head {
+        begun: bool,
+    },
+    Body(Box<PendingBody>),
+    /// The engine has a command of this request.
+    Submitted(Submitted),
+    /// The last reply to a Jobq request, which may have taken several commands.
+    Answered(JobId, Option<Box<PagedRequest>>, IndexedReply),
+    /// A request that may take several commands, with the latest page. `None`: the next command is
+    /// due.
+    Paging(Box<PagedRequest>, Option<IndexedPage>),
+    /// The response to a LightJQ request.
+    Respond(Result<Response, HttpError>),
+    /// Queue samples for `/metrics` are being collected. `None`: the next command is due.
+    Collecting(Box<StatsCollector>, Option<StatsPage>),
+    /// The samples are complete; the server's own counters are requested.
+    FetchingStats(metrics::QueueSample),
+    /// `/processor/{queue}` is being collected and written.
+    Listing(Box<ProcessorStatus>),
+    /// The response continues.
+    Streaming(Box<dyn Long>),
+    /// Further input is discarded.
+    Over,
+}
+
+/// The request to which a submitted command belongs.
+#[derive(Debug)]
+pub(super) enum Submitted {
+    Jobq(JobId),
+    Paged(Box<PagedRequest>),
+    LightJq(lightjq::Operation, JobId),
+    Stats(Box<StatsCollector>),
+    Listing(Box<ProcessorStatus>),
+}
+
+/// A request whose body has been read.
+pub(super) enum Prepared {
+    /// It is answered, or rejected.
+    Answered(SessionAction<'static>),
+    Jobq(SingleRequest),
+    Paged(Box<PagedRequest>),
+    LightJq(lightjq::Operation),
+    Stats,
+    Listing(Box<ProcessorStatus>),
+}
