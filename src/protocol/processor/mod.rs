@@ -162,7 +162,7 @@ impl Session {
             if let Some(serial) = self.poll_called_off() {
                 return SessionAction::Cancel(serial);
             }
-            if let Some((worker, queue)) = self.workers.next_asking() {
+            if let Some((worker, queue)) = self.workers.next_to_reserve() {
                 let queues = single(queue, shared);
                 return SessionAction::Submit(
                     RESERVE | worker,
@@ -439,7 +439,7 @@ impl Session {
 
     /// A reserve that has to be cancelled, if there is one.
     pub(super) fn poll_called_off(&mut self) -> Option<u32> {
-        self.workers.next_ended().map(|worker| RESERVE | worker)
+        self.workers.next_to_cancel().map(|worker| RESERVE | worker)
     }
 
     pub(super) fn wants_poll(&self) -> bool {
@@ -464,7 +464,7 @@ impl Session {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        let idle = self.pending.len() == 0 && self.workers.takes() == 0;
+        let idle = self.pending.len() == 0 && self.workers.open_reserves() == 0;
         self.phase == Phase::Over && idle && !self.wants_poll()
     }
 

@@ -3,9 +3,9 @@
 use super::{NONE, WorkerTable};
 
 /// The list of all workers, the one that was silent for longest first.
-pub(super) const AGE: usize = 0;
+pub(super) const BY_AGE: usize = 0;
 /// The list of a queue: the workers that reserve next.
-pub(super) const ASKS: usize = 1;
+pub(super) const LISTED: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IntrusiveList {
@@ -24,19 +24,19 @@ pub(super) struct Links {
 pub(super) const ALONE: Links = Links { previous: NONE, next: NONE };
 
 impl WorkerTable {
-    fn line(&mut self, which: usize, worker: u32) -> &mut IntrusiveList {
+    fn list(&mut self, which: usize, worker: u32) -> &mut IntrusiveList {
         match which {
-            AGE => &mut self.age,
-            _ => &mut self.queues[self.workers[worker].queue].asking,
+            BY_AGE => &mut self.age,
+            _ => &mut self.queues[self.workers[worker].queue].listed,
         }
     }
 
     pub(super) fn append(&mut self, which: usize, worker: u32) {
-        self.lined[which] += 1;
-        let line = self.line(which, worker);
-        let previous = std::mem::replace(&mut line.last, worker);
+        self.list_lens[which] += 1;
+        let list = self.list(which, worker);
+        let previous = std::mem::replace(&mut list.last, worker);
         if previous == NONE {
-            line.first = worker;
+            list.first = worker;
         } else {
             self.workers[previous].links[which].next = worker;
         }
@@ -44,16 +44,16 @@ impl WorkerTable {
     }
 
     pub(super) fn unlink(&mut self, which: usize, worker: u32) {
-        self.lined[which] -= 1;
+        self.list_lens[which] -= 1;
         let Links { previous, next } =
             std::mem::replace(&mut self.workers[worker].links[which], ALONE);
         if previous == NONE {
-            self.line(which, worker).first = next;
+            self.list(which, worker).first = next;
         } else {
             self.workers[previous].links[which].next = next;
         }
         if next == NONE {
-            self.line(which, worker).last = previous;
+            self.list(which, worker).last = previous;
         } else {
             self.workers[next].links[which].previous = previous;
         }

@@ -2,12 +2,12 @@
 //! that waits in the store.
 //!
 //! ```text
-//!           ask              job
-//!   idle --------> Standing -----> busy
-//!                   |    ^
-//!       busy, gone  |    | idle again
-//!                   v    |
-//!                  Ended --- answered ---> none; asks again if it is idle
+//!            reserves            job
+//!   None ------------> Open ------------> None, the worker is busy
+//!                      |  ^
+//!    busy or expired   |  |  idle again in this queue
+//!                      v  |
+//!                   Cancelling --- answered ---> None; it is listed if it is idle
 //! ```
 //!
 //! Invariants:
@@ -27,7 +27,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use links::{AGE, ALONE, ASKS, EMPTY, IntrusiveList, Links};
+use links::{ALONE, BY_AGE, EMPTY, IntrusiveList, LISTED, Links};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -37,12 +37,12 @@ const NONE: u32 = u32::MAX;
 
 /// The reserve of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PendingPop {
+enum Reserve {
     None,
     /// It waits for a job.
     Open,
     /// It has to be cancelled, or was.
-    Ended,
+    Cancelling,
 }
 
 #[derive(Debug)]
@@ -53,12 +53,12 @@ struct Worker {
     queue: u32,
     busy: bool,
     /// It is in the list of its queue.
-    asks: bool,
+    is_listed: bool,
     /// It reserves as soon as it can, not with the next dispatch.
-    eager: bool,
-    take: PendingPop,
+    reserves_at_once: bool,
+    reserve: Reserve,
     /// The queue of its reserve.
-    stands_in: u32,
+    reserve_queue: u32,
     seen: Mono,
     seen_at: Wall,
     links: [Links; 2],
@@ -70,9 +70,9 @@ struct Queue {
     hash: u64,
     idle: u32,
     busy: u32,
-    asking: IntrusiveList,
+    listed: IntrusiveList,
     /// Reserves in this queue that are not answered.
-    takes: u32,
+    open_reserves: u32,
     /// The workers in its list are about to reserve.
     dispatching: bool,
 }
@@ -88,11 +88,11 @@ pub(super) struct WorkerTable {
     /// Queues whose listed workers are about to reserve.
     dispatching: VecDeque<u32>,
     /// Workers whose reserves have to be cancelled.
-    ended: VecDeque<u32>,
+    to_cancel: VecDeque<u32>,
     /// Reserves that are not answered.
-    takes: usize,
+    open_reserves: usize,
     /// Lengths of the list of all workers, and of those of the queues together.
-    lined: [usize; 2],
+    list_lens: [usize; 2],
     /// No further reserves.
     closed: bool,
     /// How long a silent worker keeps its row.
@@ -109,9 +109,9 @@ impl WorkerTable {
             hasher: FixedState::with_seed(seed),
             age: EMPTY,
             dispatching: VecDeque::new(),
-            ended: VecDeque::new(),
-            takes: 0,
-            lined: [0; 2],
+            to_cancel: VecDeque::new(),
+            open_reserves: 0,
+            list_lens: [0; 2],
             closed: false,
             period,
         }
@@ -122,50 +122,50 @@ impl WorkerTable {
     }
 
     /// Reserves that are not answered.
-    pub(super) fn takes(&self) -> usize {
-        self.takes
+    pub(super) fn open_reserves(&self) -> usize {
+        self.open_reserves
     }
 
     fn find(&self, uuid: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(uuid);
-        self.by_uuid.find(hash, |&place| *self.workers[place].uuid == *uuid).copied()
+        self.by_uuid.find(hash, |&slot| *self.workers[slot].uuid == *uuid).copied()
     }
 
     fn find_queue(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        self.by_name.find(hash, |&place| *self.queues[place].name == *name).copied()
+        self.by_name.find(hash, |&slot| *self.queues[slot].name == *name).copied()
     }
 
     fn find_or_add_queue(&mut self, name: &[u8]) -> u32 {
-        if let Some(place) = self.find_queue(name) {
-            return place;
+        if let Some(slot) = self.find_queue(name) {
+            return slot;
         }
         let hash = self.hasher.hash_one(name);
-        let place = self.queues.insert(Queue {
+        let slot = self.queues.insert(Queue {
             name: name.into(),
             hash,
             idle: 0,
             busy: 0,
-            asking: EMPTY,
-            takes: 0,
+            listed: EMPTY,
+            open_reserves: 0,
             dispatching: false,
         });
         let queues = &self.queues;
-        self.by_name.insert_unique(hash, place, |&place| queues[place].hash);
-        place
+        self.by_name.insert_unique(hash, slot, |&slot| queues[slot].hash);
+        slot
     }
 
     /// Removes a queue without workers and reserves.
-    fn leave_queue(&mut self, place: u32) {
-        let queue = &self.queues[place];
-        if queue.idle + queue.busy + queue.takes > 0 || queue.dispatching {
+    fn leave_queue(&mut self, slot: u32) {
+        let queue = &self.queues[slot];
+        if queue.idle + queue.busy + queue.open_reserves > 0 || queue.dispatching {
             return;
         }
-        match self.by_name.find_entry(queue.hash, |&other| other == place) {
+        match self.by_name.find_entry(queue.hash, |&other| other == slot) {
             Ok(entry) => entry.remove(),
             Err(_) => unreachable!("a queue is found by its name"),
         };
-        self.queues.remove(place);
+        self.queues.remove(slot);
     }
 
     /// Creates or updates the row of the worker of this name. `None`: the table is full.
@@ -181,8 +181,8 @@ impl WorkerTable {
         let record = &mut self.workers[worker];
         (record.seen, record.seen_at) = (now.mono, now.wall);
         if self.age.last != worker {
-            self.unlink(AGE, worker);
-            self.append(AGE, worker);
+            self.unlink(BY_AGE, worker);
+            self.append(BY_AGE, worker);
         }
         if (self.workers[worker].queue, self.workers[worker].busy) != (queue, busy) {
             let former = self.leave(worker);
@@ -201,17 +201,17 @@ impl WorkerTable {
             hash,
             queue: NONE,
             busy,
-            asks: false,
-            eager: false,
-            take: PendingPop::None,
-            stands_in: NONE,
+            is_listed: false,
+            reserves_at_once: false,
+            reserve: Reserve::None,
+            reserve_queue: NONE,
             seen: now.mono,
             seen_at: now.wall,
             links: [ALONE; 2],
         });
         let workers = &self.workers;
-        self.by_uuid.insert_unique(hash, worker, |&place| workers[place].hash);
-        self.append(AGE, worker);
+        self.by_uuid.insert_unique(hash, worker, |&slot| workers[slot].hash);
+        self.append(BY_AGE, worker);
         self.enter(worker, queue, busy);
         worker
     }
@@ -219,22 +219,24 @@ impl WorkerTable {
     /// Adds a worker to a queue, or to another state in it.
     fn enter(&mut self, worker: u32, queue: u32, busy: bool) {
         let record = &mut self.workers[worker];
-        (record.queue, record.busy, record.eager) = (queue, busy, false);
-        let (take, stands_in) = (record.take, record.stands_in);
-        let home = &mut self.queues[queue];
+        (record.queue, record.busy, record.reserves_at_once) = (queue, busy, false);
+        let (reserve, reserve_queue) = (record.reserve, record.reserve_queue);
+        let counts = &mut self.queues[queue];
         if busy {
-            home.busy += 1;
+            counts.busy += 1;
             return;
         }
-        home.idle += 1;
-        match take {
-            PendingPop::None => {
-                self.workers[worker].asks = true;
-                self.append(ASKS, worker);
+        counts.idle += 1;
+        match reserve {
+            Reserve::None => {
+                self.workers[worker].is_listed = true;
+                self.append(LISTED, worker);
             }
             // The reserve that was to be cancelled is wanted again.
-            PendingPop::Ended if stands_in == queue => self.workers[worker].take = PendingPop::Open,
-            PendingPop::Open | PendingPop::Ended => {}
+            Reserve::Cancelling if reserve_queue == queue => {
+                self.workers[worker].reserve = Reserve::Open;
+            }
+            Reserve::Open | Reserve::Cancelling => {}
         }
     }
 
@@ -242,20 +244,20 @@ impl WorkerTable {
     /// job then. An empty queue is kept for now.
     fn leave(&mut self, worker: u32) -> u32 {
         let record = &mut self.workers[worker];
-        let (queue, busy, asks) = (record.queue, record.busy, record.asks);
-        if record.take == PendingPop::Open {
-            record.take = PendingPop::Ended;
-            self.ended.push_back(worker);
+        let (queue, busy, is_listed) = (record.queue, record.busy, record.is_listed);
+        if record.reserve == Reserve::Open {
+            record.reserve = Reserve::Cancelling;
+            self.to_cancel.push_back(worker);
         }
-        if asks {
-            self.unlink(ASKS, worker);
-            self.workers[worker].asks = false;
+        if is_listed {
+            self.unlink(LISTED, worker);
+            self.workers[worker].is_listed = false;
         }
-        let home = &mut self.queues[queue];
+        let counts = &mut self.queues[queue];
         if busy {
-            home.busy -= 1;
+            counts.busy -= 1;
         } else {
-            home.idle -= 1;
+            counts.idle -= 1;
         }
         self.workers[worker].queue = NONE;
         queue
@@ -266,7 +268,7 @@ impl WorkerTable {
     pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], is_news: bool, now: Now) -> bool {
         let worker = self.upsert(uuid, queue, false, now);
         if let Some(worker) = worker {
-            self.workers[worker].eager |= is_news;
+            self.workers[worker].reserves_at_once |= is_news;
         }
         if is_news {
             self.dispatch(queue);
@@ -286,60 +288,62 @@ impl WorkerTable {
         }
     }
 
-    fn dispatch_at(&mut self, place: u32) {
-        let queue = &mut self.queues[place];
-        if queue.asking.first != NONE && !queue.dispatching && !self.closed {
+    fn dispatch_at(&mut self, slot: u32) {
+        let queue = &mut self.queues[slot];
+        if queue.listed.first != NONE && !queue.dispatching && !self.closed {
             queue.dispatching = true;
-            self.dispatching.push_back(place);
+            self.dispatching.push_back(slot);
         }
     }
 
     /// The same for all queues. O(queues).
     pub(super) fn dispatch_all(&mut self) {
-        for place in 0..self.queues.end() {
-            if self.queues.get(place).is_some() {
-                self.dispatch_at(place);
+        for slot in 0..self.queues.end() {
+            if self.queues.get(slot).is_some() {
+                self.dispatch_at(slot);
             }
         }
     }
 
     /// Whether a reserve or a cancellation is due.
     pub(super) fn is_due(&self) -> bool {
-        !self.dispatching.is_empty() || !self.ended.is_empty()
+        !self.dispatching.is_empty() || !self.to_cancel.is_empty()
     }
 
     /// Whether idle workers wait for the next dispatch.
     pub(super) fn has_waiting(&self) -> bool {
-        self.lined[ASKS] > 0
+        self.list_lens[LISTED] > 0
     }
 
     /// The next worker that reserves, and its queue; its reserve is open from now on.
-    pub(super) fn next_asking(&mut self) -> Option<(u32, &[u8])> {
-        let (worker, place) = loop {
-            let place = *self.dispatching.front()?;
-            let worker = self.queues[place].asking.first;
+    pub(super) fn next_to_reserve(&mut self) -> Option<(u32, &[u8])> {
+        let (worker, slot) = loop {
+            let slot = *self.dispatching.front()?;
+            let worker = self.queues[slot].listed.first;
             if worker != NONE {
-                break (worker, place);
+                break (worker, slot);
             }
             self.dispatching.pop_front();
-            self.queues[place].dispatching = false;
-            self.leave_queue(place);
+            self.queues[slot].dispatching = false;
+            self.leave_queue(slot);
         };
-        self.unlink(ASKS, worker);
+        self.unlink(LISTED, worker);
         let record = &mut self.workers[worker];
-        assert!(record.take == PendingPop::None && !record.busy, "a worker asks twice");
-        (record.asks, record.take, record.stands_in) = (false, PendingPop::Open, place);
-        self.takes += 1;
-        let queue = &mut self.queues[place];
-        queue.takes += 1;
+        assert!(record.reserve == Reserve::None && !record.busy, "a worker reserves twice");
+        (record.is_listed, record.reserve, record.reserve_queue) = (false, Reserve::Open, slot);
+        self.open_reserves += 1;
+        let queue = &mut self.queues[slot];
+        queue.open_reserves += 1;
         Some((worker, &queue.name))
     }
 
     /// The next worker whose reserve has to be cancelled.
-    pub(super) fn next_ended(&mut self) -> Option<u32> {
-        while let Some(worker) = self.ended.pop_front() {
-            let take = self.workers.get(worker).map(|record| record.take);
-            if take == Some(PendingPop::Ended) || (self.closed && take == Some(PendingPop::Open)) {
+    pub(super) fn next_to_cancel(&mut self) -> Option<u32> {
+        while let Some(worker) = self.to_cancel.pop_front() {
+            let reserve = self.workers.get(worker).map(|record| record.reserve);
+            if reserve == Some(Reserve::Cancelling)
+                || (self.closed && reserve == Some(Reserve::Open))
+            {
                 return Some(worker);
             }
         }
@@ -350,17 +354,17 @@ impl WorkerTable {
     /// that answer them all the same are assigned. O(workers).
     pub(super) fn end_reserves(&mut self, wanted: bool) {
         self.closed = true;
-        while let Some(place) = self.dispatching.pop_front() {
-            self.queues[place].dispatching = false;
+        while let Some(slot) = self.dispatching.pop_front() {
+            self.queues[slot].dispatching = false;
         }
         for worker in 0..self.workers.end() {
             if let Some(record) = self.workers.get_mut(worker)
-                && record.take == PendingPop::Open
+                && record.reserve == Reserve::Open
             {
                 if !wanted {
-                    record.take = PendingPop::Ended;
+                    record.reserve = Reserve::Cancelling;
                 }
-                self.ended.push_back(worker);
+                self.to_cancel.push_back(worker);
             }
         }
     }
@@ -368,19 +372,19 @@ impl WorkerTable {
     /// Assigns the job that has answered the worker's reserve: the worker is busy then. `None`: it
     /// no longer wants one, or expires at this moment.
     pub(super) fn assign(&mut self, worker: u32, now: Now) -> Option<&str> {
-        let take = self.answer(worker);
+        let reserve = self.answer(worker);
         let record = &mut self.workers[worker];
         let late = record.seen.after(self.period) <= now.mono;
-        if take != PendingPop::Open || late {
-            record.eager &= !late;
+        if reserve != Reserve::Open || late {
+            record.reserves_at_once &= !late;
             self.settle(worker);
             return None;
         }
         let queue = self.workers[worker].queue;
         self.workers[worker].busy = true;
-        let home = &mut self.queues[queue];
-        home.idle -= 1;
-        home.busy += 1;
+        let counts = &mut self.queues[queue];
+        counts.idle -= 1;
+        counts.busy += 1;
         Some(&self.workers[worker].uuid)
     }
 
@@ -390,17 +394,17 @@ impl WorkerTable {
         self.settle(worker);
     }
 
-    fn answer(&mut self, worker: u32) -> PendingPop {
+    fn answer(&mut self, worker: u32) -> Reserve {
         let record = &mut self.workers[worker];
-        let take = std::mem::replace(&mut record.take, PendingPop::None);
-        assert!(take != PendingPop::None, "a reserve was answered twice");
-        let place = std::mem::replace(&mut record.stands_in, NONE);
-        self.takes -= 1;
-        self.queues[place].takes -= 1;
-        if record.queue != place {
-            self.leave_queue(place);
+        let reserve = std::mem::replace(&mut record.reserve, Reserve::None);
+        assert!(reserve != Reserve::None, "a reserve was answered twice");
+        let slot = std::mem::replace(&mut record.reserve_queue, NONE);
+        self.open_reserves -= 1;
+        self.queues[slot].open_reserves -= 1;
+        if record.queue != slot {
+            self.leave_queue(slot);
         }
-        take
+        reserve
     }
 
     /// Ends a worker's reserve without a job.
@@ -409,11 +413,11 @@ impl WorkerTable {
         let queue = record.queue;
         if queue == NONE {
             self.workers.remove(worker);
-        } else if !record.busy && !record.asks {
-            record.asks = true;
-            let eager = record.eager;
-            self.append(ASKS, worker);
-            if eager {
+        } else if !record.busy && !record.is_listed {
+            record.is_listed = true;
+            let reserves_at_once = record.reserves_at_once;
+            self.append(LISTED, worker);
+            if reserves_at_once {
                 self.dispatch_at(queue);
             }
         }
@@ -432,7 +436,7 @@ impl WorkerTable {
             return None;
         }
         let worker = self.age.first;
-        self.unlink(AGE, worker);
+        self.unlink(BY_AGE, worker);
         let record = &self.workers[worker];
         let (hash, uuid) = (record.hash, record.uuid.clone());
         let queue = self.queues[record.queue].name.clone();
@@ -442,7 +446,7 @@ impl WorkerTable {
         };
         let former = self.leave(worker);
         self.leave_queue(former);
-        if self.workers[worker].take == PendingPop::None {
+        if self.workers[worker].reserve == Reserve::None {
             self.workers.remove(worker);
         }
         Some((uuid, queue))

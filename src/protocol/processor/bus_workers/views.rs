@@ -1,7 +1,7 @@
 //! Rows and counts for display, and the invariants.
 
-use super::links::{AGE, ASKS};
-use super::{NONE, PendingPop, Queue, Worker, WorkerTable};
+use super::links::{BY_AGE, LISTED};
+use super::{NONE, Queue, Reserve, Worker, WorkerTable};
 use crate::base::limits::{METRICS_NAME_MAX_BYTES, METRICS_QUEUES_MAX};
 use crate::base::time::Mono;
 use crate::model::stats::BusWorkerStats;
@@ -18,7 +18,7 @@ impl WorkerTable {
         let Some(queue) = self.find_queue(queue) else { return WorkerRows::default() };
         let end = self.workers.end();
         let stop = end.min(from.saturating_add(limit));
-        let records = (from..stop).filter_map(|place| self.workers.get(place));
+        let records = (from..stop).filter_map(|slot| self.workers.get(slot));
         let here = records.filter(|record| record.queue == queue);
         let list = here.map(|Worker { uuid, busy, seen_at, .. }| WorkerRow {
             uuid: uuid.clone(),
@@ -42,40 +42,57 @@ impl WorkerTable {
 
     /// Asserts the invariants. O(all).
     pub(in crate::protocol::processor) fn check_invariants(&self) {
-        let mut takes = 0;
-        for (place, worker) in self.workers.iter() {
-            takes += usize::from(worker.take != PendingPop::None);
+        let mut open_reserves = 0;
+        for (slot, worker) in self.workers.iter() {
+            open_reserves += usize::from(worker.reserve != Reserve::None);
             if worker.queue == NONE {
                 assert!(
-                    worker.take == PendingPop::Ended && !worker.asks,
-                    "a forgotten worker stays"
+                    worker.reserve == Reserve::Cancelling && !worker.is_listed,
+                    "an expired worker without a reserve is kept"
                 );
                 continue;
             }
-            assert_eq!(self.find(&worker.uuid), Some(place), "a worker is not found");
-            let idle_alone = !worker.busy && worker.take == PendingPop::None;
-            assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a reserve");
-            let at_home = worker.stands_in == worker.queue && !worker.busy;
-            assert!(worker.take != PendingPop::Open || at_home, "a reserve waits in another queue");
+            assert_eq!(self.find(&worker.uuid), Some(slot), "a worker is not found");
+            let idle_alone = !worker.busy && worker.reserve == Reserve::None;
+            assert_eq!(
+                worker.is_listed, idle_alone,
+                "an idle worker is listed unless it has a reserve"
+            );
+            let in_own_queue = worker.reserve_queue == worker.queue && !worker.busy;
+            assert!(
+                worker.reserve != Reserve::Open || in_own_queue,
+                "a reserve waits in another queue"
+            );
         }
-        assert_eq!(takes, self.takes, "takes are miscounted");
-        for (place, queue) in self.queues.iter() {
-            let here = || self.workers.iter().filter(move |(_, worker)| worker.queue == place);
+        assert_eq!(open_reserves, self.open_reserves, "number of open reserves");
+        for (slot, queue) in self.queues.iter() {
+            let here = || self.workers.iter().filter(move |(_, worker)| worker.queue == slot);
             let busy = here().filter(|(_, worker)| worker.busy).count();
             let counted = (queue.idle as usize, queue.busy as usize);
-            assert_eq!(counted, (here().count() - busy, busy), "workers are miscounted");
-            let listed = self.dispatching.contains(&place);
-            assert_eq!(listed, queue.dispatching, "a queue is dispatched in secret");
+            assert_eq!(
+                counted,
+                (here().count() - busy, busy),
+                "numbers of idle and busy workers of a queue"
+            );
+            let listed = self.dispatching.contains(&slot);
+            assert_eq!(
+                listed, queue.dispatching,
+                "the dispatching flag and the dispatching list differ"
+            );
         }
         let mut seen = Mono::default();
         let (mut worker, mut count) = (self.age.first, 0);
         while worker != NONE {
             let record = &self.workers[worker];
             assert!(record.seen >= seen, "a worker is older than the one before it");
-            (seen, worker, count) = (record.seen, record.links[AGE].next, count + 1);
+            (seen, worker, count) = (record.seen, record.links[BY_AGE].next, count + 1);
         }
-        assert_eq!((count, count), (self.len(), self.lined[AGE]), "a worker does not age");
-        let asking = self.workers.iter().filter(|(_, worker)| worker.asks).count();
-        assert_eq!(asking, self.lined[ASKS], "those who ask are miscounted");
+        assert_eq!(
+            (count, count),
+            (self.len(), self.list_lens[BY_AGE]),
+            "length of the list by age"
+        );
+        let listed = self.workers.iter().filter(|(_, worker)| worker.is_listed).count();
+        assert_eq!(listed, self.list_lens[LISTED], "lengths of the lists of idle workers");
     }
 }
