@@ -25,6 +25,8 @@ trait Order: Default {
 struct Positions(Vec<u32>);
 
 impl PositionMap for Positions {
+    type Index = u32;
+
     #[inline]
     fn moved(&mut self, slot: u32, position: u32) {
         self.0[slot as usize] = position;

@@ -15,28 +15,31 @@ use std::cmp::Ordering;
 /// because four bytes for each entry matter with millions of them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-pub struct Entry {
+pub struct Entry<I = u32> {
     /// Compared first. The value 0 is special: see [`PositionMap::compare_exactly`].
     pub rank: u64,
     /// Compared when ranks are equal. Unique within a heap.
     pub tie: u64,
     /// What the entry stands for.
-    pub slot: u32,
+    pub slot: I,
 }
 
 /// What the heap needs of the owner of the slots.
 pub trait PositionMap {
+    /// What the slots are named by.
+    type Index: Copy;
+
     /// The entry of `slot` is at `position` now.
-    fn moved(&mut self, slot: u32, position: u32);
+    fn moved(&mut self, slot: Self::Index, position: u32);
 
     /// Compares two slots whose ranks are both 0, the rank of everything that is too far out to be
     /// told apart by 64 bits. `Less` leaves first; `Equal` lets the ties decide.
-    fn compare_exactly(&self, a: u32, b: u32) -> Ordering;
+    fn compare_exactly(&self, a: Self::Index, b: Self::Index) -> Ordering;
 }
 
 /// Whether `a` leaves before `b`.
 #[inline]
-pub fn orders_before(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
+pub fn orders_before<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, slots: &M) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a != rank_b {
         return rank_a < rank_b;
@@ -53,7 +56,7 @@ pub fn orders_before(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
 
 /// Whether `a` leaves before `b` whatever their tie breaks are.
 #[inline]
-pub fn outranks(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
+pub fn outranks<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, slots: &M) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a == 0 && rank_b == 0 {
         return slots.compare_exactly(a.slot, b.slot) == Ordering::Less;
@@ -62,9 +65,15 @@ pub fn outranks(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
 }
 
 /// A heap of up to 2^32 - 1 entries.
-#[derive(Debug, Default)]
-pub struct Heap {
-    entries: PagedVec<Entry>,
+#[derive(Debug)]
+pub struct Heap<I: Copy = u32> {
+    entries: PagedVec<Entry<I>>,
+}
+
+impl<I: Copy> Default for Heap<I> {
+    fn default() -> Self {
+        Self { entries: PagedVec::default() }
+    }
 }
 
 const ARITY: usize = 4;
@@ -74,7 +83,7 @@ fn position(index: usize) -> u32 {
     u32::try_from(index).expect("a heap holds fewer than 2^32 entries")
 }
 
-impl Heap {
+impl<I: Copy> Heap<I> {
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -91,7 +100,7 @@ impl Heap {
     /// The entry that leaves first. O(1).
     #[must_use]
     #[inline]
-    pub fn peek(&self) -> Option<Entry> {
+    pub fn peek(&self) -> Option<Entry<I>> {
         if self.entries.is_empty() { None } else { Some(self.entries.at(0)) }
     }
 
@@ -101,19 +110,19 @@ impl Heap {
     /// If there is none.
     #[must_use]
     #[inline]
-    pub fn at(&self, index: u32) -> Entry {
+    pub fn at(&self, index: u32) -> Entry<I> {
         self.entries.at(index as usize)
     }
 
     /// Adds an entry. O(log n); O(1) on average for random keys.
-    pub fn push(&mut self, entry: Entry, slots: &mut impl PositionMap) {
+    pub fn push(&mut self, entry: Entry<I>, slots: &mut impl PositionMap<Index = I>) {
         let index = self.entries.len();
         self.entries.push(entry);
         self.sift_up(index, entry, slots);
     }
 
     /// Takes the entry that leaves first. O(log n).
-    pub fn pop(&mut self, slots: &mut impl PositionMap) -> Option<Entry> {
+    pub fn pop(&mut self, slots: &mut impl PositionMap<Index = I>) -> Option<Entry<I>> {
         let first = self.peek()?;
         self.remove(0, slots);
         Some(first)
@@ -123,7 +132,7 @@ impl Heap {
     ///
     /// # Panics
     /// If there is none.
-    pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap) -> Entry {
+    pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap<Index = I>) -> Entry<I> {
         let index = index as usize;
         let removed = self.entries.at(index);
         let last = self.entries.pop().expect("an entry was found, so there is a last one");
@@ -138,7 +147,12 @@ impl Heap {
     }
 
     /// Moves the hole at `index` up until `entry` fits into it.
-    fn sift_up(&mut self, mut index: usize, entry: Entry, slots: &mut impl PositionMap) {
+    fn sift_up(
+        &mut self,
+        mut index: usize,
+        entry: Entry<I>,
+        slots: &mut impl PositionMap<Index = I>,
+    ) {
         while index > 0 {
             let parent_index = (index - 1) / ARITY;
             let parent = self.entries.at(parent_index);
@@ -154,7 +168,12 @@ impl Heap {
     }
 
     /// Moves the hole at `index` down until `entry` fits into it.
-    fn sift_down(&mut self, mut index: usize, entry: Entry, slots: &mut impl PositionMap) {
+    fn sift_down(
+        &mut self,
+        mut index: usize,
+        entry: Entry<I>,
+        slots: &mut impl PositionMap<Index = I>,
+    ) {
         loop {
             let first = index * ARITY + 1;
             if first >= self.entries.len() {
@@ -174,7 +193,7 @@ impl Heap {
 
     /// Of the up to four children that begin at `first`, the one that leaves first.
     #[inline]
-    fn first_child(&self, first: usize, slots: &impl PositionMap) -> (usize, Entry) {
+    fn first_child(&self, first: usize, slots: &impl PositionMap<Index = I>) -> (usize, Entry<I>) {
         let end = (first + ARITY).min(self.entries.len());
         let mut best_index = first;
         let mut best;
@@ -199,7 +218,11 @@ impl Heap {
 
     /// Asserts the order of every entry against its parent, and hands each to `check` with its
     /// position. O(n): for tests and the simulator.
-    pub fn check_invariants(&self, slots: &impl PositionMap, mut check: impl FnMut(Entry, u32)) {
+    pub fn check_invariants(
+        &self,
+        slots: &impl PositionMap<Index = I>,
+        mut check: impl FnMut(Entry<I>, u32),
+    ) {
         for index in 0..self.entries.len() {
             let entry = self.entries.at(index);
             if index > 0 {

@@ -61,6 +61,20 @@ impl<I: SlabIndex> PackedOption<I> {
     /// No index.
     pub const NONE: Self = Self { slot: u32::MAX, index: PhantomData };
 
+    /// The optional index that [`PackedOption::bits`] has returned these bits for.
+    #[must_use]
+    #[inline]
+    pub fn from_bits(bits: u32) -> Self {
+        Self { slot: bits, index: PhantomData }
+    }
+
+    /// The optional index as a number: for a field that holds other numbers at other times.
+    #[must_use]
+    #[inline]
+    pub fn bits(self) -> u32 {
+        self.slot
+    }
+
     /// Whether there is no index.
     #[must_use]
     #[inline]

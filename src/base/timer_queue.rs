@@ -64,6 +64,8 @@ impl<K> ArmedTimer<K> {
 struct TimerPositions<K>(PagedSlab<ArmedTimer<K>>);
 
 impl<K> PositionMap for TimerPositions<K> {
+    type Index = u32;
+
     #[inline]
     fn moved(&mut self, slot: u32, position: u32) {
         self.0[slot].place = NonZeroU32::MIN.saturating_add(position);

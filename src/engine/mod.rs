@@ -37,7 +37,7 @@ use crate::model::reply::{Completion, JobStatus, Reply};
 use crate::model::snapshot::Record;
 use crate::model::stats::ServerStats;
 use crate::query::QueryExecutor;
-use crate::store::{Counts, Effects, JobLocation, Outcome, Store};
+use crate::store::{Counts, Effects, JobIdx, Outcome, Store};
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use query_scheduler::QueryScheduler;
@@ -94,7 +94,7 @@ fn packets(effects: &Effects, first: u32, count: u32) -> &[Packet] {
 }
 
 #[cold]
-fn status_cold(slot: JobLocation, store: &Store) -> Reply<'_> {
+fn status_cold(slot: JobIdx, store: &Store) -> Reply<'_> {
     Reply::JobStatus(Box::new(store.progress(slot)))
 }
 

@@ -1,8 +1,12 @@
 //! The record keys of the store as the numbers by which the journal knows them. They are not
 //! written to the disk: recovery gives them out again.
 
+use crate::base::slab_index::SlabIndex;
 use crate::journal::UPPER_KEYS;
-use crate::store::{DECLARED_QUEUES_MAX, JOBS_MAX, JobLocation, RecordKey};
+use crate::store::{
+    ConstraintRecordIdx, DECLARED_QUEUES_MAX, DeclarationIdx, JOBS_MAX, JobIdx, RecordKey,
+    WorkerIdx,
+};
 
 /// The low bits of an upper key: the kind of record. Its slot is in the bits above.
 const KIND_BITS: u32 = 2;
@@ -20,15 +24,16 @@ const _: () = assert!(DECLARED_QUEUES_MAX <= UPPER_SLOTS as usize, "keys for dec
 #[inline]
 pub(super) fn pack(key: RecordKey) -> u32 {
     match key {
-        RecordKey::Job(slot) => slot.number(),
-        RecordKey::Queue(slot) => upper(QUEUE, slot),
-        RecordKey::Worker(slot) => upper(WORKER, slot),
-        RecordKey::Constraint(slot) => upper(CONSTRAINT, slot),
+        RecordKey::Job(job) => job.slot(),
+        RecordKey::Queue(record) => upper(QUEUE, record),
+        RecordKey::Worker(worker) => upper(WORKER, worker),
+        RecordKey::Constraint(record) => upper(CONSTRAINT, record),
     }
 }
 
 #[cold]
-fn upper(kind: u32, slot: u32) -> u32 {
+fn upper(kind: u32, record: impl SlabIndex) -> u32 {
+    let slot = record.slot();
     assert!(slot <= UPPER_SLOTS, "there are more records of a kind than keys");
     UPPER_KEYS + ((slot << KIND_BITS) | kind)
 }
@@ -36,13 +41,13 @@ fn upper(kind: u32, slot: u32) -> u32 {
 /// The record key of a number that [`pack`] has returned.
 pub(super) fn unpack(number: u32) -> RecordKey {
     let Some(upper) = number.checked_sub(UPPER_KEYS) else {
-        return RecordKey::Job(JobLocation::from_number(number));
+        return RecordKey::Job(JobIdx::from_slot(number));
     };
     let slot = upper >> KIND_BITS;
     match upper & ((1 << KIND_BITS) - 1) {
-        QUEUE => RecordKey::Queue(slot),
-        WORKER => RecordKey::Worker(slot),
-        CONSTRAINT => RecordKey::Constraint(slot),
+        QUEUE => RecordKey::Queue(DeclarationIdx::from_slot(slot)),
+        WORKER => RecordKey::Worker(WorkerIdx::from_slot(slot)),
+        CONSTRAINT => RecordKey::Constraint(ConstraintRecordIdx::from_slot(slot)),
         _ => unreachable!("no record has a key of this kind"),
     }
 }
@@ -57,11 +62,15 @@ mod tests {
         let mut keys: Vec<RecordKey> = slots
             .into_iter()
             .flat_map(|slot| {
-                [RecordKey::Queue(slot), RecordKey::Worker(slot), RecordKey::Constraint(slot)]
+                [
+                    RecordKey::Queue(DeclarationIdx::from_slot(slot)),
+                    RecordKey::Worker(WorkerIdx::from_slot(slot)),
+                    RecordKey::Constraint(ConstraintRecordIdx::from_slot(slot)),
+                ]
             })
             .collect();
         let jobs = slots.into_iter().chain([UPPER_KEYS - 1]);
-        keys.extend(jobs.map(|slot| RecordKey::Job(JobLocation::from_number(slot))));
+        keys.extend(jobs.map(|slot| RecordKey::Job(JobIdx::from_slot(slot))));
         let mut numbers: Vec<u32> = keys.iter().map(|&key| pack(key)).collect();
         for (&key, &number) in keys.iter().zip(&numbers) {
             assert_eq!(unpack(number), key);

@@ -1,60 +1,55 @@
 //! The buried jobs of a queue, in the order of burial: a list linked through the jobs.
 
-use super::jobs::{Jobs, NONE};
+use super::idx::JobIdx;
+use super::jobs::Jobs;
+use crate::base::slab_index::PackedOption;
 use crate::model::job::Status;
 
 /// Both ends of the list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buried {
-    first: u32,
-    last: u32,
-}
-
-impl Default for Buried {
-    fn default() -> Self {
-        Self { first: NONE, last: NONE }
-    }
+    first: PackedOption<JobIdx>,
+    last: PackedOption<JobIdx>,
 }
 
 impl Buried {
     /// The job that was buried first. O(1).
-    pub(super) fn first(self) -> Option<u32> {
-        Some(self.first).filter(|&slot| slot != NONE)
+    pub(super) fn first(self) -> Option<JobIdx> {
+        self.first.expand()
     }
 
     /// Appends a job. O(1).
-    pub(super) fn link(&mut self, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn link(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status, Status::Buried, "only buried jobs are in the list");
-        let previous = std::mem::replace(&mut self.last, slot);
-        (jobs[slot].place, jobs[slot].next) = (previous, NONE);
-        if previous == NONE {
-            self.first = slot;
-        } else {
-            jobs[previous].next = slot;
+        let previous = std::mem::replace(&mut self.last, slot.into());
+        jobs[slot].set_previous(previous);
+        jobs[slot].set_next(PackedOption::NONE);
+        match previous.expand() {
+            None => self.first = slot.into(),
+            Some(previous) => jobs[previous].set_next(slot.into()),
         }
     }
 
     /// Removes a job. O(1).
-    pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
-        let (previous, next) = (jobs[slot].place, jobs[slot].next);
-        if previous == NONE {
-            assert!(self.first == slot, "a buried job is not in its queue's list");
+    pub(super) fn unlink(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let (previous, next) = (jobs[slot].previous(), jobs[slot].next());
+        if let Some(previous) = previous.expand() {
+            jobs[previous].set_next(next);
+        } else {
+            assert!(self.first == slot.into(), "a buried job is not in its queue's list");
             self.first = next;
-        } else {
-            jobs[previous].next = next;
         }
-        if next == NONE {
-            assert!(self.last == slot, "a buried job is not in its queue's list");
+        if let Some(next) = next.expand() {
+            jobs[next].set_previous(previous);
+        } else {
+            assert!(self.last == slot.into(), "a buried job is not in its queue's list");
             self.last = previous;
-        } else {
-            jobs[next].place = previous;
         }
-        (jobs[slot].place, jobs[slot].next) = (NONE, NONE);
+        jobs[slot].clear_links();
     }
 
     /// The jobs in order. For checks. O(jobs).
-    pub(super) fn jobs(self, jobs: &Jobs) -> Vec<u32> {
-        let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
-        std::iter::successors(self.first(), follow).collect()
+    pub(super) fn jobs(self, jobs: &Jobs) -> Vec<JobIdx> {
+        std::iter::successors(self.first(), |&slot| jobs[slot].next().expand()).collect()
     }
 }

@@ -1,9 +1,11 @@
 //! Invariant checks of the whole store, between two commands: for simulators and tests.
 
 use super::history::DEFAULT;
+use super::idx::Holder;
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
-use super::jobs::{Job, NONE};
-use super::{Due, JobLocation, Store};
+use super::jobs::Job;
+use super::{Due, JobIdx, Store};
+use crate::base::slab_index::SlabIndex;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
@@ -16,16 +18,16 @@ use std::sync::Arc;
 struct Expected {
     /// Jobs of each queue, and those with a time to live.
     jobs_in: BTreeMap<QueueIdx, (u32, u32)>,
-    reserved_by: BTreeMap<u32, BTreeSet<u32>>,
-    buried_in: BTreeMap<QueueIdx, BTreeSet<u32>>,
+    reserved_by: BTreeMap<Holder, BTreeSet<JobIdx>>,
+    buried_in: BTreeMap<QueueIdx, BTreeSet<JobIdx>>,
     /// Waiting packets.
-    grouped: BTreeSet<u32>,
+    grouped: BTreeSet<JobIdx>,
     ready: usize,
     armed: usize,
 }
 
 impl Expected {
-    fn note(&mut self, slot: u32, job: &Job) {
+    fn note(&mut self, slot: JobIdx, job: &Job) {
         let (jobs, ttl_jobs) = self.jobs_in.entry(job.queue).or_default();
         *jobs += 1;
         *ttl_jobs += u32::from(job.has_ttl());
@@ -35,7 +37,7 @@ impl Expected {
         match job.status {
             Status::Ready => self.ready += 1,
             Status::Reserved => {
-                self.reserved_by.entry(job.holder).or_default().insert(slot);
+                self.reserved_by.entry(job.holder()).or_default().insert(slot);
             }
             Status::Buried => {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
@@ -67,7 +69,7 @@ impl Store {
     /// The status of a job, read without side effects. O(log n).
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
-        self.ids.find(id.0).map(|slot| self.progress(JobLocation(slot)))
+        self.ids.find(id.0).map(|slot| self.progress(slot))
     }
 
     /// Whether the ticket has a waiter or a watcher. O(waiters of its client).
@@ -95,9 +97,9 @@ impl Store {
         self.check_indexes();
         self.check_constraints();
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
-            let listed: BTreeSet<u32> =
+            let listed: BTreeSet<JobIdx> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
-            let reserved = expected.reserved_by.remove(&index).unwrap_or_default();
+            let reserved = expected.reserved_by.remove(&Holder::client(index)).unwrap_or_default();
             assert_eq!(listed, reserved, "a client's list and its reservations differ");
         }
         self.check_workers(&mut expected.reserved_by);
@@ -105,7 +107,7 @@ impl Store {
         self.check_watchers();
         self.external_ids.check_invariants(&self.jobs);
         self.check_global_ready();
-        let grouped: BTreeSet<u32> =
+        let grouped: BTreeSet<JobIdx> =
             self.key_groups.check_invariants(&self.jobs).into_iter().collect();
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
         self.check_deadlines(expected.armed);
@@ -121,7 +123,7 @@ impl Store {
             match (job.row(), index) {
                 (None, None) => {}
                 (None, Some(index)) => {
-                    assert!(slot >= index.cursor, "backfill has passed over a job");
+                    assert!(slot.slot() >= index.cursor, "backfill has passed over a job");
                 }
                 (Some(_), None) => panic!("a job of a queue without index has a row"),
                 (Some(row), Some(index)) => {
@@ -186,7 +188,7 @@ impl Store {
         for (slot, queue) in self.queues.iter() {
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
             assert_eq!((queue.jobs, queue.ttl_jobs), counted, "a queue's count of jobs is wrong");
-            let buried: BTreeSet<u32> = queue.buried.jobs(&self.jobs).into_iter().collect();
+            let buried: BTreeSet<JobIdx> = queue.buried.jobs(&self.jobs).into_iter().collect();
             let expected_buried = expected.buried_in.get(&slot).cloned().unwrap_or_default();
             assert_eq!(buried, expected_buried, "a queue's list of buried jobs is wrong");
             let excluded = queue.excluded.iter().flat_map(|excluded| excluded.iter());
@@ -195,7 +197,7 @@ impl Store {
                 heap.check_invariants(&self.jobs, |entry, position| {
                     let job = &self.jobs[entry.slot];
                     self.check_entry(entry, excluded_workers);
-                    assert_eq!(job.place, position, "a job's heap position is wrong");
+                    assert_eq!(job.heap_position(), position, "a job's heap position is wrong");
                     assert_eq!(job.queue, slot, "a job is in a foreign heap");
                     ready += 1;
                 });
@@ -219,9 +221,8 @@ impl Store {
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter is in no wait queue");
-        let linked = |job: &Job| (job.place, job.next, job.holder) != (NONE, NONE, NONE);
         let stray = self.jobs.iter().find(|(_, job)| {
-            matches!(job.status, Status::Delayed | Status::Completed) && linked(job)
+            matches!(job.status, Status::Delayed | Status::Completed) && job.is_linked()
         });
         assert!(stray.is_none(), "a delayed or completed job is linked");
     }

@@ -2,8 +2,8 @@
 
 use super::Store;
 use super::excluded::ExcludedHeaps;
+use super::idx::{Holder, HolderKind, JobIdx};
 use super::job_watchers::WatchFor;
-use super::reservations::Reservations;
 use super::waiters::{WaitQueues, Waiter};
 use crate::base::heap::Entry;
 use crate::model::job::Status;
@@ -13,14 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Store {
     /// The reservations of an attached client are its worker's, and only those; those of a detached
     /// worker are in its list. Removes the latter from `reserved_by`.
-    pub(super) fn check_workers(&self, reserved_by: &mut BTreeMap<u32, BTreeSet<u32>>) {
+    pub(super) fn check_workers(&self, reserved_by: &mut BTreeMap<Holder, BTreeSet<JobIdx>>) {
         self.workers.check_invariants();
         let mut serving = BTreeMap::new();
         for (place, record) in self.workers.iter() {
-            let detached: BTreeSet<u32> =
+            let detached: BTreeSet<JobIdx> =
                 self.reservations.jobs_detached(place, &self.jobs).into_iter().collect();
-            let reserved =
-                reserved_by.remove(&Reservations::detached_holder(place)).unwrap_or_default();
+            let reserved = reserved_by.remove(&Holder::detached(place)).unwrap_or_default();
             assert_eq!(detached, reserved, "a worker's list and its reservations differ");
             for &slot in &detached {
                 assert_eq!(
@@ -46,9 +45,9 @@ impl Store {
             if job.status != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that is not reserved has a worker");
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
-            } else if job.holder < Reservations::DETACHED {
-                let worker = serving.get(&job.holder).copied();
-                assert_eq!(job.worker(), worker, "job {slot} is reserved for another worker");
+            } else if let HolderKind::Client(index) = job.holder().kind() {
+                let worker = serving.get(&index).copied();
+                assert_eq!(job.worker(), worker, "job {slot:?} is reserved for another worker");
             }
         }
     }
@@ -78,7 +77,7 @@ impl Store {
     }
 
     /// A heap entry has the key and the exclusion set of its job, which is ready.
-    pub(super) fn check_entry(&self, entry: Entry, excluded_workers: &[WorkerId]) {
+    pub(super) fn check_entry(&self, entry: Entry<JobIdx>, excluded_workers: &[WorkerId]) {
         let job = &self.jobs[entry.slot];
         let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
         assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
@@ -108,7 +107,7 @@ impl Store {
     pub(super) fn check_global_ready(&self) {
         let tracked =
             self.jobs.iter().filter(|(_, job)| job.status == Status::Ready && job.is_tracked());
-        let mut tracked: BTreeSet<u32> = tracked.map(|(slot, _)| slot).collect();
+        let mut tracked: BTreeSet<JobIdx> = tracked.map(|(slot, _)| slot).collect();
         let excluded = self.global_ready.excluded.iter();
         let excluded = excluded.map(|heap| (&*heap.excluded_workers, &heap.ready));
         for (excluded_workers, heap) in excluded.chain([(&[][..], &self.global_ready.ready)]) {

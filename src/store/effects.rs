@@ -1,6 +1,6 @@
 //! Effects of commands: answers, and records to journal.
 
-use super::JobLocation;
+use super::JobIdx;
 use super::idx::ConstraintIdx;
 use super::indexed_commands::SearchRequest;
 use super::persist::DirtyRecord;
@@ -23,7 +23,7 @@ pub enum Outcome {
     /// See `Reply`.
     Done,
     /// The client has reserved this job: see [`Store::view`](super::Store::view).
-    Job(JobLocation),
+    Job(JobIdx),
     /// See `Reply`.
     Kicked(u32),
     /// See `Reply`.
@@ -36,7 +36,7 @@ pub enum Outcome {
         count: u32,
     },
     /// The result of a peek: see [`Store::job_info`](super::Store::job_info).
-    Peeked(JobLocation),
+    Peeked(JobIdx),
     /// See `Reply`.
     Put(JobId),
     /// See `Reply`.
@@ -44,7 +44,7 @@ pub enum Outcome {
     /// See `Reply`.
     TooLarge(JobId),
     /// The status of a job: see [`Store::progress`](super::Store::progress).
-    JobStatus(JobLocation),
+    JobStatus(JobIdx),
     /// See `Reply`.
     Tracked(TrackedReply),
     /// See `Reply`.
@@ -113,7 +113,7 @@ impl Effects {
     /// Marks an event of a job dirty; its row has this version after it.
     pub(super) fn mark_event_dirty(
         &mut self,
-        slot: JobLocation,
+        slot: JobIdx,
         id: JobId,
         version: u64,
         event: event::Event,

@@ -8,6 +8,7 @@
 //! Invariants: a heap is empty only if it is pinned for jobs that constraints may block; no two
 //! heaps have the same exclusion set.
 
+use super::idx::JobIdx;
 use crate::base::heap::{Entry, Heap, PositionMap};
 use crate::base::limits::EXCLUSION_SETS_MAX;
 use crate::model::worker::WorkerId;
@@ -23,7 +24,7 @@ pub(super) struct ExcludedHeaps {
 pub(super) struct ExcludedHeap {
     /// Rising.
     pub(super) excluded_workers: Box<[WorkerId]>,
-    pub(super) ready: Heap,
+    pub(super) ready: Heap<JobIdx>,
     /// How many jobs pin the heap because constraints may block them.
     reserved: u32,
 }
@@ -55,7 +56,7 @@ impl ExcludedHeaps {
     }
 
     /// The head of the heap of this exclusion set. O(exclusion sets).
-    pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<Entry> {
+    pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<Entry<JobIdx>> {
         self.list[self.find(excluded_workers)?].ready.peek()
     }
 
@@ -63,8 +64,8 @@ impl ExcludedHeaps {
     pub(super) fn push(
         &mut self,
         excluded_workers: &[WorkerId],
-        entry: Entry,
-        slots: &mut impl PositionMap,
+        entry: Entry<JobIdx>,
+        slots: &mut impl PositionMap<Index = JobIdx>,
     ) {
         debug_assert!(excluded_workers.is_sorted(), "exclusion sets are sorted");
         self.heap(excluded_workers).ready.push(entry, slots);
@@ -118,7 +119,7 @@ impl ExcludedHeaps {
         &mut self,
         excluded_workers: &[WorkerId],
         position: u32,
-        slots: &mut impl PositionMap,
+        slots: &mut impl PositionMap<Index = JobIdx>,
     ) {
         let place =
             self.find(excluded_workers).expect("a job with an exclusion set is in its heap");

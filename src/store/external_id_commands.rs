@@ -5,6 +5,7 @@
 //! the client's lease, whatever the job's options say. A job has a progress once a worker has
 //! reported that it works on it; jobs without are requeued when the client attaches again.
 
+use super::idx::JobIdx;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::{Effects, Outcome, Store};
@@ -51,7 +52,7 @@ impl Store {
     }
 
     /// Assigns an external id to a job, unless another job has it. O(1).
-    pub(super) fn assign_id(&mut self, slot: u32, name: &[u8]) {
+    pub(super) fn assign_id(&mut self, slot: JobIdx, name: &[u8]) {
         if self.external_ids.find(name, &self.jobs).is_none() {
             self.jobs[slot].set_external_id(name);
             self.external_ids.insert(name, slot);
@@ -60,16 +61,16 @@ impl Store {
 
     /// Releases the external id of a job that is about to be removed or replaced. O(1).
     #[inline(never)]
-    pub(super) fn release_id(&mut self, slot: u32) {
+    pub(super) fn release_id(&mut self, slot: JobIdx) {
         if let Some(name) = self.jobs[slot].external_id() {
             self.external_ids.remove(name, slot);
         }
     }
 
     /// The job with this external id, or the job without one with this id, in the queue named.
-    fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
+    fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<JobIdx> {
         let queue = self.queues.find(job.queue)?;
-        let here = |slot: &u32| self.jobs[*slot].queue == queue;
+        let here = |slot: &JobIdx| self.jobs[*slot].queue == queue;
         let named = self.external_ids.find(job.name, &self.jobs).filter(here);
         let slot = named.or_else(|| {
             let slot = self.ids.find(parse_id(job.name)?).filter(here)?;
@@ -192,8 +193,8 @@ impl Store {
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         if let Some(queue) = self.queues.find(queue) {
             let bus_worker = self.workers.bus_worker();
-            for slot in from..stop {
-                let Some(job) = self.jobs.get(slot) else { continue };
+            for number in from..stop {
+                let Some((slot, job)) = self.jobs.at(number) else { continue };
                 if job.queue != queue {
                     continue;
                 }
@@ -222,7 +223,7 @@ impl Store {
     }
 
     /// When the lease of a job that the bus worker has reserved started. O(log w).
-    fn lease_start(&self, slot: u32, now: Now) -> Wall {
+    fn lease_start(&self, slot: JobIdx, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
         let left = self.due(job).map_or(Duration::ZERO, |until| until.until(now.mono));

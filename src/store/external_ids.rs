@@ -5,6 +5,7 @@
 //! Invariant: a job with an external id is found by it, and no other job has the same id. All
 //! operations are O(1), amortised within a shard.
 
+use super::idx::JobIdx;
 use super::jobs::Jobs;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -19,7 +20,7 @@ const SMALL: usize = 64;
 #[derive(Clone, Copy, Debug)]
 struct IdEntry {
     hash: u32,
-    slot: u32,
+    slot: JobIdx,
 }
 
 /// All external ids.
@@ -54,7 +55,7 @@ impl ExternalIds {
     }
 
     /// The slot of the job with this external id.
-    pub(super) fn find(&self, name: &[u8], jobs: &Jobs) -> Option<u32> {
+    pub(super) fn find(&self, name: &[u8], jobs: &Jobs) -> Option<JobIdx> {
         let (shard, hash) = self.index(name);
         let is_meant =
             |known: &IdEntry| known.hash == hash && jobs[known.slot].external_id() == Some(name);
@@ -62,7 +63,7 @@ impl ExternalIds {
     }
 
     /// Adds an external id that no job has.
-    pub(super) fn insert(&mut self, name: &[u8], slot: u32) {
+    pub(super) fn insert(&mut self, name: &[u8], slot: JobIdx) {
         let (shard, hash) = self.index(name);
         if self.shards.is_empty() {
             self.shards.resize_with(SHARDS, HashTable::new);
@@ -76,7 +77,7 @@ impl ExternalIds {
     ///
     /// # Panics
     /// If the job is not found by it.
-    pub(super) fn remove(&mut self, name: &[u8], slot: u32) {
+    pub(super) fn remove(&mut self, name: &[u8], slot: JobIdx) {
         let (shard, hash) = self.index(name);
         let shard = &mut self.shards[shard];
         match shard.find_entry(spread(hash), |known| known.slot == slot) {

@@ -6,7 +6,7 @@
 //! Invariant: between two commands no waiter is eligible for the head of a heap.
 
 use super::excluded::ExcludedHeaps;
-use super::idx::{QueueIdx, QueueScope, WaiterIdx};
+use super::idx::{JobIdx, QueueIdx, QueueScope, WaiterIdx};
 use super::jobs::{Job, Jobs};
 use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
@@ -23,7 +23,7 @@ const SKIPPED_MAX: usize = 256;
 /// The ready tracked jobs of all queues, and the waiters for any of them.
 #[derive(Debug, Default)]
 pub(super) struct GlobalReady {
-    pub(super) ready: Heap,
+    pub(super) ready: Heap<JobIdx>,
     pub(super) excluded: ExcludedHeaps,
     pub(super) wait_queues: WaitQueues,
 }
@@ -32,11 +32,13 @@ pub(super) struct GlobalReady {
 pub(super) struct GlobalPositions<'a>(pub(super) &'a mut Jobs);
 
 impl PositionMap for GlobalPositions<'_> {
-    fn moved(&mut self, slot: u32, position: u32) {
+    type Index = JobIdx;
+
+    fn moved(&mut self, slot: JobIdx, position: u32) {
         self.0[slot].work_mut().global_position = position;
     }
 
-    fn compare_exactly(&self, a: u32, b: u32) -> Ordering {
+    fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {
         self.0.compare_exactly(a, b)
     }
 }
@@ -59,7 +61,12 @@ impl Store {
 
     /// The tracked job that this client would reserve next. Expired jobs before it are removed, and
     /// a bounded number of jobs whose limiters are full are blocked.
-    fn global_head(&mut self, client: ClientId, now: Now, fx: &mut Effects) -> Option<Entry> {
+    fn global_head(
+        &mut self,
+        client: ClientId,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry<JobIdx>> {
         let worker = self.worker_of(client);
         let mut budget = None;
         for _ in 0..SKIPPED_MAX {
@@ -81,7 +88,7 @@ impl Store {
     }
 
     /// Removes a ready job that has expired.
-    pub(super) fn expire_head(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn expire_head(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
@@ -104,12 +111,13 @@ impl Store {
         (client, poppable_only): (ClientId, bool),
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry> {
+    ) -> Option<Entry<JobIdx>> {
         let worker = self.worker_of(client);
         let mut budget = None;
         loop {
-            let fits =
-                |entry: &Entry| !poppable_only || !self.jobs[entry.slot].is_too_large_to_pop();
+            let fits = |entry: &Entry<JobIdx>| {
+                !poppable_only || !self.jobs[entry.slot].is_too_large_to_pop()
+            };
             let excluded = self.queues[queue].excluded.iter().flat_map(|excluded| excluded.iter());
             let heads = excluded.filter(|heap| heap.is_eligible(worker));
             let heads = heads.filter_map(|heap| heap.ready.peek());
@@ -129,7 +137,7 @@ impl Store {
     }
 
     /// Makes an unlinked job ready: adds it to its heaps. O(log n).
-    pub(super) fn push_ready(&mut self, slot: u32) {
+    pub(super) fn push_ready(&mut self, slot: JobIdx) {
         let job = &mut self.jobs[slot];
         let (entry, queue, tracked) = (job.entry(slot), job.queue, job.is_tracked());
         let excluded_workers = job.excluded_workers().to_vec();
@@ -153,7 +161,7 @@ impl Store {
     }
 
     /// Whether there is, or can be, a heap for the job's exclusion set. O(exclusion sets).
-    pub(super) fn has_exclusion_set(&self, slot: u32) -> bool {
+    pub(super) fn has_exclusion_set(&self, slot: JobIdx) -> bool {
         let job = &self.jobs[slot];
         let excluded_workers = job.excluded_workers();
         let excluded = self.queues[job.queue].excluded.as_ref();
@@ -164,7 +172,7 @@ impl Store {
 
     /// Keeps the heaps of the job's exclusion set, even if empty, while constraints may block the
     /// job: when it is unblocked there is a heap for it. O(exclusion sets).
-    pub(super) fn pin_exclusion_set(&mut self, slot: u32) {
+    pub(super) fn pin_exclusion_set(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         if !job.excluded_workers().is_empty() {
             let queue = &mut self.queues[job.queue];
@@ -176,7 +184,7 @@ impl Store {
     }
 
     /// Reverses [`Store::pin_exclusion_set`]. O(exclusion sets).
-    pub(super) fn unpin_exclusion_set(&mut self, slot: u32) {
+    pub(super) fn unpin_exclusion_set(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         if job.excluded_workers().is_empty() {
             return;
@@ -193,9 +201,9 @@ impl Store {
     }
 
     /// Removes a ready job with rare fields from its heaps. O(log n).
-    pub(super) fn remove_ready(&mut self, slot: u32) {
+    pub(super) fn remove_ready(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
-        let (queue, place, tracked) = (job.queue, job.place, job.is_tracked());
+        let (queue, place, tracked) = (job.queue, job.heap_position(), job.is_tracked());
         let global_position = job.work().map_or(0, |work| work.global_position);
         if job.excluded_workers().is_empty() {
             self.queues[queue].ready.remove(place, &mut self.jobs);
@@ -222,7 +230,7 @@ impl Store {
 
     /// Matches a job with rare fields that may have become ready. O(log n), and for a job with an
     /// exclusion set O(wait nodes of the excluded workers).
-    pub(super) fn match_job(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
             if self.jobs[slot].status == Status::Ready {
                 self.schedule_match_for_job(slot);
@@ -241,7 +249,7 @@ impl Store {
 
     /// Matches one of several jobs that became ready together. It is for one waiter at most: one
     /// that waits for this job, or for the head of its queue. Otherwise as [`Store::match_job`].
-    pub(super) fn match_job_global(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_job_global(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         if !self.jobs[slot].excluded_workers().is_empty() {
             self.match_excluded_job(slot, now, fx);
@@ -289,7 +297,7 @@ impl Store {
     /// Hands a job with an exclusion set that has just become ready to the first eligible waiter,
     /// if the job is the first of its heap: waiters eligible for later ones do not exist. Returns
     /// whether the job has left the heap, because it was reserved, removed or blocked.
-    pub(super) fn match_excluded_job(&mut self, slot: u32, now: Now, fx: &mut Effects) -> bool {
+    pub(super) fn match_excluded_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
         let is_ready = |job: &&Job| job.status == Status::Ready;
         let Some(job) = self.jobs.get(slot).filter(is_ready) else { return false };
         if job.is_expired(now) {
@@ -339,7 +347,7 @@ impl Store {
         }
     }
 
-    fn next_pop_excluded(&self, queue: QueueIdx, now: Now) -> Option<(u32, WaiterIdx)> {
+    fn next_pop_excluded(&self, queue: QueueIdx, now: Now) -> Option<(JobIdx, WaiterIdx)> {
         let wait_queues = self.queues[queue].waiters.pops();
         let excluded = self.queues[queue].excluded.as_ref()?;
         excluded.iter().find_map(|heap| {
@@ -359,7 +367,7 @@ impl Store {
     /// Hands a ready job to a waiter. O(log n), or what a pop costs.
     pub(super) fn reserve_for_waiter(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         waiter: WaiterIdx,
         now: Now,
         fx: &mut Effects,
@@ -393,6 +401,6 @@ impl Store {
 }
 
 /// The most urgent of these entries.
-fn first_entry(entries: impl Iterator<Item = Entry>, jobs: &Jobs) -> Option<Entry> {
+fn first_entry(entries: impl Iterator<Item = Entry<JobIdx>>, jobs: &Jobs) -> Option<Entry<JobIdx>> {
     entries.reduce(|best, entry| if orders_before(&entry, &best, jobs) { entry } else { best })
 }

@@ -7,8 +7,9 @@
 use super::idx::QueueIdx;
 use super::queue_index::next_row;
 use super::state_machine::{JobEvent, Transition};
-use super::{DirtyRecord, Effects, JobLocation, RecordKey, Store};
+use super::{DirtyRecord, Effects, JobIdx, RecordKey, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
+use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::JobId;
@@ -26,7 +27,7 @@ impl Store {
     /// Removes the row of a job that is about to be removed. Its queue no longer counts the job.
     /// O(log n).
     #[inline(never)]
-    pub(super) fn remove_from_index(&mut self, slot: u32) {
+    pub(super) fn remove_from_index(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         let queue = job.queue;
         if let (Some(row), Some(index)) = (job.row(), &mut self.queues[queue].index) {
@@ -39,7 +40,7 @@ impl Store {
     /// `payload` replaces the job's. O(log n).
     pub(super) fn make_row(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         payload: Option<Arc<[u8]>>,
         state: &[u8],
         created: u64,
@@ -68,7 +69,7 @@ impl Store {
     }
 
     /// Replaces the row of a job. O(log n).
-    pub(super) fn replace_row(&mut self, slot: u32, row: Row) -> Arc<Row> {
+    pub(super) fn replace_row(&mut self, slot: JobIdx, row: Row) -> Arc<Row> {
         let job = &self.jobs[slot];
         let index = self.queues[job.queue].index.as_mut().expect("the queue is indexed");
         index.remove(job.row().expect("the job has a row"));
@@ -79,26 +80,32 @@ impl Store {
     }
 
     /// The row of a job in an indexed queue, made if there is none. O(log n).
-    pub(super) fn row_of(&mut self, slot: u32, fx: &mut Effects) -> Arc<Row> {
+    pub(super) fn row_of(&mut self, slot: JobIdx, fx: &mut Effects) -> Arc<Row> {
         let job = &self.jobs[slot];
         if let Some(row) = job.row() {
             return row.clone();
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
-        fx.mark_event_dirty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
+        fx.mark_event_dirty(slot, id, 1, Event { kind: EventKind::Created, at });
         self.make_row(slot, None, NO_STATE, at)
     }
 
     /// [`Store::append`] without a result.
     #[cold]
-    pub(super) fn record_event(&mut self, slot: u32, what: EventKind, now: Now, fx: &mut Effects) {
+    pub(super) fn record_event(
+        &mut self,
+        slot: JobIdx,
+        what: EventKind,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         self.append(slot, what, now, fx);
     }
 
     /// Appends an event to the history of a job that has a row; returns the new row. O(log n).
     pub(super) fn append(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         what: EventKind,
         now: Now,
         fx: &mut Effects,
@@ -107,13 +114,13 @@ impl Store {
         let event = Event { kind: what, at };
         let row = self.jobs[slot].row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
-        fx.mark_event_dirty(JobLocation(slot), next.id, next.version, event);
+        fx.mark_event_dirty(slot, next.id, next.version, event);
         self.replace_row(slot, next)
     }
 
     /// Appends what a legal event of the state machine means to the history of a job. O(log n).
     #[cold]
-    pub(super) fn emit_event(&mut self, slot: u32, event: JobEvent, now: Now, fx: &mut Effects) {
+    pub(super) fn emit_event(&mut self, slot: JobIdx, event: JobEvent, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let what = match (event, job.status) {
             (JobEvent::Release, _) => EventKind::Aborted,
@@ -131,7 +138,7 @@ impl Store {
     #[cold]
     pub(super) fn record_transition(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         step: Transition,
         now: Now,
         fx: &mut Effects,
@@ -148,22 +155,23 @@ impl Store {
     /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
     /// log n).
     pub(super) fn backfill_step(&mut self, queue: QueueIdx, fx: &mut Effects) -> bool {
-        let mut slot = self.queues[queue].index_mut().cursor;
-        let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
+        let mut cursor = self.queues[queue].index_mut().cursor;
+        let end = self.jobs.end().min(cursor.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
-        while !self.queues[queue].is_backfilled() && slot < end && made < BACKFILL_JOBS_PER_STEP {
+        while !self.queues[queue].is_backfilled() && cursor < end && made < BACKFILL_JOBS_PER_STEP {
+            let slot = JobIdx::from_slot(cursor);
             if self.lacks_row(slot, queue) {
                 self.row_of(slot, fx);
                 made += 1;
             }
-            slot += 1;
+            cursor += 1;
         }
-        self.queues[queue].index_mut().cursor = slot;
+        self.queues[queue].index_mut().cursor = cursor;
         self.queues[queue].is_backfilled()
     }
 
     /// Whether this slot has a job of the queue that has no row.
-    pub(super) fn lacks_row(&self, slot: u32, queue: QueueIdx) -> bool {
+    pub(super) fn lacks_row(&self, slot: JobIdx, queue: QueueIdx) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
         job.is_some_and(|job| job.row().is_none())
     }
@@ -172,7 +180,7 @@ impl Store {
     #[cold]
     pub(super) fn record_put(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         payload: &[u8],
         state: &[u8],
         now: Now,
@@ -181,10 +189,7 @@ impl Store {
         self.make_row(slot, Some(payload.into()), state, created)
     }
 
-    pub(super) fn mark_put_dirty(&self, slot: u32, fx: &mut Effects) {
-        fx.mark_dirty(DirtyRecord::Put(
-            RecordKey::Job(JobLocation(slot)),
-            JobId(self.jobs[slot].id),
-        ));
+    pub(super) fn mark_put_dirty(&self, slot: JobIdx, fx: &mut Effects) {
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(self.jobs[slot].id)));
     }
 }

@@ -5,18 +5,19 @@
 //! long. In the worst case, one job left in every page, a job costs 280 bytes here; in the usual
 //! one it costs 5.
 
+use super::idx::JobIdx;
+use crate::base::slab_index::PackedOption;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 const SHIFT: u32 = 6;
 const PAGE: usize = 1 << SHIFT;
-const VACANT: u32 = u32::MAX;
 /// Smallest capacity of the table that is worth shrinking, in pages.
 const SMALL: usize = 1024;
 
 #[derive(Debug)]
 struct Page {
-    slots: [u32; PAGE],
+    slots: [PackedOption<JobIdx>; PAGE],
     live: u32,
 }
 
@@ -55,21 +56,20 @@ fn offset(id: u64) -> usize {
 impl Ids {
     /// The slot of `id`, if there is such a job. O(1).
     #[inline]
-    pub(super) fn find(&self, id: u64) -> Option<u32> {
-        let slot = self.pages.get(&(id >> SHIFT))?.slots[offset(id)];
-        (slot != VACANT).then_some(slot)
+    pub(super) fn find(&self, id: u64) -> Option<JobIdx> {
+        self.pages.get(&(id >> SHIFT))?.slots[offset(id)].expand()
     }
 
     /// Adds an id. O(1) amortised.
     #[inline(always)]
-    pub(super) fn insert(&mut self, id: u64, slot: u32) {
+    pub(super) fn insert(&mut self, id: u64, slot: JobIdx) {
         let page = self
             .pages
             .entry(id >> SHIFT)
-            .or_insert_with(|| Box::new(Page { slots: [VACANT; PAGE], live: 0 }));
+            .or_insert_with(|| Box::new(Page { slots: [PackedOption::NONE; PAGE], live: 0 }));
         let place = &mut page.slots[offset(id)];
-        assert!(*place == VACANT && slot != VACANT, "an id was given out twice");
-        *place = slot;
+        assert!(place.is_none(), "an id was given out twice");
+        *place = slot.into();
         page.live += 1;
     }
 
@@ -77,13 +77,10 @@ impl Ids {
     /// that is given next, is kept, so that a job that comes and goes alone costs no allocation.
     /// O(1).
     #[inline(always)]
-    pub(super) fn remove(&mut self, id: u64, next_id: u64) -> Option<u32> {
+    pub(super) fn remove(&mut self, id: u64, next_id: u64) -> Option<JobIdx> {
         let number = id >> SHIFT;
         let page = self.pages.get_mut(&number)?;
-        let slot = std::mem::replace(&mut page.slots[offset(id)], VACANT);
-        if slot == VACANT {
-            return None;
-        }
+        let slot = page.slots[offset(id)].take()?;
         page.live -= 1;
         if page.live == 0 && number != next_id >> SHIFT {
             self.pages.remove(&number);
@@ -104,6 +101,7 @@ impl Ids {
 mod tests {
     use super::*;
     use crate::base::rng::Rng;
+    use crate::base::slab_index::SlabIndex;
     use std::collections::BTreeMap;
 
     #[test]
@@ -113,8 +111,9 @@ mod tests {
         let mut next_id = 1;
         for _ in 0..20_000 {
             if rng.below(5) < 3 {
-                ids.insert(next_id, u32::try_from(next_id % 1_000).unwrap());
-                model.insert(next_id, u32::try_from(next_id % 1_000).unwrap());
+                let slot = JobIdx::from_slot(u32::try_from(next_id % 1_000).unwrap());
+                ids.insert(next_id, slot);
+                model.insert(next_id, slot);
                 next_id += 1;
             } else if let Some((&id, _)) = model.range(rng.below(next_id)..).next() {
                 assert_eq!(ids.remove(id, next_id), model.remove(&id));

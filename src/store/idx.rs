@@ -1,8 +1,10 @@
 //! Index types of the store's tables.
 
-use crate::base::slab_index::slab_index;
+use crate::base::slab_index::{SlabIndex, slab_index};
 
 slab_index! {
+    /// A job. Valid until the next command.
+    pub struct JobIdx;
     /// A queue.
     pub(super) struct QueueIdx;
     /// A constraint.
@@ -10,7 +12,11 @@ slab_index! {
     /// A key group.
     pub(super) struct KeyGroupIdx;
     /// A registered worker.
-    pub(super) struct WorkerIdx;
+    pub struct WorkerIdx;
+    /// The record of a declared queue.
+    pub struct DeclarationIdx;
+    /// The record of a constraint.
+    pub struct ConstraintRecordIdx;
     /// A waiter.
     pub(super) struct WaiterIdx;
     /// A waiter's node in one wait queue.
@@ -36,5 +42,53 @@ impl From<QueueIdx> for QueueScope {
     #[inline]
     fn from(queue: QueueIdx) -> Self {
         Self::One(queue)
+    }
+}
+
+/// Who has reserved a job, in four bytes: a client, by its index, or a detached worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(super) struct Holder(u32);
+
+/// The kinds of [`Holder`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HolderKind {
+    Client(u32),
+    Detached(WorkerIdx),
+}
+
+impl Holder {
+    /// Marks a worker's slot. Indexes of clients and slots of workers are smaller.
+    const DETACHED: u32 = 1 << 31;
+
+    #[inline]
+    pub(super) fn client(index: u32) -> Self {
+        debug_assert!(index < Self::DETACHED, "an index of a client is below 2^31");
+        Self(index)
+    }
+
+    pub(super) fn detached(worker: WorkerIdx) -> Self {
+        debug_assert!(worker.slot() < Self::DETACHED, "a slot of a worker is below 2^31");
+        Self(Self::DETACHED | worker.slot())
+    }
+
+    #[inline]
+    pub(super) fn kind(self) -> HolderKind {
+        match self.0 & Self::DETACHED {
+            0 => HolderKind::Client(self.0),
+            _ => HolderKind::Detached(WorkerIdx::from_slot(self.0 ^ Self::DETACHED)),
+        }
+    }
+
+    /// The holder that [`Holder::bits`] has returned these bits for.
+    #[inline]
+    pub(super) fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The holder as a number: for a field that holds other numbers at other times.
+    #[inline]
+    pub(super) fn bits(self) -> u32 {
+        self.0
     }
 }

@@ -4,7 +4,7 @@
 //! first command that names it until it no longer exists.
 
 use super::history::DEFAULT;
-use super::idx::QueueIdx;
+use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::jobs::Job;
 use super::queue_index::has_capacity;
 use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, RecordKey, Store};
@@ -138,7 +138,7 @@ impl Store {
         id: JobId,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<(u32, Arc<Row>)> {
+    ) -> Option<(JobIdx, Arc<Row>)> {
         let slot = self.find_in_queue(ticket, queue, id, now, fx)?;
         Some((slot, self.row_of(slot, fx)))
     }
@@ -151,7 +151,7 @@ impl Store {
         id: JobId,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<u32> {
+    ) -> Option<JobIdx> {
         let found = self.find_cold(id, now, fx);
         let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
         if slot.is_none() {
@@ -162,7 +162,7 @@ impl Store {
 
     fn compare_and_set_state(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         row: &Row,
         state: &[u8],
         now: Now,
@@ -355,25 +355,25 @@ impl Store {
     }
 
     /// The next job of a queue to remove; one without a row only if its slot is below `end`.
-    fn next_to_drop(&mut self, queue: QueueIdx, end: u32) -> Option<u32> {
+    fn next_to_drop(&mut self, queue: QueueIdx, end: u32) -> Option<JobIdx> {
         let index = self.queues[queue].index.as_ref()?;
         if let Some(row) = index.first() {
             return self.ids.find(row.id.0);
         }
-        let mut slot = index.cursor;
-        while slot < end && !self.lacks_row(slot, queue) {
-            slot += 1;
+        let mut cursor = index.cursor;
+        while cursor < end && !self.lacks_row(JobIdx::from_slot(cursor), queue) {
+            cursor += 1;
         }
-        self.queues[queue].index_mut().cursor = slot;
-        (slot < end).then_some(slot)
+        self.queues[queue].index_mut().cursor = cursor;
+        (cursor < end).then(|| JobIdx::from_slot(cursor))
     }
 
     /// Removes the declaration of a queue.
     fn remove_queue_record(&mut self, queue: QueueIdx, fx: &mut Effects) {
         let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
-        if let Some(slot) = declared {
-            let id = self.declared.remove(slot).id;
-            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(slot), id));
+        if let Some(record) = declared {
+            let id = self.declared.remove(record).id;
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(record), id));
         }
         self.queues[queue].stop_indexing_if_gone();
         self.queues.list_if_idle(queue);
@@ -398,18 +398,18 @@ impl Store {
             return fx.reply(ticket, IndexedReply::QueueExists);
         }
         let id = self.take_hidden_id();
-        let slot = self.add_declaration(id, &name);
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Queue(slot), id));
+        let record = self.add_declaration(id, &name);
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Queue(record), id));
         fx.reply(ticket, IndexedReply::Queue(name));
     }
 
-    /// Adds the record of a declared queue, and returns its slot. O(log r) for r declared queues.
-    pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
+    /// Adds the record of a declared queue. O(log r) for r declared queues.
+    pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> DeclarationIdx {
         let queue = self.queues.find_or_add(name);
         self.queues[queue].start_indexing();
-        let slot = self.declared.insert(id, queue);
-        self.queues[queue].index_mut().declared = Some(slot);
-        slot
+        let record = self.declared.insert(id, queue);
+        self.queues[queue].index_mut().declared = Some(record);
+        record
     }
 
     /// Lists a bounded number of queues. `default` comes first, so that it is listed once whether

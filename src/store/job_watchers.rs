@@ -3,7 +3,7 @@
 //! Invariants: a watcher is found by its ticket and by its job; its job exists. All operations are
 //! O(log v) for v watchers.
 
-use super::idx::WatcherIdx;
+use super::idx::{JobIdx, WatcherIdx};
 use super::{Due, Outcome};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
@@ -25,8 +25,7 @@ pub(super) enum WatchFor {
 #[derive(Debug)]
 pub(super) struct JobWatcher {
     pub(super) ticket: Ticket,
-    /// The job's slot.
-    pub(super) job: u32,
+    pub(super) job: JobIdx,
     pub(super) watch_for: WatchFor,
     arrival: u64,
     /// The timeout, if it has one.
@@ -38,7 +37,7 @@ pub(super) struct JobWatcher {
 pub(super) struct JobWatchers {
     slots: PagedSlab<JobWatcher, WatcherIdx>,
     by_ticket: BTreeMap<Ticket, WatcherIdx>,
-    by_job: BTreeMap<(u32, WatchFor, u64), WatcherIdx>,
+    by_job: BTreeMap<(JobIdx, WatchFor, u64), WatcherIdx>,
     arrivals: u64,
 }
 
@@ -52,7 +51,7 @@ impl JobWatchers {
         self.slots.len() == 0
     }
 
-    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, watch_for: WatchFor) -> WatcherIdx {
+    pub(super) fn begin(&mut self, ticket: Ticket, job: JobIdx, watch_for: WatchFor) -> WatcherIdx {
         debug_assert!(self.find(ticket).is_none(), "a ticket has one watcher");
         self.arrivals += 1;
         let (arrival, timer) = (self.arrivals, TimerId::NONE);
@@ -121,7 +120,7 @@ impl JobWatchers {
     }
 
     /// The earliest watcher of this kind for a job.
-    pub(super) fn first_for(&self, job: u32, watch_for: WatchFor) -> Option<WatcherIdx> {
+    pub(super) fn first_for(&self, job: JobIdx, watch_for: WatchFor) -> Option<WatcherIdx> {
         self.by_job
             .range((job, watch_for, 0)..=(job, watch_for, u64::MAX))
             .next()

@@ -1,15 +1,18 @@
 //! The job table: one slot of 64 bytes per job, and its payload.
 //!
-//! `place`, `next` and `holder` mean what the job's [`Status`] says. Rarely used fields are in a
+//! Three words of a slot say where the job is linked. They mean what its [`Status`] says, and are
+//! read and written by methods that each belong to some statuses only. Rarely used fields are in a
 //! boxed [`JobExt`].
 
-use super::idx::QueueIdx;
+use super::JOBS_MAX;
+use super::idx::{Holder, JobIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
 use super::rank::{UNSELECTED_RANK, number, rank};
 use crate::base::heap::{Entry, PositionMap, orders_before};
 use crate::base::limits::PACKET_MAX_BYTES;
 use crate::base::paged::PagedSlab;
+use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{
@@ -25,11 +28,14 @@ use std::sync::Arc;
 ///
 /// | status | `place` | `next` | `holder` |
 /// |---|---|---|---|
-/// | Ready | position in its queue's heap | next older packet of its key | next newer one |
+/// | Ready | position in its queue's heap | next older packet of its key | what is newer |
 /// | Blocked | position in the heap of its job class | - | - |
 /// | GroupOnly | - | as for Ready | as for Ready |
 /// | Reserved | previous job of the same holder | next one | client, or detached worker |
 /// | Buried | job buried before it | job buried after it | - |
+///
+/// [`Job::heap_position`] reads the positions, [`Job::older_packet`] and [`Job::newer_packet`] the
+/// links in a key group, [`Job::previous`], [`Job::next`] and [`Job::holder`] those in a list.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
@@ -37,9 +43,9 @@ pub(super) struct Job {
     rank: u64,
     body: Body,
     pub(super) queue: QueueIdx,
-    pub(super) place: u32,
-    pub(super) next: u32,
-    pub(super) holder: u32,
+    place: u32,
+    next: PackedOption<JobIdx>,
+    holder: u32,
     pub(super) status: Status,
     /// Whether the job is no packet and has no [`JobExt`]: no structure but the ready heap has to
     /// be updated when it is enqueued or unlinked.
@@ -62,8 +68,23 @@ enum Body {
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
 const _: () = assert!(size_of::<Option<Job>>() == 64, "a vacant slot costs no tag");
 
-/// No slot and no position: the end of a list.
-pub(super) const NONE: u32 = u32::MAX;
+/// No position, no link and no holder.
+const NONE: u32 = u32::MAX;
+
+/// In place of the next newer packet: [`NewerPacket::Beside`]. No slot of a job is as large.
+const BESIDE: u32 = NONE - 1;
+
+const _: () = assert!(JOBS_MAX < BESIDE as usize, "a slot would mean something else");
+
+/// What is before a waiting packet in the list of its key group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewerPacket {
+    /// Nothing: it is the newest in the list.
+    None,
+    Some(JobIdx),
+    /// It is not in the list, but in the set beside it.
+    Beside,
+}
 
 impl Job {
     /// An unlinked job.
@@ -91,7 +112,7 @@ impl Job {
             body,
             queue,
             place: NONE,
-            next: NONE,
+            next: PackedOption::NONE,
             holder: NONE,
             status: Status::Reserved,
             plain: matches!(priority, Priority::Small(_))
@@ -101,6 +122,111 @@ impl Job {
             created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
             since: 0,
         }
+    }
+
+    /// The position in the heap that it is in: one of ready jobs, or that of its job class.
+    #[inline(always)]
+    pub(super) fn heap_position(&self) -> u32 {
+        debug_assert!(self.is_in_heap(), "only ready and blocked jobs are in heaps");
+        self.place
+    }
+
+    fn is_in_heap(&self) -> bool {
+        matches!(self.status, Status::Ready | Status::Blocked)
+    }
+
+    /// The job before this one in the list of its holder, or of buried jobs.
+    #[inline(always)]
+    pub(super) fn previous(&self) -> PackedOption<JobIdx> {
+        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
+        PackedOption::from_bits(self.place)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_previous(&mut self, previous: PackedOption<JobIdx>) {
+        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
+        self.place = previous.bits();
+    }
+
+    /// The job after this one in the list of its holder, or of buried jobs.
+    #[inline(always)]
+    pub(super) fn next(&self) -> PackedOption<JobIdx> {
+        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
+        self.next
+    }
+
+    #[inline(always)]
+    pub(super) fn set_next(&mut self, next: PackedOption<JobIdx>) {
+        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
+        self.next = next;
+    }
+
+    fn is_in_list(&self) -> bool {
+        matches!(self.status, Status::Reserved | Status::Buried)
+    }
+
+    /// Who has reserved the job.
+    #[inline(always)]
+    pub(super) fn holder(&self) -> Holder {
+        debug_assert_eq!(self.status, Status::Reserved, "only reserved jobs have a holder");
+        Holder::from_bits(self.holder)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_holder(&mut self, holder: Holder) {
+        debug_assert_eq!(self.status, Status::Reserved, "only reserved jobs have a holder");
+        self.holder = holder.bits();
+    }
+
+    /// Whether a reserved job has this holder; of other jobs it says nothing.
+    #[inline(always)]
+    pub(super) fn is_held_by(&self, holder: Holder) -> bool {
+        self.holder == holder.bits()
+    }
+
+    /// The next older packet in the list of its key group.
+    pub(super) fn older_packet(&self) -> PackedOption<JobIdx> {
+        debug_assert!(self.is_in_group(), "only waiting packets are in key groups");
+        self.next
+    }
+
+    pub(super) fn set_older_packet(&mut self, older: PackedOption<JobIdx>) {
+        debug_assert!(self.is_in_group(), "only waiting packets are in key groups");
+        self.next = older;
+    }
+
+    /// What is before it in its key group.
+    pub(super) fn newer_packet(&self) -> NewerPacket {
+        debug_assert!(self.is_in_group(), "only waiting packets are in key groups");
+        match self.holder {
+            NONE => NewerPacket::None,
+            BESIDE => NewerPacket::Beside,
+            slot => NewerPacket::Some(JobIdx::from_slot(slot)),
+        }
+    }
+
+    pub(super) fn set_newer_packet(&mut self, newer: NewerPacket) {
+        debug_assert!(self.is_in_group(), "only waiting packets are in key groups");
+        self.holder = match newer {
+            NewerPacket::None => NONE,
+            NewerPacket::Some(slot) => slot.slot(),
+            NewerPacket::Beside => BESIDE,
+        };
+    }
+
+    fn is_in_group(&self) -> bool {
+        self.is_packet() && matches!(self.status, Status::Ready | Status::GroupOnly)
+    }
+
+    /// Forgets the links of a job that was taken out of its heap or list.
+    #[inline(always)]
+    pub(super) fn clear_links(&mut self) {
+        (self.place, self.next, self.holder) = (NONE, PackedOption::NONE, NONE);
+    }
+
+    /// Whether it has a link. A heap does not reset the position of a job that it removes.
+    pub(super) fn is_linked(&self) -> bool {
+        (self.place, self.next, self.holder) != (NONE, PackedOption::NONE, NONE)
     }
 
     /// Sets the options of a new job. Its time to live starts now.
@@ -171,7 +297,7 @@ impl Job {
     }
 
     /// The heap entry of this job, which is in `slot`.
-    pub(super) fn entry(&self, slot: u32) -> Entry {
+    pub(super) fn entry(&self, slot: JobIdx) -> Entry<JobIdx> {
         let tie = match self.tie_break {
             TieBreak::Fifo => self.id,
             TieBreak::Lifo => u64::MAX - self.id,
@@ -371,7 +497,7 @@ fn milliseconds(now: Now) -> u32 {
 /// All jobs, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    slots: PagedSlab<Job>,
+    slots: PagedSlab<Job, JobIdx>,
 }
 
 impl Jobs {
@@ -380,12 +506,12 @@ impl Jobs {
     }
 
     #[inline(always)]
-    pub(super) fn insert(&mut self, job: Job) -> u32 {
+    pub(super) fn insert(&mut self, job: Job) -> JobIdx {
         self.slots.insert(job)
     }
 
     #[inline(always)]
-    pub(super) fn remove(&mut self, slot: u32) -> Job {
+    pub(super) fn remove(&mut self, slot: JobIdx) -> Job {
         self.slots.remove(slot).expect("a job was removed twice")
     }
 
@@ -394,16 +520,22 @@ impl Jobs {
         self.slots.end()
     }
 
-    pub(super) fn get(&self, slot: u32) -> Option<&Job> {
+    pub(super) fn get(&self, slot: JobIdx) -> Option<&Job> {
         self.slots.get(slot)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Job)> {
+    /// The job in the slot with this number: for walks over the table.
+    pub(super) fn at(&self, number: u32) -> Option<(JobIdx, &Job)> {
+        let slot = JobIdx::from_slot(number);
+        Some((slot, self.slots.get(slot)?))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobIdx, &Job)> {
         self.slots.iter()
     }
 
     /// The order in which two jobs are handed out: `Less` if `a` is first.
-    pub(super) fn order(&self, a: u32, b: u32) -> Ordering {
+    pub(super) fn order(&self, a: JobIdx, b: JobIdx) -> Ordering {
         let (first, second) = (self[a].entry(a), self[b].entry(b));
         if orders_before(&first, &second, self) {
             Ordering::Less
@@ -415,30 +547,34 @@ impl Jobs {
     }
 }
 
-impl Index<u32> for Jobs {
+impl Index<JobIdx> for Jobs {
     type Output = Job;
     #[inline]
-    fn index(&self, slot: u32) -> &Job {
+    fn index(&self, slot: JobIdx) -> &Job {
         &self.slots[slot]
     }
 }
 
-impl IndexMut<u32> for Jobs {
+impl IndexMut<JobIdx> for Jobs {
     #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Job {
+    fn index_mut(&mut self, slot: JobIdx) -> &mut Job {
         &mut self.slots[slot]
     }
 }
 
 impl PositionMap for Jobs {
+    type Index = JobIdx;
+
     #[inline]
-    fn moved(&mut self, slot: u32, position: u32) {
-        self.slots[slot].place = position;
+    fn moved(&mut self, slot: JobIdx, position: u32) {
+        let job = &mut self.slots[slot];
+        debug_assert!(job.is_in_heap(), "only ready and blocked jobs are in heaps");
+        job.place = position;
     }
 
-    fn compare_exactly(&self, a: u32, b: u32) -> Ordering {
+    fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {
         // Of digits without leading zeros, longer ones are larger; larger is more urgent.
-        let key = |slot: u32| self[slot].digits().map(|digits| (digits.len(), digits));
+        let key = |slot: JobIdx| self[slot].digits().map(|digits| (digits.len(), digits));
         key(b).cmp(&key(a))
     }
 }
@@ -446,7 +582,6 @@ impl PositionMap for Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::slab_index::SlabIndex;
 
     fn job(priority: Priority<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };

@@ -8,9 +8,10 @@
 //!
 //! Invariant: a group has a member; every packet that is ready or group-only is in one.
 
-use super::idx::{KeyGroupIdx, QueueIdx};
-use super::jobs::{Jobs, NONE};
+use super::idx::{JobIdx, KeyGroupIdx, QueueIdx};
+use super::jobs::{Jobs, NewerPacket};
 use crate::base::paged::PagedSlab;
+use crate::base::slab_index::{PackedOption, SlabIndex};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::cmp::Reverse;
@@ -20,14 +21,32 @@ use std::hash::BuildHasher;
 #[derive(Debug)]
 struct KeyGroup {
     hash: u64,
-    newest: u32,
-    oldest: u32,
+    /// The ends of the list; none if all members are requeued ones.
+    newest: PackedOption<JobIdx>,
+    oldest: PackedOption<JobIdx>,
     /// Requeued members, which are in the set beside the list.
     requeued: u32,
 }
 
-/// In place of the next newer packet: the packet is in the set beside the list.
-const REINSERTED: u32 = NONE - 1;
+impl KeyGroup {
+    /// Takes the packet in `slot` out of the list, where it is the oldest, the newest or both.
+    fn unlink_end(
+        &mut self,
+        slot: JobIdx,
+        older: PackedOption<JobIdx>,
+        newer: PackedOption<JobIdx>,
+    ) {
+        debug_assert!(older.is_none() || newer.is_none(), "a packet inside the list");
+        if older.is_none() {
+            assert!(self.oldest == slot.into(), "a packet is not the oldest of its group");
+            self.oldest = newer;
+        }
+        if newer.is_none() {
+            assert!(self.newest == slot.into(), "a packet is not the newest of its group");
+            self.newest = older;
+        }
+    }
+}
 
 /// Number of tables, chosen by hash: growing one moves a small part of the entries.
 const SHARDS: usize = 64;
@@ -42,7 +61,7 @@ pub(super) struct KeyGroups {
     shards: Vec<HashTable<KeyGroupIdx>>,
     hasher: FixedState,
     /// Group, id and slot of requeued packets, the newest of a group first.
-    requeued: BTreeSet<(KeyGroupIdx, Reverse<u64>, u32)>,
+    requeued: BTreeSet<(KeyGroupIdx, Reverse<u64>, JobIdx)>,
 }
 
 /// Identifies a group.
@@ -62,7 +81,7 @@ impl KeyGroups {
         }
     }
 
-    fn group_key<'a>(&self, slot: u32, jobs: &'a Jobs) -> GroupKey<'a> {
+    fn group_key<'a>(&self, slot: JobIdx, jobs: &'a Jobs) -> GroupKey<'a> {
         let job = &jobs[slot];
         let key = job.key().expect("only packets have groups");
         GroupKey { hash: self.hasher.hash_one((job.queue, key)), queue: job.queue, key }
@@ -82,87 +101,85 @@ impl KeyGroups {
         found.copied()
     }
 
-    fn any_member(&self, group: KeyGroupIdx) -> u32 {
-        match self.slots[group].newest {
-            NONE => self.newest_other(group).expect("a group has a member").1,
-            newest => newest,
-        }
+    fn any_member(&self, group: KeyGroupIdx) -> JobIdx {
+        let newest = self.slots[group].newest.expand();
+        newest.unwrap_or_else(|| self.newest_other(group).expect("a group has a member").1)
     }
 
     /// Id and slot of the newest requeued packet of a group.
-    fn newest_other(&self, group: KeyGroupIdx) -> Option<(u64, u32)> {
-        let from = (group, Reverse(u64::MAX), 0);
+    fn newest_other(&self, group: KeyGroupIdx) -> Option<(u64, JobIdx)> {
+        let from = (group, Reverse(u64::MAX), JobIdx::from_slot(0));
         let &(of, Reverse(id), slot) = self.requeued.range(from..).next()?;
         (of == group).then_some((id, slot))
     }
 
     /// The group of the packet's key, if it has a member. O(key).
-    pub(super) fn of(&self, slot: u32, jobs: &Jobs) -> Option<KeyGroupIdx> {
+    pub(super) fn of(&self, slot: JobIdx, jobs: &Jobs) -> Option<KeyGroupIdx> {
         self.find(&self.group_key(slot, jobs), jobs)
     }
 
     /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for a requeued one.
-    pub(super) fn join(&mut self, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn join(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let group_key = self.group_key(slot, jobs);
         let hash = group_key.hash;
         let Some(number) = self.find(&group_key, jobs) else {
-            let group =
-                self.slots.insert(KeyGroup { hash, newest: slot, oldest: slot, requeued: 0 });
+            let ends = (slot.into(), slot.into());
+            let group = KeyGroup { hash, newest: ends.0, oldest: ends.1, requeued: 0 };
+            let group = self.slots.insert(group);
             let slots = &self.slots;
             let shard = &mut self.shards[Self::shard(hash)];
             shard.insert_unique(hash, group, |&group| slots[group].hash);
-            (jobs[slot].next, jobs[slot].holder) = (NONE, NONE);
-            return;
+            return Self::link(slot, PackedOption::NONE, NewerPacket::None, jobs);
         };
         let group = &mut self.slots[number];
         let (second, id) = (group.newest, jobs[slot].id);
-        if second != NONE && id < jobs[second].id {
+        if second.expand().is_some_and(|second| id < jobs[second].id) {
             group.requeued += 1;
             self.requeued.insert((number, Reverse(id), slot));
-            (jobs[slot].next, jobs[slot].holder) = (NONE, REINSERTED);
-            return;
+            return Self::link(slot, PackedOption::NONE, NewerPacket::Beside, jobs);
         }
-        group.newest = slot;
-        (jobs[slot].next, jobs[slot].holder) = (second, NONE);
-        if second == NONE {
-            group.oldest = slot;
-        } else {
-            jobs[second].holder = slot;
+        group.newest = slot.into();
+        Self::link(slot, second, NewerPacket::None, jobs);
+        match second.expand() {
+            None => group.oldest = slot.into(),
+            Some(second) => jobs[second].set_newer_packet(NewerPacket::Some(slot)),
         }
     }
 
+    fn link(slot: JobIdx, older: PackedOption<JobIdx>, newer: NewerPacket, jobs: &mut Jobs) {
+        jobs[slot].set_older_packet(older);
+        jobs[slot].set_newer_packet(newer);
+    }
+
     /// Removes the packet in `slot` from its group. O(key); O(log r) more for a requeued one.
-    pub(super) fn leave(&mut self, slot: u32, jobs: &mut Jobs) {
-        let (older, newer) = (jobs[slot].next, jobs[slot].holder);
-        if older == NONE || newer == NONE {
+    pub(super) fn leave(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let (older, newer) = (jobs[slot].older_packet(), jobs[slot].newer_packet());
+        if older.is_none() || newer == NewerPacket::None {
             let group_key = self.group_key(slot, jobs);
             let number = self.find(&group_key, jobs).expect("a packet is in a group");
             let group = &mut self.slots[number];
-            if newer == REINSERTED {
+            if newer == NewerPacket::Beside {
                 group.requeued -= 1;
                 let was_there = self.requeued.remove(&(number, Reverse(jobs[slot].id), slot));
                 assert!(was_there, "a requeued packet is not in the ordered set");
             } else {
-                if older == NONE {
-                    assert!(group.oldest == slot, "a packet is not the oldest of its group");
-                    group.oldest = newer;
-                }
-                if newer == NONE {
-                    assert!(group.newest == slot, "a packet is not the newest of its group");
-                    group.newest = older;
-                }
+                let newer = match newer {
+                    NewerPacket::Some(newer) => newer.into(),
+                    NewerPacket::None | NewerPacket::Beside => PackedOption::NONE,
+                };
+                group.unlink_end(slot, older, newer);
             }
-            if group.newest == NONE && group.requeued == 0 {
+            if group.newest.is_none() && group.requeued == 0 {
                 self.remove_group(number);
             }
         }
-        if newer != NONE && newer != REINSERTED {
-            jobs[newer].next = older;
+        if let NewerPacket::Some(newer) = newer {
+            jobs[newer].set_older_packet(older);
         }
-        if older != NONE {
-            jobs[older].holder = newer;
+        if let Some(older) = older.expand() {
+            jobs[older].set_newer_packet(newer);
         }
-        (jobs[slot].next, jobs[slot].holder) = (NONE, NONE);
+        Self::link(slot, PackedOption::NONE, NewerPacket::None, jobs);
     }
 
     fn remove_group(&mut self, number: KeyGroupIdx) {
@@ -179,42 +196,41 @@ impl KeyGroups {
 
     /// The newest packet of a group, and whether it is the only one. O(1), or O(log r) with
     /// requeued ones.
-    pub(super) fn newest(&self, number: KeyGroupIdx, jobs: &Jobs) -> (u32, bool) {
+    pub(super) fn newest(&self, number: KeyGroupIdx, jobs: &Jobs) -> (JobIdx, bool) {
         let group = &self.slots[number];
-        let (newest, alone) = (group.newest, group.newest == group.oldest);
+        let newest = group.newest.expand();
         if group.requeued == 0 {
-            return (newest, alone);
+            let alone = group.newest == group.oldest;
+            return (newest.expect("a group has a member"), alone);
         }
-        match self.newest_other(number) {
-            Some((id, slot)) if newest == NONE || jobs[newest].id < id => {
-                (slot, newest == NONE && group.requeued == 1)
-            }
-            _ => (newest, false),
+        match (newest, self.newest_other(number)) {
+            (Some(newest), Some((id, _))) if id < jobs[newest].id => (newest, false),
+            (newest, Some((_, slot))) => (slot, newest.is_none() && group.requeued == 1),
+            (_, None) => unreachable!("a requeued packet is in the ordered set"),
         }
     }
 
     /// The packets in the list of a group. O(g).
-    fn members(&self, group: KeyGroupIdx, jobs: &Jobs) -> Vec<u32> {
-        let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
-        let newest = Some(self.slots[group].newest).filter(|&slot| slot != NONE);
-        std::iter::successors(newest, follow).collect()
+    fn members(&self, group: KeyGroupIdx, jobs: &Jobs) -> Vec<JobIdx> {
+        let newest = self.slots[group].newest.expand();
+        std::iter::successors(newest, |&slot| jobs[slot].older_packet().expand()).collect()
     }
 
     /// Asserts that groups and table agree, and returns all members. O(packets): for checks.
-    pub(super) fn check_invariants(&self, jobs: &Jobs) -> Vec<u32> {
+    pub(super) fn check_invariants(&self, jobs: &Jobs) -> Vec<JobIdx> {
         let listed: usize = self.shards.iter().map(HashTable::len).sum();
         assert_eq!(listed, self.slots.len(), "groups and table entries differ in number");
         let mut all = Vec::new();
         for (number, group) in self.slots.iter() {
             let members = self.members(number, jobs);
-            let beside: Vec<u32> = self
+            let beside: Vec<JobIdx> = self
                 .requeued
                 .iter()
                 .filter(|&&(of, ..)| of == number)
                 .map(|&(_, Reverse(id), slot)| {
                     assert_eq!(
-                        (jobs[slot].id, jobs[slot].holder),
-                        (id, REINSERTED),
+                        (jobs[slot].id, jobs[slot].newer_packet()),
+                        (id, NewerPacket::Beside),
                         "an entry of a requeued packet is wrong"
                     );
                     slot
@@ -222,14 +238,15 @@ impl KeyGroups {
                 .collect();
             let first = &jobs[self.any_member(number)];
             for (place, &slot) in members.iter().enumerate() {
-                let newer = place.checked_sub(1).map_or(NONE, |before| members[before]);
-                assert_eq!(jobs[slot].holder, newer, "a group is linked wrongly");
+                let newer = place.checked_sub(1).map(|before| members[before]);
+                let newer = newer.map_or(NewerPacket::None, NewerPacket::Some);
+                assert_eq!(jobs[slot].newer_packet(), newer, "a group is linked wrongly");
             }
             let falling = members.windows(2).all(|pair| jobs[pair[0]].id > jobs[pair[1]].id);
             assert!(falling, "a group is out of order");
             assert_eq!(
-                members.last().copied().unwrap_or(NONE),
-                group.oldest,
+                members.last().copied(),
+                group.oldest.expand(),
                 "the oldest of a group is wrong"
             );
             assert_eq!(beside.len(), group.requeued as usize, "a count of a group is wrong");

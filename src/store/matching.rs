@@ -6,7 +6,7 @@
 use super::constraints::StepBudget;
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::waiters::WaiterKind;
-use super::{Due, Effects, JobLocation, Outcome, Store};
+use super::{Due, Effects, JobIdx, Outcome, Store};
 use crate::base::heap::{Entry, orders_before, outranks};
 use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
 use crate::base::strings::Strings;
@@ -29,7 +29,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut best: Option<Entry> = None;
+        let mut best: Option<Entry<JobIdx>> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
             let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
@@ -61,7 +61,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut best: Option<Entry> = None;
+        let mut best: Option<Entry<JobIdx>> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
             let poppable_only = (ticket.client, wait != Wait::No);
@@ -202,7 +202,7 @@ impl Store {
         queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry> {
+    ) -> Option<Entry<JobIdx>> {
         let record = &self.queues[queue];
         if (record.ttl_jobs | record.class_count) > 0 {
             return self.head_not_blocked(queue, now, fx);
@@ -211,7 +211,12 @@ impl Store {
     }
 
     #[inline(never)]
-    fn head_not_blocked(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) -> Option<Entry> {
+    fn head_not_blocked(
+        &mut self,
+        queue: QueueIdx,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry<JobIdx>> {
         let (first, dropped) = self.expire_heads(queue, now, fx);
         if dropped {
             self.global_head_wins(queue, now, fx);
@@ -243,7 +248,7 @@ impl Store {
         client: (ClientId, bool),
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry> {
+    ) -> Option<Entry<JobIdx>> {
         let first = self.pop_ready_head(queue, now, fx);
         if self.queues[queue].excluded.is_none() {
             return first;
@@ -260,7 +265,7 @@ impl Store {
         queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
-    ) -> (Option<Entry>, bool) {
+    ) -> (Option<Entry<JobIdx>>, bool) {
         let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
             if self.jobs[entry.slot].is_expired(now) {
@@ -328,7 +333,13 @@ impl Store {
     /// Reserves an unlinked job for the client of `ticket`. O(1), or O(log d) for a job with a
     /// lease.
     #[inline(always)]
-    pub(super) fn mark_reserved(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+    pub(super) fn mark_reserved(
+        &mut self,
+        slot: JobIdx,
+        ticket: Ticket,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let job = &mut self.jobs[slot];
         job.status = Status::Reserved;
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
@@ -336,11 +347,11 @@ impl Store {
             self.mark_reserved_cold(slot, ticket.client, now, fx);
         }
         self.reservations.link(ticket.client, slot, &mut self.jobs);
-        fx.answer(ticket, Outcome::Job(JobLocation(slot)));
+        fx.answer(ticket, Outcome::Job(slot));
     }
 
     #[inline(never)]
-    fn mark_reserved_cold(&mut self, slot: u32, client: ClientId, now: Now, fx: &mut Effects) {
+    fn mark_reserved_cold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
         if let Some(worker) = self.worker_of(client) {
             self.jobs[slot].set_worker(Some(worker));
             self.mark_state_dirty(slot, fx);
@@ -358,7 +369,7 @@ impl Store {
     }
 
     /// Starts the lease of a reserved job, if it has one.
-    pub(super) fn start_lease(&mut self, slot: u32, now: Now) {
+    pub(super) fn start_lease(&mut self, slot: JobIdx, now: Now) {
         debug_assert_eq!(self.jobs[slot].status, Status::Reserved, "only reservations have leases");
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
         let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
@@ -370,7 +381,7 @@ impl Store {
     /// Removes a ready job, and if it is a packet the others of its key group, up to
     /// [`PACKETS_PER_POP_MAX`]. The caller rematches the queue: done here it would be a recursion,
     /// one level for each waiter. O(k log n).
-    pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+    pub(super) fn pop_out(&mut self, slot: JobIdx, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
         self.unlink_cold(slot);
         let group =

@@ -73,7 +73,7 @@ use external_ids::ExternalIds;
 use global_ready::GlobalReady;
 use history::NO_STATE;
 use ids::Ids;
-pub use idx::ConstraintIdx;
+pub use idx::{ConstraintIdx, ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
 use idx::{LimiterIdx, QueueIdx, WaiterIdx, WatcherIdx};
 pub use indexed_commands::SearchRequest;
 use job_watchers::JobWatchers;
@@ -91,15 +91,11 @@ use transitions::TransitionRequest;
 use waiters::Waiters;
 use worker_registry::Workers;
 
-/// The slot of a job. Valid until the next command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobLocation(u32);
-
 /// What a deadline is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// The status of the job in this slot ends.
-    Job(u32),
+    Job(JobIdx),
     /// The timeout of this waiter.
     Waiter(WaiterIdx),
     /// A limiter gets its next token, or is full of tokens and can be dropped.
@@ -130,7 +126,7 @@ pub struct Store {
     key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
     /// Records of declared queues; the place is the queue.
-    declared: RecordTable<QueueIdx>,
+    declared: RecordTable<QueueIdx, DeclarationIdx>,
     constraints: Constraints,
     workers: Workers,
     global_ready: GlobalReady,
@@ -146,7 +142,7 @@ pub struct Store {
     first_hidden_id: u64,
     totals: JobTotals,
     /// Jobs that are requeued together. Reused.
-    requeue_buf: Vec<u32>,
+    requeue_buf: Vec<JobIdx>,
 }
 
 impl Store {
@@ -301,7 +297,7 @@ impl Store {
         (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
         now: Now,
         fx: &mut Effects,
-    ) -> u32 {
+    ) -> JobIdx {
         let id = self.next_id;
         self.next_id += 1;
         self.totals.count(JobCounter::Put);
@@ -314,13 +310,13 @@ impl Store {
             self.record_put(slot, payload.bytes, NO_STATE, now);
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(JobLocation(slot)), JobId(id)));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(id)));
         slot
     }
 
     /// Sets the options of a new job, then delays it or makes it ready. O(log n + log d).
     #[cold]
-    fn apply_options(&mut self, slot: u32, options: &JobOptions, now: Now, fx: &mut Effects) {
+    fn apply_options(&mut self, slot: JobIdx, options: &JobOptions, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.apply_options(options, now);
         if job.has_ttl() {
@@ -339,18 +335,19 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
-        let (queue, place) = (job.queue, job.place);
+        let queue = job.queue;
         match job.status {
             Status::Reserved if job.is_simple() => self.reservations.unlink(slot, &mut self.jobs),
             Status::Ready if job.is_simple() => {
-                self.queues[queue].ready.remove(place, &mut self.jobs);
+                let position = job.heap_position();
+                self.queues[queue].ready.remove(position, &mut self.jobs);
             }
             _ => return self.delete_cold(ticket, slot, now, fx),
         }
         drop(self.jobs.remove(slot));
         self.totals.count(JobCounter::Deleted);
         fx.answer(ticket, Outcome::Done);
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
         let has_waiters = !record.waiters.is_empty();
@@ -365,7 +362,7 @@ impl Store {
     }
 
     #[inline(never)]
-    pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id));
         self.unlink_cold(slot);
@@ -373,7 +370,7 @@ impl Store {
         drop(self.jobs.remove(slot));
         self.totals.counters[JobCounter::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), id));
         self.rematch_queue(queue, now, fx);
     }
 
@@ -473,8 +470,8 @@ impl Store {
     /// If the slot is from before the last command and its job was removed.
     #[must_use]
     #[inline]
-    pub fn view(&self, slot: JobLocation) -> JobView<'_> {
-        self.jobs[slot.0].view(&self.queues)
+    pub fn view(&self, slot: JobIdx) -> JobView<'_> {
+        self.jobs[slot].view(&self.queues)
     }
 
     /// The job in `slot` with status, deadline, options and result. O(1).
@@ -482,8 +479,8 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn job_info(&self, slot: JobLocation) -> JobInfo<'_> {
-        let job = &self.jobs[slot.0];
+    pub fn job_info(&self, slot: JobIdx) -> JobInfo<'_> {
+        let job = &self.jobs[slot];
         JobInfo {
             job: self.view(slot),
             status: job.status,

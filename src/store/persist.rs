@@ -3,11 +3,10 @@
 
 use super::history::NO_STATE;
 use super::idx::WorkerIdx;
-use super::jobs::{Job, NONE};
+use super::jobs::Job;
 use super::queue_index::next_row;
 use super::worker_registry::RegisteredWorker;
-use super::{JobLocation, RecordKey, Store};
-use crate::base::slab_index::SlabIndex;
+use super::{JobIdx, RecordKey, Store};
 use crate::base::time::{Mono, Now};
 use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
@@ -24,33 +23,19 @@ pub enum DirtyRecord {
     /// removed by the end of the same command.
     Put(RecordKey, JobId),
     /// The status, result or worker of a job has changed.
-    State(JobLocation, JobId),
+    State(JobIdx, JobId),
     /// An event was appended to the history of a job: the one of this index in
     /// [`super::Effects::events`].
-    Event(JobLocation, JobId, u32),
+    Event(JobIdx, JobId, u32),
     /// The record was removed.
     Gone(RecordKey, JobId),
-}
-
-impl JobLocation {
-    /// The slot number: small and dense.
-    #[must_use]
-    pub fn number(self) -> u32 {
-        self.0
-    }
-
-    /// The location with this number, which is of a job that exists.
-    #[must_use]
-    pub fn from_number(number: u32) -> Self {
-        Self(number)
-    }
 }
 
 impl Store {
     /// The slot of the job with this id. O(1).
     #[must_use]
-    pub fn slot(&self, id: JobId) -> Option<JobLocation> {
-        self.ids.find(id.0).map(JobLocation)
+    pub fn slot(&self, id: JobId) -> Option<JobIdx> {
+        self.ids.find(id.0)
     }
 
     /// Whether the record under this key is the one with this id. O(1) for a job, else O(log r) for
@@ -59,11 +44,9 @@ impl Store {
     pub fn is_record(&self, key: RecordKey, id: JobId) -> bool {
         match key {
             RecordKey::Job(slot) => self.slot(id) == Some(slot),
-            RecordKey::Queue(slot) => self.declared.find(id) == Some(slot),
-            RecordKey::Worker(slot) => {
-                self.workers.find(WorkerId(id.0)) == Some(WorkerIdx::from_slot(slot))
-            }
-            RecordKey::Constraint(slot) => self.constraints.find_record(id) == Some(slot),
+            RecordKey::Queue(record) => self.declared.find(id) == Some(record),
+            RecordKey::Worker(worker) => self.workers.find(WorkerId(id.0)) == Some(worker),
+            RecordKey::Constraint(record) => self.constraints.find_record(id) == Some(record),
         }
     }
 
@@ -75,13 +58,13 @@ impl Store {
     pub fn base_record(&self, key: RecordKey) -> Record<'_> {
         match key {
             RecordKey::Job(slot) => Record::Job(self.snapshot(slot)),
-            RecordKey::Queue(slot) => {
-                let record = &self.declared[slot];
+            RecordKey::Queue(record) => {
+                let record = &self.declared[record];
                 Record::Queue(record.id, &self.queues[record.place].name)
             }
-            RecordKey::Worker(slot) => self.worker_record(WorkerIdx::from_slot(slot)),
-            RecordKey::Constraint(slot) => {
-                let (id, constraint) = self.constraints.record(slot);
+            RecordKey::Worker(worker) => self.worker_record(worker),
+            RecordKey::Constraint(record) => {
+                let (id, constraint) = self.constraints.record(record);
                 Record::Constraint(id, Cow::Borrowed(constraint))
             }
         }
@@ -100,8 +83,8 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn ready_for(&self, slot: JobLocation, now: Now) -> u32 {
-        self.jobs[slot.0].ready_for(now)
+    pub fn ready_for(&self, slot: JobIdx, now: Now) -> u32 {
+        self.jobs[slot].ready_for(now)
     }
 
     /// The whole job in `slot`. O(1).
@@ -109,8 +92,8 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn snapshot(&self, slot: JobLocation) -> Snapshot<'_> {
-        let job = &self.jobs[slot.0];
+    pub fn snapshot(&self, slot: JobIdx) -> Snapshot<'_> {
+        let job = &self.jobs[slot];
         Snapshot {
             id: JobId(job.id),
             queue: &self.queues[job.queue].name,
@@ -135,8 +118,8 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn state(&self, slot: JobLocation) -> State<'_> {
-        let job = &self.jobs[slot.0];
+    pub fn state(&self, slot: JobIdx) -> State<'_> {
+        let job = &self.jobs[slot];
         let due = || self.due(job);
         let stage = match job.status {
             Status::Reserved if let Some(worker) = job.worker() => {
@@ -194,7 +177,7 @@ impl Store {
             self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
         }
         self.finish_restore_at(slot, &job.state, now);
-        RecordKey::Job(JobLocation(slot))
+        RecordKey::Job(slot)
     }
 
     /// Restores an event of a job, whose row had this version after it. O(log n).
@@ -229,12 +212,12 @@ impl Store {
     pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> RecordKey {
         self.next_id = self.next_id.max(id.0 + 1);
         if let Some(place) = self.workers.find(id) {
-            return RecordKey::Worker(place.slot());
+            return RecordKey::Worker(place);
         }
         let PersistedWorker { name, url, max_jobs, ref queues } = *worker;
         let queues = queues.as_ref().map(|names| names.iter().copied());
         let worker = RegisteredWorker::new(name, url, max_jobs, queues);
-        RecordKey::Worker(self.workers.register(id, worker).slot())
+        RecordKey::Worker(self.workers.register(id, worker))
     }
 
     /// Ends the restoration: jobs reserved by workers that are not registered any more become
@@ -263,8 +246,7 @@ impl Store {
     pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
         let Some(slot) = self.ids.find(id.0) else { return };
         self.unlink_cold(slot);
-        // A heap does not reset the position of a job that it removes.
-        self.jobs[slot].place = NONE;
+        self.jobs[slot].clear_links();
         self.finish_restore_at(slot, state, now);
     }
 
@@ -273,7 +255,7 @@ impl Store {
         if let Some(slot) = self.ids.find(id.0) {
             self.unlink_cold(slot);
             drop(self.remove_unjournaled(slot));
-            return Some(RecordKey::Job(JobLocation(slot)));
+            return Some(RecordKey::Job(slot));
         }
         if let Some(slot) = self.declared.find(id) {
             let queue = self.declared.remove(slot).place;
@@ -285,7 +267,7 @@ impl Store {
         if let Some(place) = self.workers.find(WorkerId(id.0)) {
             // Its entry stays until the end of recovery: jobs may be reserved by it.
             self.workers.remove(place);
-            return Some(RecordKey::Worker(place.slot()));
+            return Some(RecordKey::Worker(place));
         }
         self.undo_restore_constraint(id).map(RecordKey::Constraint)
     }
@@ -302,7 +284,7 @@ impl Store {
     }
 
     /// Links a restored job as its state says.
-    fn finish_restore_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
+    fn finish_restore_at(&mut self, slot: JobIdx, state: &State<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         job.resume_outcome(state.result, state.message);

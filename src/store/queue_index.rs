@@ -4,6 +4,7 @@
 //! Invariants: a row is among all rows and among those of its state, and nowhere else; the queue's
 //! clock of changes never runs backwards.
 
+use super::idx::DeclarationIdx;
 use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
@@ -21,8 +22,8 @@ pub(super) struct QueueIndex {
     last: u64,
     /// All jobs in slots below this one have a row.
     pub(super) cursor: u32,
-    /// The slot of its record, if the queue is declared.
-    pub(super) declared: Option<u32>,
+    /// Its record, if the queue is declared.
+    pub(super) declared: Option<DeclarationIdx>,
 }
 
 /// Rows with the same state. Many states have one row only, and a map is large.

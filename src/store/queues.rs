@@ -7,7 +7,7 @@
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
 use super::history::DEFAULT;
-use super::idx::QueueIdx;
+use super::idx::{JobIdx, QueueIdx};
 use super::queue_index::QueueIndex;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
@@ -27,7 +27,7 @@ pub(super) struct Queue {
     pub(super) name: Box<[u8]>,
     hash: u64,
     /// Ready jobs, except those in `excluded`.
-    pub(super) ready: Heap,
+    pub(super) ready: Heap<JobIdx>,
     /// Ready jobs with exclusion sets, if there are any.
     pub(super) excluded: Option<Box<ExcludedHeaps>>,
     /// Waiting reserves and pops.

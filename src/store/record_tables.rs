@@ -5,24 +5,26 @@
 //! kinds, because the record of a removal names an id alone: workers get theirs from the ids of
 //! jobs, declared queues and constraints from the end of the id space downwards.
 
-use super::JobLocation;
+use super::idx::{ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
 use crate::base::paged::PagedSlab;
+use crate::base::slab_index::SlabIndex;
 use crate::model::id::JobId;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Index;
 
-/// What a base record of the journal is about. Valid until the record is removed; the numbers are
-/// slots in the table of their kind, small and dense.
+/// What a base record of the journal is about. Valid until the record is removed; the slots of
+/// each kind are small and dense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKey {
     /// A job.
-    Job(JobLocation),
+    Job(JobIdx),
     /// A declared queue.
-    Queue(u32),
+    Queue(DeclarationIdx),
     /// A registered worker.
-    Worker(u32),
+    Worker(WorkerIdx),
     /// A constraint.
-    Constraint(u32),
+    Constraint(ConstraintRecordIdx),
 }
 
 /// A record, and where the thing is that it describes.
@@ -32,21 +34,21 @@ pub(super) struct RecordEntry<T> {
     pub(super) place: T,
 }
 
-/// Records of one kind, by slot and by id. A slot stays the same while the record exists, also if
-/// the place changes.
+/// Records of one kind, by index and by id. The index stays the same while the record exists, also
+/// if the place changes.
 #[derive(Debug)]
-pub(super) struct RecordTable<T> {
-    slots: PagedSlab<RecordEntry<T>>,
-    by_id: BTreeMap<u64, u32>,
+pub(super) struct RecordTable<T, I> {
+    slots: PagedSlab<RecordEntry<T>, I>,
+    by_id: BTreeMap<u64, I>,
 }
 
-impl<T> Default for RecordTable<T> {
+impl<T, I> Default for RecordTable<T, I> {
     fn default() -> Self {
         Self { slots: PagedSlab::default(), by_id: BTreeMap::new() }
     }
 }
 
-impl<T: Copy> RecordTable<T> {
+impl<T: Copy, I: SlabIndex + PartialEq + Debug> RecordTable<T, I> {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -56,47 +58,47 @@ impl<T: Copy> RecordTable<T> {
         self.by_id.is_empty()
     }
 
-    /// Adds a record and returns its slot. O(log r) for r records.
-    pub(super) fn insert(&mut self, id: JobId, place: T) -> u32 {
-        let slot = self.slots.insert(RecordEntry { id, place });
-        assert_eq!(self.by_id.insert(id.0, slot), None, "an id was given out twice");
-        slot
-    }
-
-    /// Removes the record in `slot`. O(log r).
-    pub(super) fn remove(&mut self, slot: u32) -> RecordEntry<T> {
-        let record = self.slots.remove(slot).expect("a record was removed twice");
-        self.by_id.remove(&record.id.0);
+    /// Adds a record and returns its index. O(log r) for r records.
+    pub(super) fn insert(&mut self, id: JobId, place: T) -> I {
+        let record = self.slots.insert(RecordEntry { id, place });
+        assert_eq!(self.by_id.insert(id.0, record), None, "an id was given out twice");
         record
     }
 
-    /// The slot of the record with this id. O(log r).
-    pub(super) fn find(&self, id: JobId) -> Option<u32> {
+    /// Removes a record. O(log r).
+    pub(super) fn remove(&mut self, record: I) -> RecordEntry<T> {
+        let entry = self.slots.remove(record).expect("a record was removed twice");
+        self.by_id.remove(&entry.id.0);
+        entry
+    }
+
+    /// The record with this id. O(log r).
+    pub(super) fn find(&self, id: JobId) -> Option<I> {
         self.by_id.get(&id.0).copied()
     }
 
-    /// Sets the place of the record in `slot`. O(1).
-    pub(super) fn set_place(&mut self, slot: u32, place: T) {
-        self.slots[slot].place = place;
+    /// Sets the place of a record. O(1).
+    pub(super) fn set_place(&mut self, record: I, place: T) {
+        self.slots[record].place = place;
     }
 
-    /// All records with their slots, in the order of slots.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &RecordEntry<T>)> {
+    /// All records, in the order of slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (I, &RecordEntry<T>)> {
         self.slots.iter()
     }
 
     /// Asserts that slots and ids agree. O(r log r): for checks.
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.slots.len(), self.by_id.len(), "ids and records differ in number");
-        for (slot, record) in self.slots.iter() {
-            assert_eq!(self.find(record.id), Some(slot), "a record is not found by its id");
+        for (record, entry) in self.slots.iter() {
+            assert_eq!(self.find(entry.id), Some(record), "a record is not found by its id");
         }
     }
 }
 
-impl<T> Index<u32> for RecordTable<T> {
+impl<T, I: SlabIndex> Index<I> for RecordTable<T, I> {
     type Output = RecordEntry<T>;
-    fn index(&self, slot: u32) -> &RecordEntry<T> {
-        &self.slots[slot]
+    fn index(&self, record: I) -> &RecordEntry<T> {
+        &self.slots[record]
     }
 }

@@ -1,6 +1,7 @@
 //! Requeuing several jobs together: those of a client that has ended or of a worker that was
 //! deregistered, and kicked ones.
 
+use super::idx::JobIdx;
 use super::{Effects, Outcome, REQUEUE_BUF_CAPACITY, Store};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
@@ -40,7 +41,7 @@ impl Store {
 
     /// Requeues unlinked jobs together: all are ready before any waiter is matched, and then the
     /// most urgent is first. O(h log n) for h jobs. Keeps the buffer's memory.
-    pub(super) fn requeue_batch(&mut self, mut requeued: Vec<u32>, now: Now, fx: &mut Effects) {
+    pub(super) fn requeue_batch(&mut self, mut requeued: Vec<JobIdx>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving
         // anything.
         let jobs = &self.jobs;

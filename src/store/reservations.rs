@@ -7,8 +7,8 @@
 //! Invariant: an entry belongs to the client with its generation; of other generations it says
 //! nothing.
 
-use super::idx::{WaiterIdx, WorkerIdx};
-use super::jobs::{Job, Jobs, NONE};
+use super::idx::{Holder, HolderKind, JobIdx, WaiterIdx, WorkerIdx};
+use super::jobs::{Job, Jobs};
 use super::waiters::Waiters;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::model::id::{ClientId, Ticket};
@@ -17,7 +17,7 @@ use crate::model::job::Status;
 #[derive(Clone, Copy, Debug)]
 struct ClientEntry {
     generation: u32,
-    job: u32,
+    job: PackedOption<JobIdx>,
     waiter: PackedOption<WaiterIdx>,
     /// The worker to which the client is attached.
     worker: PackedOption<WorkerIdx>,
@@ -25,7 +25,7 @@ struct ClientEntry {
 
 const VACANT: ClientEntry = ClientEntry {
     generation: 0,
-    job: NONE,
+    job: PackedOption::NONE,
     waiter: PackedOption::NONE,
     worker: PackedOption::NONE,
 };
@@ -35,14 +35,10 @@ const VACANT: ClientEntry = ClientEntry {
 pub(super) struct Reservations {
     records: Vec<ClientEntry>,
     /// The first job of each detached worker, by the worker's slot.
-    detached_heads: Vec<u32>,
+    detached_heads: Vec<PackedOption<JobIdx>>,
 }
 
 impl Reservations {
-    /// Marks a worker's slot in `Job::holder`, where otherwise a client's index is. Both are
-    /// smaller.
-    pub(super) const DETACHED: u32 = 1 << 31;
-
     /// The entry of `client`, made if there is none. O(1) amortised.
     fn record(&mut self, client: ClientId) -> &mut ClientEntry {
         let index = client.index as usize;
@@ -52,7 +48,7 @@ impl Reservations {
         let record = &mut self.records[index];
         if record.generation != client.generation {
             assert!(
-                record.job == NONE && record.waiter.is_none() && record.worker.is_none(),
+                record.job.is_none() && record.waiter.is_none() && record.worker.is_none(),
                 "an earlier client with this index still has entries"
             );
             record.generation = client.generation;
@@ -65,42 +61,46 @@ impl Reservations {
         (record.generation == client.generation).then_some(record)
     }
 
-    /// Whether `client` has reserved `job`, which is reserved.
+    /// Whether `client` has reserved `job`, if that is reserved. Of other jobs it says nothing.
     pub(super) fn holds(&self, client: ClientId, job: &Job) -> bool {
-        job.holder == client.index && self.known(client).is_some()
+        job.is_held_by(Holder::client(client.index)) && self.known(client).is_some()
     }
 
     /// Adds a job to the client's list. O(1).
     #[inline(always)]
-    pub(super) fn link(&mut self, client: ClientId, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn link(&mut self, client: ClientId, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
         let record = self.record(client);
-        let next = std::mem::replace(&mut record.job, slot);
-        let job = &mut jobs[slot];
-        (job.holder, job.place, job.next) = (client.index, NONE, next);
-        if next != NONE {
-            jobs[next].place = slot;
-        }
+        let next = std::mem::replace(&mut record.job, slot.into());
+        Self::link_first(slot, Holder::client(client.index), next, jobs);
     }
 
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
-    pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
         let index = place.slot() as usize;
         if index >= self.detached_heads.len() {
-            self.detached_heads.resize(index + 1, NONE);
+            self.detached_heads.resize(index + 1, PackedOption::NONE);
         }
-        let next = std::mem::replace(&mut self.detached_heads[index], slot);
+        let next = std::mem::replace(&mut self.detached_heads[index], slot.into());
+        Self::link_first(slot, Holder::detached(place), next, jobs);
+    }
+
+    /// Links the new head of a holder's list to the former one. O(1).
+    #[inline(always)]
+    fn link_first(slot: JobIdx, holder: Holder, next: PackedOption<JobIdx>, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
-        (job.holder, job.place, job.next) = (Self::detached_holder(place), NONE, next);
-        if next != NONE {
-            jobs[next].place = slot;
+        job.set_holder(holder);
+        job.set_previous(PackedOption::NONE);
+        job.set_next(next);
+        if let Some(next) = next.expand() {
+            jobs[next].set_previous(slot.into());
         }
     }
 
     /// One of the jobs of the worker at `place`, if it is detached. O(1).
-    pub(super) fn first_detached(&self, place: WorkerIdx) -> Option<u32> {
-        self.detached_heads.get(place.slot() as usize).copied().filter(|&slot| slot != NONE)
+    pub(super) fn first_detached(&self, place: WorkerIdx) -> Option<JobIdx> {
+        self.detached_heads.get(place.slot() as usize)?.expand()
     }
 
     /// The worker to which `client` is attached. O(1).
@@ -114,28 +114,28 @@ impl Reservations {
     }
 
     /// Takes a reserved job out of its list. O(1).
-    pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn unlink(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
-        let (previous, next, holder) = (job.place, job.next, job.holder);
-        (job.holder, job.place, job.next) = (NONE, NONE, NONE);
-        if previous == NONE {
-            let first = match holder & Self::DETACHED {
-                0 => &mut self.records[holder as usize].job,
-                _ => &mut self.detached_heads[(holder ^ Self::DETACHED) as usize],
-            };
-            assert!(*first == slot, "a reserved job is not in its client's list");
-            *first = next;
+        let (previous, next, holder) = (job.previous(), job.next(), job.holder());
+        job.clear_links();
+        if let Some(previous) = previous.expand() {
+            jobs[previous].set_next(next);
         } else {
-            jobs[previous].next = next;
+            let first = match holder.kind() {
+                HolderKind::Client(index) => &mut self.records[index as usize].job,
+                HolderKind::Detached(worker) => &mut self.detached_heads[worker.slot() as usize],
+            };
+            assert!(*first == slot.into(), "a reserved job is not in its client's list");
+            *first = next;
         }
-        if next != NONE {
-            jobs[next].place = previous;
+        if let Some(next) = next.expand() {
+            jobs[next].set_previous(previous);
         }
     }
 
     /// One of the jobs that `client` has reserved. O(1).
-    pub(super) fn first_job(&self, client: ClientId) -> Option<u32> {
-        self.known(client).map(|record| record.job).filter(|&slot| slot != NONE)
+    pub(super) fn first_job(&self, client: ClientId) -> Option<JobIdx> {
+        self.known(client)?.job.expand()
     }
 
     /// One of the waiters of `client`. O(1).
@@ -187,31 +187,24 @@ impl Reservations {
     pub(super) fn end(&mut self, client: ClientId) {
         if self.known(client).is_some() {
             let record = &mut self.records[client.index as usize];
-            let empty = record.job == NONE && record.waiter.is_none() && record.worker.is_none();
+            let empty = record.job.is_none() && record.waiter.is_none() && record.worker.is_none();
             assert!(empty, "an ended client still has entries");
             *record = VACANT;
         }
     }
 
     /// The jobs in the list of the client with this index. O(jobs in the list).
-    pub(super) fn jobs_of(&self, index: u32, jobs: &Jobs) -> Vec<u32> {
-        let first = self.records.get(index as usize).map_or(NONE, |record| record.job);
-        Self::list(first, jobs)
+    pub(super) fn jobs_of(&self, index: u32, jobs: &Jobs) -> Vec<JobIdx> {
+        Self::list(self.records.get(index as usize).and_then(|record| record.job.expand()), jobs)
     }
 
     /// The jobs of the worker at `place`, if it is detached. O(jobs in the list).
-    pub(super) fn jobs_detached(&self, place: WorkerIdx, jobs: &Jobs) -> Vec<u32> {
-        Self::list(self.detached_heads.get(place.slot() as usize).copied().unwrap_or(NONE), jobs)
+    pub(super) fn jobs_detached(&self, place: WorkerIdx, jobs: &Jobs) -> Vec<JobIdx> {
+        Self::list(self.first_detached(place), jobs)
     }
 
-    fn list(first: u32, jobs: &Jobs) -> Vec<u32> {
-        let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
-        std::iter::successors(Some(first).filter(|&slot| slot != NONE), follow).collect()
-    }
-
-    /// The value of `Job::holder` for jobs of the detached worker at `place`.
-    pub(super) fn detached_holder(place: WorkerIdx) -> u32 {
-        Self::DETACHED | place.slot()
+    fn list(first: Option<JobIdx>, jobs: &Jobs) -> Vec<JobIdx> {
+        std::iter::successors(first, |&slot| jobs[slot].next().expand()).collect()
     }
 
     /// The number of entries. For checks.

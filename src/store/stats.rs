@@ -78,7 +78,7 @@ impl Store {
         let mut tallies: Vec<(u64, StatusCounts)> = Vec::new();
         let bus_worker = self.workers.bus_worker();
         for place in from..stop {
-            let Some(job) = self.jobs.get(place) else { continue };
+            let Some((_, job)) = self.jobs.at(place) else { continue };
             let number = match numbers.entry(job.queue) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {

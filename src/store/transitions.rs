@@ -4,7 +4,7 @@ use super::jobs::Job;
 use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
-use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, RecordKey, Store};
+use super::{DirtyRecord, Due, Effects, JobIdx, Outcome, RecordKey, Store};
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
@@ -35,13 +35,13 @@ impl TransitionRequest<'_> {
 impl Store {
     /// [`Store::find`], not inlined.
     #[inline(never)]
-    pub(super) fn find_cold(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
+    pub(super) fn find_cold(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<JobIdx> {
         self.find(id, now, fx)
     }
 
     /// The job with this id. One that is expired and waits is removed instead. O(1).
     #[inline(always)]
-    fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
+    fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<JobIdx> {
         let slot = self.ids.find(id.0)?;
         let job = &self.jobs[slot];
         if job.is_simple() || !job.is_expired_waiting(now) {
@@ -87,7 +87,7 @@ impl Store {
     fn request_transition_by(
         &mut self,
         ticket: Ticket,
-        slot: u32,
+        slot: JobIdx,
         request: &TransitionRequest<'_>,
         caller: Caller,
         now: Now,
@@ -107,7 +107,7 @@ impl Store {
                 }
                 if request.event == JobEvent::Kick {
                     job.set_retries(0);
-                    fx.mark_dirty(DirtyRecord::State(JobLocation(slot), request.id));
+                    fx.mark_dirty(DirtyRecord::State(slot, request.id));
                 }
                 fx.answer(ticket, Outcome::Done);
                 if recorded {
@@ -124,7 +124,7 @@ impl Store {
     pub(super) fn request_transition_for_reserver(
         &mut self,
         ticket: Ticket,
-        slot: u32,
+        slot: JobIdx,
         request: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
@@ -134,7 +134,7 @@ impl Store {
 
     /// How a reserved job regards the client of `ticket`. O(1).
     #[inline(always)]
-    pub(super) fn caller(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
+    pub(super) fn caller(&self, ticket: Ticket, slot: JobIdx, lease: Option<LeaseEpoch>) -> Caller {
         let job = &self.jobs[slot];
         if !self.reservations.holds(ticket.client, job) {
             Caller::OtherClient
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Handles the deadline of a job.
-    pub(super) fn job_due(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn job_due(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         if let Some(ext) = job.ext_mut() {
             ext.timer = TimerId::NONE;
@@ -171,7 +171,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn apply_transition_cold(
         &mut self,
-        slot: u32,
+        slot: JobIdx,
         step: Transition,
         now: Now,
         fx: &mut Effects,
@@ -181,7 +181,7 @@ impl Store {
 
     /// Executes a legal transition.
     #[inline(always)]
-    fn apply_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
+    fn apply_transition(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
         if step == Transition::Queue {
             if !self.jobs[slot].is_simple() {
                 self.mark_dirty_if_worker_job(slot, fx);
@@ -194,7 +194,13 @@ impl Store {
     }
 
     #[inline(never)]
-    fn apply_rare_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
+    fn apply_rare_transition(
+        &mut self,
+        slot: JobIdx,
+        step: Transition,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         if step == Transition::Renew {
             self.disarm(slot);
             if self.jobs[slot].worker().is_some() {
@@ -235,17 +241,17 @@ impl Store {
 
     /// Marks the state of a job dirty if a registered worker had reserved it. O(1).
     #[inline(never)]
-    pub(super) fn mark_dirty_if_worker_job(&self, slot: u32, fx: &mut Effects) {
+    pub(super) fn mark_dirty_if_worker_job(&self, slot: JobIdx, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
             self.mark_state_dirty(slot, fx);
         }
     }
 
-    pub(super) fn mark_state_dirty(&self, slot: u32, fx: &mut Effects) {
-        fx.mark_dirty(DirtyRecord::State(JobLocation(slot), JobId(self.jobs[slot].id)));
+    pub(super) fn mark_state_dirty(&self, slot: JobIdx, fx: &mut Effects) {
+        fx.mark_dirty(DirtyRecord::State(slot, JobId(self.jobs[slot].id)));
     }
 
-    fn retry(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    fn retry(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         let retry = job.retries() + 1;
         job.set_retries(retry);
@@ -255,7 +261,7 @@ impl Store {
     }
 
     /// Delays an unlinked job by `wait_ms` before it becomes ready. O(log d).
-    pub(super) fn delay(&mut self, slot: u32, wait_ms: u64, now: Now, fx: &mut Effects) {
+    pub(super) fn delay(&mut self, slot: JobIdx, wait_ms: u64, now: Now, fx: &mut Effects) {
         if wait_ms == 0 {
             return self.make_ready_cold(slot, now, fx);
         }
@@ -268,7 +274,7 @@ impl Store {
     /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.
     /// O(log n).
     #[inline(always)]
-    pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn make_ready(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_simple());
         if plain && queue.waiters.is_empty() {
@@ -287,7 +293,7 @@ impl Store {
 
     /// [`Store::make_ready`] for jobs with rare fields, and for queues on which pops wait.
     #[inline(never)]
-    pub(super) fn make_ready_cold(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn make_ready_cold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         if job.is_expired(now) {
             let queue = job.queue;
@@ -301,7 +307,7 @@ impl Store {
 
     /// Adds an unlinked job to its queue. O(log n).
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, slot: u32, now: Now) {
+    pub(super) fn enqueue(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
         job.ready_since(now);
         let queue = job.queue;
@@ -315,7 +321,7 @@ impl Store {
     }
 
     #[inline(never)]
-    pub(super) fn enqueue_cold(&mut self, slot: u32, now: Now) {
+    pub(super) fn enqueue_cold(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
         let expires = job.has_ttl().then(|| job.ext_mut_or_insert().expires);
         self.place_waiting(slot, now);
@@ -326,7 +332,7 @@ impl Store {
 
     /// Adds an unlinked job with rare fields to the ready heaps, or to its job class, and to its
     /// key group. O(log n).
-    pub(super) fn place_waiting(&mut self, slot: u32, now: Now) {
+    pub(super) fn place_waiting(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
         let packet = job.is_packet();
         if job.is_group_only() {
@@ -344,19 +350,20 @@ impl Store {
 
     /// [`Store::unlink`], not inlined.
     #[inline(never)]
-    pub(super) fn unlink_cold(&mut self, slot: u32) {
+    pub(super) fn unlink_cold(&mut self, slot: JobIdx) {
         self.unlink(slot);
     }
 
     /// Takes a job out of the heaps, lists and groups that its status has it in, and cancels its
     /// deadline. O(log n).
     #[inline(always)]
-    pub(super) fn unlink(&mut self, slot: u32) {
+    pub(super) fn unlink(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
-        let (queue, place, plain) = (job.queue, job.place, job.is_simple());
+        let (queue, plain) = (job.queue, job.is_simple());
         match job.status {
             Status::Ready if plain => {
-                self.queues[queue].ready.remove(place, &mut self.jobs);
+                let position = job.heap_position();
+                self.queues[queue].ready.remove(position, &mut self.jobs);
             }
             Status::Reserved => self.reservations.unlink(slot, &mut self.jobs),
             Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
@@ -372,7 +379,7 @@ impl Store {
     }
 
     #[inline(never)]
-    fn unlink_ext(&mut self, slot: u32) {
+    fn unlink_ext(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         let bound = job.class().is_some();
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
@@ -391,14 +398,14 @@ impl Store {
 
     /// Removes an unlinked job. O(1).
     #[inline(never)]
-    pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
+    pub(super) fn remove(&mut self, slot: JobIdx, fx: &mut Effects) -> Job {
         let job = self.remove_unjournaled(slot);
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(JobLocation(slot)), JobId(job.id)));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), JobId(job.id)));
         job
     }
 
     /// [`Store::remove`] without marking the job dirty.
-    pub(super) fn remove_unjournaled(&mut self, slot: u32) -> Job {
+    pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
         self.ids.remove(job.id, self.next_id);
@@ -408,7 +415,7 @@ impl Store {
     /// Takes a job that is about to be removed out of its queue's counters and index, its job
     /// class, and the tables of external ids and watchers. O(1).
     #[inline(always)]
-    pub(super) fn detach_from_queue(&mut self, slot: u32) {
+    pub(super) fn detach_from_queue(&mut self, slot: JobIdx) {
         if !self.watchers.is_empty() {
             self.remove_watchers(slot);
         }
@@ -431,7 +438,7 @@ impl Store {
     }
 
     /// Arms the deadline of a job's status. O(log d), O(1) on average.
-    pub(super) fn arm(&mut self, slot: u32, at: Mono) {
+    pub(super) fn arm(&mut self, slot: JobIdx, at: Mono) {
         let timer = self.deadlines.arm(at, Due::Job(slot));
         let ext = self.jobs[slot].ext_mut_or_insert();
         assert!(ext.timer.is_none(), "a job has two deadlines");
@@ -439,7 +446,7 @@ impl Store {
     }
 
     /// Cancels the deadline of a job's status, if it has one. O(log d), O(1) on average.
-    pub(super) fn disarm(&mut self, slot: u32) {
+    pub(super) fn disarm(&mut self, slot: JobIdx) {
         if let Some(ext) = self.jobs[slot].ext_mut()
             && !ext.timer.is_none()
         {
@@ -450,7 +457,7 @@ impl Store {
     /// Answers with a job, unreserved. O(1).
     pub(super) fn peek_job(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let outcome = match self.find(id, now, fx) {
-            Some(slot) => Outcome::Peeked(JobLocation(slot)),
+            Some(slot) => Outcome::Peeked(slot),
             None => Outcome::NoJob,
         };
         fx.answer(ticket, outcome);

@@ -8,9 +8,8 @@ use super::job_watchers::WatchFor;
 use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::RegisteredWorker;
-use super::{DirtyRecord, Effects, JobLocation, Outcome, RecordKey, Store};
+use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
 use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
-use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
@@ -97,7 +96,7 @@ impl Store {
         let Worker { name, url, max_jobs, queues } = *worker;
         let record = RegisteredWorker::new(name, url, max_jobs, queues);
         let place = self.workers.register(id, record);
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place.slot()), JobId(id.0)));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Worker(place), JobId(id.0)));
         fx.answer(ticket, Outcome::Registered(id));
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
@@ -133,7 +132,7 @@ impl Store {
             requeued.push(slot);
         }
         if self.workers.remove(place).is_some() {
-            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place.slot()), JobId(worker.0)));
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place), JobId(worker.0)));
         }
         self.workers.remove_entry(place);
         self.requeue_batch(requeued, now, fx);
@@ -221,7 +220,7 @@ impl Store {
         }
     }
 
-    fn add_watcher(&mut self, ticket: Ticket, slot: u32, watch_for: WatchFor) -> WatcherIdx {
+    fn add_watcher(&mut self, ticket: Ticket, slot: JobIdx, watch_for: WatchFor) -> WatcherIdx {
         // A job without rare fields is removed without a search for watchers.
         self.jobs[slot].ext_mut_or_insert();
         self.watchers.begin(ticket, slot, watch_for)
@@ -279,7 +278,7 @@ impl Store {
             return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
         let found = self.find_cold(id, now, fx);
-        let holds = |slot: &u32| {
+        let holds = |slot: &JobIdx| {
             let job = &self.jobs[*slot];
             let meant = match *report {
                 RunOutcome::Rejected { lease, .. } => job.lease() == lease,
@@ -342,13 +341,13 @@ impl Store {
 
     /// Answers with the status of a job, and removes it if its result may be fetched only once.
     /// Returns whether the job still exists.
-    fn answer_status(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
+    fn answer_status(&mut self, ticket: Ticket, slot: JobIdx, fx: &mut Effects) -> bool {
         let job = &self.jobs[slot];
         if job.status != Status::Completed || !job.options().result_once {
-            fx.answer(ticket, Outcome::JobStatus(JobLocation(slot)));
+            fx.answer(ticket, Outcome::JobStatus(slot));
             return true;
         }
-        let status = OwnedJobStatus::new(&self.progress(JobLocation(slot)));
+        let status = OwnedJobStatus::new(&self.progress(slot));
         fx.reply(ticket, OwnedReply::JobStatus(Box::new(status)));
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
@@ -360,8 +359,8 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn progress(&self, slot: JobLocation) -> JobStatus<'_> {
-        let job = &self.jobs[slot.0];
+    pub fn progress(&self, slot: JobIdx) -> JobStatus<'_> {
+        let job = &self.jobs[slot];
         JobStatus { info: self.job_info(slot), worker: job.worker(), message: job.result_message() }
     }
 
@@ -383,7 +382,7 @@ impl Store {
 
     /// Answers the watchers of a job that has completed or was buried, in the order of arrival.
     /// O(log v) for each.
-    pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
+    pub(super) fn notify_end(&mut self, slot: JobIdx, fx: &mut Effects) {
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
             let ticket = self.watchers.remove(watcher, &mut self.deadlines);
             if !self.answer_status(ticket, slot, fx) {
@@ -393,7 +392,7 @@ impl Store {
     }
 
     /// Clears worker and progress of a job whose reservation ends, and ends the watchers for that.
-    pub(super) fn unlink_reservation(&mut self, slot: u32) {
+    pub(super) fn unlink_reservation(&mut self, slot: JobIdx) {
         self.jobs[slot].set_worker(None);
         self.jobs[slot].set_progress(None);
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Release) {
@@ -404,7 +403,7 @@ impl Store {
 
     /// Ends the watchers of a job that is about to be removed. O(log v) for each.
     #[cold]
-    pub(super) fn remove_watchers(&mut self, slot: u32) {
+    pub(super) fn remove_watchers(&mut self, slot: JobIdx) {
         for watch_for in [WatchFor::Release, WatchFor::Completion] {
             while let Some(watcher) = self.watchers.first_for(slot, watch_for) {
                 let ticket = self.watchers.remove(watcher, &mut self.deadlines);

@@ -12,6 +12,8 @@ struct Owner {
 }
 
 impl PositionMap for Owner {
+    type Index = u32;
+
     fn moved(&mut self, slot: u32, position: u32) {
         self.positions[slot as usize] = position;
     }

@@ -4,14 +4,13 @@ use super::job_class::OrderKey;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::Now;
 use crate::model::job::Status;
-use crate::store::idx::{JobClassIdx, LimiterIdx, WaitlistIdx};
-use crate::store::jobs::NONE;
+use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, WaitlistIdx};
 use crate::store::{Effects, Outcome, Store};
 
 impl Store {
     /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
     /// heap. O(log n), and O(k) for its k limiters if it is the first of its class.
-    pub(in crate::store) fn on_ready(&mut self, slot: u32, now: Now) {
+    pub(in crate::store) fn on_ready(&mut self, slot: JobIdx, now: Now) {
         self.update_class(slot);
         let class_slot = self.jobs[slot].expect_class();
         let entry = self.jobs[slot].entry(slot);
@@ -47,7 +46,7 @@ impl Store {
     }
 
     /// A job with limiters was taken out of what its status had it in. O(log n).
-    pub(in crate::store) fn on_removed(&mut self, slot: u32) {
+    pub(in crate::store) fn on_removed(&mut self, slot: JobIdx) {
         let (class_slot, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
         if matches!(status, Status::Blocked | Status::Ready) {
             self.unpin_exclusion_set(slot);
@@ -56,13 +55,13 @@ impl Store {
         match status {
             Status::Reserved => return self.constraints.end_run(class_slot),
             Status::Blocked => {
-                class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
-                self.jobs[slot].place = NONE;
+                class.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+                self.jobs[slot].clear_links();
             }
             Status::Ready => {
-                class.ready_job = NONE;
+                class.ready_job = PackedOption::NONE;
                 let waitlist = class.expect_waitlist();
-                self.constraints.waitlists[waitlist].ready_job = NONE;
+                self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
                 self.constraints.resume(waitlist);
             }
             Status::GroupOnly | Status::Delayed | Status::Completed | Status::Buried => return,
@@ -76,7 +75,7 @@ impl Store {
     /// Whether the head of a ready heap may not run now; then it is no longer in the heap. O(k +
     /// log n).
     #[inline(always)]
-    pub(in crate::store) fn is_blocked(&mut self, slot: u32, now: Now) -> bool {
+    pub(in crate::store) fn is_blocked(&mut self, slot: JobIdx, now: Now) -> bool {
         let job = &self.jobs[slot];
         !job.is_simple() && job.class().is_some_and(|class| self.block_class(class, now))
     }
@@ -154,7 +153,7 @@ impl Store {
         let constraints = &mut self.constraints;
         let waitlist = &mut constraints.waitlists[waitlist_slot];
         let Some((key, class)) = waitlist.classes.first() else {
-            assert!(waitlist.ready_job == NONE, "a waitlist without classes has a ready job");
+            assert!(waitlist.ready_job.is_none(), "a waitlist without classes has a ready job");
             let (limiter, queue) = (waitlist.limiter, waitlist.queue);
             if let Some(key) = waitlist.blocked_key.take() {
                 constraints.limiters[limiter].blocked_waitlists.remove(&(key, waitlist_slot));
@@ -177,20 +176,16 @@ impl Store {
         let head = constraints.classes[*class].head(&self.jobs);
         let (head, ready_job) =
             (head.expect("a class in a waitlist has a waiting job"), waitlist.ready_job);
-        if head != ready_job {
-            if ready_job != NONE {
-                self.leave_ready_heap(ready_job);
-            }
+        if ready_job != head.into() {
+            self.leave_ready_heap(ready_job);
             self.enter_ready_heap(head);
         }
     }
 
-    /// Moves a job from the ready heaps to its class's heap of blocked jobs; [`NONE`] is ignored.
+    /// Moves a job from the ready heaps to its class's heap of blocked jobs, if there is one.
     /// O(log n).
-    fn leave_ready_heap(&mut self, slot: u32) {
-        if slot == NONE {
-            return;
-        }
+    fn leave_ready_heap(&mut self, ready_job: PackedOption<JobIdx>) {
+        let Some(slot) = ready_job.expand() else { return };
         debug_assert_eq!(self.jobs[slot].status, Status::Ready, "a job outside the ready heap");
         self.remove_ready(slot);
         let job = &mut self.jobs[slot];
@@ -198,9 +193,9 @@ impl Store {
         let (class_slot, entry) = (job.expect_class(), job.entry(slot));
         let class = &mut self.constraints.classes[class_slot];
         class.blocked_jobs.push(entry, &mut self.jobs);
-        class.ready_job = NONE;
+        class.ready_job = PackedOption::NONE;
         let waitlist = class.expect_waitlist();
-        self.constraints.waitlists[waitlist].ready_job = NONE;
+        self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
         self.constraints.resume(waitlist);
         self.constraints.steps += 1;
         // A pop waiting for the queue may now be eligible for the job behind this one. Waiters for
@@ -212,14 +207,14 @@ impl Store {
     }
 
     /// Moves a blocked job into the ready heaps that it belongs to. O(log n).
-    fn enter_ready_heap(&mut self, slot: u32) {
+    fn enter_ready_heap(&mut self, slot: JobIdx) {
         debug_assert_eq!(self.jobs[slot].status, Status::Blocked, "already in the ready heap");
         let class_slot = self.jobs[slot].expect_class();
         let class = &mut self.constraints.classes[class_slot];
-        class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
-        class.ready_job = slot;
+        class.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+        class.ready_job = slot.into();
         let waitlist = class.expect_waitlist();
-        self.constraints.waitlists[waitlist].ready_job = slot;
+        self.constraints.waitlists[waitlist].ready_job = slot.into();
         self.jobs[slot].status = Status::Ready;
         self.push_ready(slot);
         self.constraints.steps += 1;
@@ -336,7 +331,7 @@ impl Store {
 
     /// Unblocks the most urgent blocked waitlist of a limiter, if that has capacity. Returns the
     /// job that enters the ready heap.
-    fn unblock_next(&mut self, limiter: LimiterIdx, now: Now) -> Option<u32> {
+    fn unblock_next(&mut self, limiter: LimiterIdx, now: Now) -> Option<JobIdx> {
         let constraints = &mut self.constraints;
         if constraints.limiters[limiter].blocked_waitlists.is_empty()
             || !constraints.has_capacity(limiter, now)
@@ -346,6 +341,7 @@ impl Store {
         let (_, waitlist) = constraints.limiters[limiter].blocked_waitlists.pop_first()?;
         constraints.waitlists[waitlist].blocked_key = None;
         self.update_waitlist(waitlist);
-        Some(self.constraints.waitlists[waitlist].ready_job)
+        let ready_job = self.constraints.waitlists[waitlist].ready_job.expand();
+        Some(ready_job.expect("the head of an open waitlist is in the ready heap"))
     }
 }

@@ -1,13 +1,13 @@
 //! Invariant checks of constraints.
 
 use super::job_class::OrderKey;
+use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::TimerId;
 use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use crate::store::Store;
 use crate::store::excluded::ExcludedHeaps;
 use crate::store::idx::{JobClassIdx, QueueScope};
-use crate::store::jobs::NONE;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
@@ -15,13 +15,9 @@ impl Store {
     pub(in crate::store) fn check_constraints(&self) {
         let all = &self.constraints;
         all.records.check_invariants();
-        for (record_slot, record) in all.records.iter() {
+        for (number, record) in all.records.iter() {
             let state = &all.states[record.place];
-            assert_eq!(
-                state.record_slot,
-                Some(record_slot),
-                "a constraint's record slot is not its own"
-            );
+            assert_eq!(state.record, Some(number), "a constraint's record is not its own");
             let found = all.by_name.get(&state.definition.name);
             assert_eq!(
                 found,
@@ -98,10 +94,10 @@ impl Store {
                 }
             }
             match job.status {
-                Status::Ready => assert_eq!(
-                    all.classes[class].ready_job, slot,
-                    "a ready job is not its class's ready job"
-                ),
+                Status::Ready => {
+                    let ready_job = all.classes[class].ready_job;
+                    assert_eq!(ready_job, slot.into(), "a ready job is not its class's ready job");
+                }
                 Status::Blocked => assert!(blocked.insert(slot)),
                 _ => {}
             }
@@ -122,15 +118,15 @@ impl Store {
             class.blocked_jobs.check_invariants(&self.jobs, |entry, position| {
                 let job = &self.jobs[entry.slot];
                 assert_eq!(
-                    (job.class(), job.place),
+                    (job.class(), job.heap_position()),
                     (Some(number), position),
                     "class or heap position of a blocked job"
                 );
                 assert!(blocked.remove(&{ entry.slot }), "a job is blocked in two classes");
             });
-            if class.ready_job != NONE {
+            if let Some(ready_job) = class.ready_job.expand() {
                 assert_eq!(
-                    self.jobs[class.ready_job].status,
+                    self.jobs[ready_job].status,
                     Status::Ready,
                     "a class's ready job is not ready"
                 );
@@ -205,7 +201,7 @@ impl Store {
             if let Some(blocked) = &waitlist.blocked_key {
                 assert_eq!(
                     (waitlist.ready_job, blocked),
-                    (NONE, key),
+                    (PackedOption::NONE, key),
                     "a blocked waitlist has a ready job, or another key"
                 );
                 let listed = all.limiters[waitlist.limiter]
@@ -216,16 +212,16 @@ impl Store {
                 let head = all.classes[*first].head(&self.jobs);
                 assert_eq!(
                     head,
-                    Some(waitlist.ready_job),
+                    waitlist.ready_job.expand(),
                     "an open waitlist's ready job is not its head"
                 );
             }
         }
         let in_waitlists = all.classes.iter().filter(|(_, class)| class.waitlist.is_some()).count();
         assert_eq!(classes, in_waitlists, "number of classes in waitlists");
-        let class_heads = all.classes.iter().filter(|(_, class)| class.ready_job != NONE).count();
+        let class_heads = all.classes.iter().filter(|(_, class)| class.ready_job.is_some()).count();
         let waitlist_heads =
-            all.waitlists.iter().filter(|(_, waitlist)| waitlist.ready_job != NONE).count();
+            all.waitlists.iter().filter(|(_, waitlist)| waitlist.ready_job.is_some()).count();
         assert_eq!(class_heads, waitlist_heads, "number of ready jobs of classes and waitlists");
         assert_eq!(
             all.waitlist_index.len(),

@@ -13,8 +13,8 @@ use crate::base::heap::{Heap, orders_before};
 use crate::base::slab_index::PackedOption;
 use crate::model::job::Priority;
 use crate::model::worker::WorkerId;
-use crate::store::idx::{JobClassIdx, LimiterIdx, QueueIdx, WaitlistIdx};
-use crate::store::jobs::{Job, Jobs, NONE};
+use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, QueueIdx, WaitlistIdx};
+use crate::store::jobs::{Job, Jobs};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(super) struct OrderKey {
 }
 
 impl OrderKey {
-    pub(super) fn of(slot: u32, jobs: &Jobs) -> Self {
+    pub(super) fn of(slot: JobIdx, jobs: &Jobs) -> Self {
         let job = &jobs[slot];
         let entry = job.entry(slot);
         let digits = match job.priority() {
@@ -69,9 +69,9 @@ pub(super) struct JobClass {
     /// Number of its jobs, whatever their status.
     pub(super) jobs: u32,
     /// Those that are blocked.
-    pub(super) blocked_jobs: Heap,
-    /// The one in the ready heap, or [`NONE`].
-    pub(super) ready_job: u32,
+    pub(super) blocked_jobs: Heap<JobIdx>,
+    /// The one in the ready heap.
+    pub(super) ready_job: PackedOption<JobIdx>,
     /// Its waitlist, if it has a waiting job.
     pub(super) waitlist: PackedOption<WaitlistIdx>,
     /// Order key of its head, by which it is in the waitlist.
@@ -86,7 +86,7 @@ impl JobClass {
             limiters: limiters.into(),
             jobs: 0,
             blocked_jobs: Heap::default(),
-            ready_job: NONE,
+            ready_job: PackedOption::NONE,
             waitlist: PackedOption::NONE,
             key: None,
         }
@@ -101,8 +101,8 @@ impl JobClass {
     }
 
     /// Its most urgent job, ready or blocked. O(1).
-    pub(super) fn head(&self, jobs: &Jobs) -> Option<u32> {
-        let ready = (self.ready_job != NONE).then(|| jobs[self.ready_job].entry(self.ready_job));
+    pub(super) fn head(&self, jobs: &Jobs) -> Option<JobIdx> {
+        let ready = self.ready_job.expand().map(|slot| jobs[slot].entry(slot));
         match (ready, self.blocked_jobs.peek()) {
             (Some(ready), Some(blocked)) if orders_before(&blocked, &ready, jobs) => {
                 Some(blocked.slot)
@@ -119,8 +119,8 @@ pub(super) struct LimiterWaitlist {
     pub(super) queue: QueueIdx,
     pub(super) eligibility: Eligibility,
     pub(super) classes: BTreeSet<(OrderKey, JobClassIdx)>,
-    /// Its head, in the ready heap; [`NONE`] if blocked.
-    pub(super) ready_job: u32,
+    /// Its head, in the ready heap; none if blocked.
+    pub(super) ready_job: PackedOption<JobIdx>,
     /// If blocked, the order key by which it is in the limiter's set.
     pub(super) blocked_key: Option<OrderKey>,
 }

@@ -24,7 +24,7 @@ use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::worker::{Constraint, ConstraintReply};
-use crate::store::idx::{ConstraintIdx, LimiterIdx};
+use crate::store::idx::{ConstraintIdx, ConstraintRecordIdx, JobIdx, LimiterIdx};
 use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
 use std::collections::BTreeMap;
@@ -60,10 +60,10 @@ impl Store {
     ) {
         let known = self.constraints.by_name.get(&new.name).copied();
         if let Some(constraint_slot) = known {
-            let record_slot = self.constraints.record_slot(constraint_slot);
-            let id = self.constraints.records[record_slot].id;
+            let record = self.constraints.record_of(constraint_slot);
+            let id = self.constraints.records[record].id;
             // Also for an equal constraint: the record that set it may not be durable yet.
-            fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record_slot), id));
+            fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
             if self.constraints.states[constraint_slot].definition != *new {
                 self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
@@ -75,9 +75,9 @@ impl Store {
             return fx.answer(ticket, Outcome::Constraint(ConstraintReply::Full));
         }
         let id = self.take_hidden_id();
-        let record_slot = self.add_constraint(id, new, true, now);
+        let record = self.add_constraint(id, new, true, now);
         self.reevaluate_jobs(now);
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record_slot), id));
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
         self.constraints.reply_when_in_force(ticket, ConstraintReply::Set { new: true });
     }
 
@@ -92,19 +92,25 @@ impl Store {
         let Some(&constraint_slot) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::Constraint(ConstraintReply::NoConstraint));
         };
-        let record_slot = self.constraints.record_slot(constraint_slot);
+        let record = self.constraints.record_of(constraint_slot);
         let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Constraint(record_slot), id));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Constraint(record), id));
         self.constraints.reply_when_in_force(ticket, ConstraintReply::Removed);
     }
 
-    /// Adds an active constraint with its record, whose slot it returns, and starts a scan.
-    fn add_constraint(&mut self, id: JobId, new: &Constraint, starts_full: bool, now: Now) -> u32 {
+    /// Adds an active constraint with its record, which it returns, and starts a scan.
+    fn add_constraint(
+        &mut self,
+        id: JobId,
+        new: &Constraint,
+        starts_full: bool,
+        now: Now,
+    ) -> ConstraintRecordIdx {
         let constraint_slot = self.insert_constraint(new, starts_full, now);
-        let record_slot = self.constraints.records.insert(id, constraint_slot);
-        self.constraints.states[constraint_slot].record_slot = Some(record_slot);
-        record_slot
+        let record = self.constraints.records.insert(id, constraint_slot);
+        self.constraints.states[constraint_slot].record = Some(record);
+        record
     }
 
     /// Adds a constraint, which is active once the caller has linked it with a record, and starts a
@@ -119,7 +125,7 @@ impl Store {
         let scanned_at = (round + 1, slot_reached);
         let constraint_slot = self.constraints.states.insert(ConstraintState {
             definition: new.clone(),
-            record_slot: None,
+            record: None,
             limiter_by_value: BTreeMap::new(),
             scanned_at,
             rate_since: now.mono,
@@ -140,45 +146,45 @@ impl Store {
         starts_full: bool,
         now: Now,
     ) {
-        let record = &mut self.constraints.states[constraint_slot];
-        let old = &record.definition;
+        let state = &mut self.constraints.states[constraint_slot];
+        let old = &state.definition;
         if (&old.name, &old.matcher, &old.per) == (&new.name, &new.matcher, &new.per) {
             if old.rate != new.rate {
-                (record.rate_since, record.starts_full) = (now.mono, starts_full);
+                (state.rate_since, state.starts_full) = (now.mono, starts_full);
             }
-            record.definition = new.clone();
+            state.definition = new.clone();
             self.constraints.revision += 1;
             return self.constraints.mark_limits_changed(constraint_slot);
         }
-        record.replaced = true;
-        let record_slot = self.deactivate(constraint_slot);
+        state.replaced = true;
+        let record = self.deactivate(constraint_slot);
         let successor = self.insert_constraint(new, starts_full, now);
-        self.constraints.states[successor].record_slot = Some(record_slot);
-        self.constraints.records.set_place(record_slot, successor);
+        self.constraints.states[successor].record = Some(record);
+        self.constraints.records.set_place(record, successor);
     }
 
-    /// Makes a constraint inactive. Returns the slot of its record, which the caller reuses or
+    /// Makes a constraint inactive. Returns its record, which the caller reuses or
     /// removes.
-    fn deactivate(&mut self, constraint_slot: ConstraintIdx) -> u32 {
-        let record_slot = self.constraints.record_slot(constraint_slot);
-        self.constraints.states[constraint_slot].record_slot = None;
+    fn deactivate(&mut self, constraint_slot: ConstraintIdx) -> ConstraintRecordIdx {
+        let record = self.constraints.record_of(constraint_slot);
+        self.constraints.states[constraint_slot].record = None;
         self.constraints.paths = None;
         let name = &self.constraints.states[constraint_slot].definition.name;
         if self.constraints.by_name.get(name) == Some(&constraint_slot) {
             self.constraints.by_name.remove(name);
         }
         self.constraints.remove_if_unused(constraint_slot);
-        record_slot
+        record
     }
 
     /// Deactivates a constraint and removes its record. Returns the record's id.
     fn remove_constraint_at(&mut self, constraint_slot: ConstraintIdx) -> JobId {
-        let record_slot = self.deactivate(constraint_slot);
+        let record = self.deactivate(constraint_slot);
         // Jobs that only this constraint blocks become eligible at once, the most urgent first,
         // before the scan has reached all of them.
         self.constraints.mark_limits_changed(constraint_slot);
         self.start_scan();
-        self.constraints.records.remove(record_slot).id
+        self.constraints.records.remove(record).id
     }
 
     /// Recovery: sets a constraint, in place of the one with its id. O(log c).
@@ -189,20 +195,23 @@ impl Store {
         now: Now,
     ) -> RecordKey {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
-        let Some(record_slot) = self.constraints.records.find(id) else {
+        let Some(record) = self.constraints.records.find(id) else {
             return RecordKey::Constraint(self.add_constraint(id, constraint, false, now));
         };
-        let constraint_slot = self.constraints.records[record_slot].place;
+        let constraint_slot = self.constraints.records[record].place;
         self.replace_constraint_at(constraint_slot, constraint, false, now);
-        RecordKey::Constraint(record_slot)
+        RecordKey::Constraint(record)
     }
 
-    /// Recovery: removes the constraint with this id, if there is one. Returns the slot of its
+    /// Recovery: removes the constraint with this id, if there is one. Returns its
     /// record. O(log c).
-    pub(in crate::store) fn undo_restore_constraint(&mut self, id: JobId) -> Option<u32> {
-        let record_slot = self.constraints.records.find(id)?;
-        self.remove_constraint_at(self.constraints.records[record_slot].place);
-        Some(record_slot)
+    pub(in crate::store) fn undo_restore_constraint(
+        &mut self,
+        id: JobId,
+    ) -> Option<ConstraintRecordIdx> {
+        let record = self.constraints.records.find(id)?;
+        self.remove_constraint_at(self.constraints.records[record].place);
+        Some(record)
     }
 
     /// Recovery is over: evaluates all jobs. O(jobs) evaluations if there are constraints.
@@ -218,14 +227,14 @@ impl Store {
     /// Evaluates all constraints for a job in no heap, and assigns its class. O(conditions of all
     /// constraints + payload).
     #[inline(never)]
-    pub(in crate::store) fn attach_limiters(&mut self, slot: u32, now: Now) {
+    pub(in crate::store) fn attach_limiters(&mut self, slot: JobIdx, now: Now) {
         let limiters = self.limiters_of(slot, now);
         self.assign_class(slot, &limiters);
     }
 
     /// The limiters of a job: first those of constraints without `per`, so that a queue has few
     /// waitlists.
-    fn limiters_of(&mut self, slot: u32, now: Now) -> Vec<LimiterIdx> {
+    fn limiters_of(&mut self, slot: JobIdx, now: Now) -> Vec<LimiterIdx> {
         let job = &self.jobs[slot];
         if job.is_packet() || job.is_group_only() {
             return Vec::new();
@@ -252,7 +261,7 @@ impl Store {
 
     /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
     /// O(k log n).
-    fn assign_class(&mut self, slot: u32, limiters: &[LimiterIdx]) {
+    fn assign_class(&mut self, slot: JobIdx, limiters: &[LimiterIdx]) {
         if limiters.is_empty() {
             return;
         }
@@ -264,7 +273,7 @@ impl Store {
     }
 
     /// Takes a job in no heap out of its class. O(k log n).
-    pub(in crate::store) fn drop_class(&mut self, slot: u32) {
+    pub(in crate::store) fn drop_class(&mut self, slot: JobIdx) {
         let class_slot = self.jobs[slot].ext_mut().and_then(|ext| ext.class.take());
         let class_slot = class_slot.expect("a job leaves its class once");
         let class = &mut self.constraints.classes[class_slot];
@@ -278,7 +287,7 @@ impl Store {
     /// Moves a job in no heap to another class if its eligibility has changed since it was
     /// assigned. Pins the heap of its exclusion set, or clears the exclusions if there is no such
     /// heap any more. O(k log n + exclusion sets of the queue).
-    pub(super) fn update_class(&mut self, slot: u32) {
+    pub(super) fn update_class(&mut self, slot: JobIdx) {
         if !self.has_exclusion_set(slot) {
             self.jobs[slot].clear_exclusions();
         }
@@ -320,10 +329,10 @@ impl Store {
                 self.constraints.scan_pos = (round + 1, 0);
                 continue;
             }
-            if let Some(job) = self.jobs.get(slot) {
+            if let Some((job_slot, job)) = self.jobs.at(slot) {
                 done.jobs += 1;
                 done.bytes += job.payload().bytes.len();
-                self.reevaluate_job(slot, now);
+                self.reevaluate_job(job_slot, now);
             }
             self.constraints.scan_pos = (round, slot + 1);
         }
@@ -337,7 +346,7 @@ impl Store {
     }
 
     /// Matches a job anew. O(conditions of all constraints + payload + log n).
-    fn reevaluate_job(&mut self, slot: u32, now: Now) {
+    fn reevaluate_job(&mut self, slot: JobIdx, now: Now) {
         let limiters = self.limiters_of(slot, now);
         self.constraints.steps += 1;
         let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status);

@@ -21,7 +21,7 @@ use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::store::excluded::ExcludedHeaps;
 use crate::store::global_ready::GlobalReady;
-use crate::store::idx::{LimiterIdx, QueueIdx, QueueScope, WaiterIdx, WaitlistIdx};
+use crate::store::idx::{JobIdx, LimiterIdx, QueueIdx, QueueScope, WaiterIdx, WaitlistIdx};
 use crate::store::waiters::{WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ enum NextMatch {
     /// The budget ended before a job was found that may run.
     Unknown,
     Job {
-        slot: u32,
+        slot: JobIdx,
         waiter: WaiterIdx,
     },
 }
@@ -178,7 +178,7 @@ impl Store {
     /// Schedules the queue of a ready job, and the global ready heap if the job is in it, if there
     /// are waiters; they are matched at the end of this command or in a later pass. Returns whether
     /// there are waiters.
-    pub(in crate::store) fn schedule_match_for_job(&mut self, slot: u32) -> bool {
+    pub(in crate::store) fn schedule_match_for_job(&mut self, slot: JobIdx) -> bool {
         let job = &self.jobs[slot];
         let (queue, anywhere) =
             (job.queue, job.is_tracked() && !self.global_ready.wait_queues.is_empty());
@@ -215,7 +215,7 @@ impl Store {
         if record.class_count == 0 || record.waiters.pops().is_empty() {
             return;
         }
-        let blocks_pops = |&slot: &u32| {
+        let blocks_pops = |&slot: &JobIdx| {
             let job = &self.jobs[slot];
             job.is_too_large_to_pop() && !job.is_simple() && job.class().is_some()
         };
@@ -277,7 +277,7 @@ impl Store {
                     continue 'heads;
                 }
             }
-            let with_waiter = |&slot: &u32| Some((slot, self.first_waiter_for(slot, queue)?));
+            let with_waiter = |&slot: &JobIdx| Some((slot, self.first_waiter_for(slot, queue)?));
             return match heads.iter().find_map(with_waiter) {
                 Some((slot, waiter)) => NextMatch::Job { slot, waiter },
                 None => NextMatch::Nothing,
@@ -287,7 +287,7 @@ impl Store {
 
     /// The heads of a queue's ready heap and of its exclusion sets, the most urgent first; none if
     /// no waiter could have one. O(s log s) for s exclusion sets.
-    fn awaited_heads(&self, queue: QueueScope) -> Vec<u32> {
+    fn awaited_heads(&self, queue: QueueScope) -> Vec<JobIdx> {
         let (heap, excluded, wait_queues) = match queue {
             QueueScope::Any => {
                 let GlobalReady { ready, excluded, .. } = &self.global_ready;
@@ -304,14 +304,14 @@ impl Store {
         let excluded = excluded.into_iter().flat_map(ExcludedHeaps::iter);
         let heads = excluded.filter_map(|excluded| excluded.ready.peek());
         let heads = heap.peek().into_iter().chain(heads);
-        let mut heads: Vec<u32> = heads.map(|entry| entry.slot).collect();
+        let mut heads: Vec<JobIdx> = heads.map(|entry| entry.slot).collect();
         heads.sort_unstable_by(|&one, &other| self.jobs.order(one, other));
         heads
     }
 
     /// The first waiter eligible for this head of a queue or of the global ready heap. O(waiters
     /// passed over).
-    fn first_waiter_for(&self, slot: u32, queue: QueueScope) -> Option<WaiterIdx> {
+    fn first_waiter_for(&self, slot: JobIdx, queue: QueueScope) -> Option<WaiterIdx> {
         let job = &self.jobs[slot];
         let own = if queue == QueueScope::Any && !self.is_head(slot) {
             WaitQueues::default()
@@ -330,7 +330,7 @@ impl Store {
 
     /// Whether a ready job is the head of its queue's heap, or of its exclusion set. O(exclusion
     /// sets).
-    fn is_head(&self, slot: u32) -> bool {
+    fn is_head(&self, slot: JobIdx) -> bool {
         let job = &self.jobs[slot];
         let record = &self.queues[job.queue];
         let first = match job.excluded_workers() {

@@ -60,11 +60,13 @@ mod tests;
 
 use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
+use crate::base::slab_index::PackedOption;
 use crate::base::time::Mono;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::worker::{Constraint, ConstraintReply};
-use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx, QueueIdx, WaiterIdx, WaitlistIdx};
-use crate::store::jobs::NONE;
+use crate::store::idx::{
+    ConstraintIdx, ConstraintRecordIdx, JobClassIdx, LimiterIdx, QueueIdx, WaiterIdx, WaitlistIdx,
+};
 use crate::store::record_tables::RecordTable;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
@@ -80,8 +82,8 @@ type ScanPos = (u64, u32);
 #[derive(Debug)]
 struct ConstraintState {
     definition: Constraint,
-    /// The slot of its record, by which the journal knows it; `None` if inactive.
-    record_slot: Option<u32>,
+    /// Its record, by which the journal knows it; `None` if inactive.
+    record: Option<ConstraintRecordIdx>,
     /// Its limiters by key value.
     limiter_by_value: BTreeMap<Box<[u8]>, LimiterIdx>,
     /// The scan has evaluated this constraint for all earlier jobs when it is here.
@@ -98,7 +100,7 @@ struct ConstraintState {
 impl ConstraintState {
     /// Whether it applies to new jobs.
     fn is_active(&self) -> bool {
-        self.record_slot.is_some()
+        self.record.is_some()
     }
 }
 
@@ -110,7 +112,7 @@ pub(super) struct Constraints {
     /// The payload paths of all conditions; `None` after a change, until next asked for.
     paths: Option<Paths>,
     /// Records of the active constraints.
-    records: RecordTable<ConstraintIdx>,
+    records: RecordTable<ConstraintIdx, ConstraintRecordIdx>,
     limiters: PagedSlab<Limiter, LimiterIdx>,
     classes: PagedSlab<JobClass, JobClassIdx>,
     /// Classes by queue, eligibility and limiters.
@@ -288,19 +290,19 @@ impl Constraints {
         self.pending = true;
     }
 
-    /// The slot of the record of an active constraint. O(1).
-    fn record_slot(&self, constraint_slot: ConstraintIdx) -> u32 {
-        self.states[constraint_slot].record_slot.expect("the constraint is active")
+    /// The record of an active constraint. O(1).
+    fn record_of(&self, constraint_slot: ConstraintIdx) -> ConstraintRecordIdx {
+        self.states[constraint_slot].record.expect("the constraint is active")
     }
 
-    /// The slot of the record with this id. O(log c).
-    pub(super) fn find_record(&self, id: JobId) -> Option<u32> {
+    /// The record with this id. O(log c).
+    pub(super) fn find_record(&self, id: JobId) -> Option<ConstraintRecordIdx> {
         self.records.find(id)
     }
 
-    /// The id of the record in this slot, and its constraint. O(1).
-    pub(super) fn record(&self, record_slot: u32) -> (JobId, &Constraint) {
-        let record = &self.records[record_slot];
+    /// The id of a record, and its constraint. O(1).
+    pub(super) fn record(&self, record: ConstraintRecordIdx) -> (JobId, &Constraint) {
+        let record = &self.records[record];
         (record.id, &self.states[record.place].definition)
     }
 
@@ -394,7 +396,7 @@ impl Constraints {
             queue,
             eligibility,
             classes,
-            ready_job: NONE,
+            ready_job: PackedOption::NONE,
             blocked_key: None,
         };
         let waitlist = self.waitlists.insert(waitlist);

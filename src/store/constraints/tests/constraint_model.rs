@@ -4,6 +4,7 @@ use crate::model::job::Status;
 use crate::model::worker::Constraint;
 use crate::store::Store;
 use crate::store::constraints::matcher::{self, PayloadView};
+use crate::store::idx::JobIdx;
 use crate::wire::Paths;
 
 /// A constraint and the history that counts for it.
@@ -15,7 +16,7 @@ pub(super) struct ConstraintModel {
 }
 
 impl ConstraintModel {
-    pub(super) fn value(&self, store: &Store, slot: u32) -> Option<Box<[u8]>> {
+    pub(super) fn value(&self, store: &Store, slot: JobIdx) -> Option<Box<[u8]>> {
         let job = &store.jobs[slot];
         let (name, payload) = (&*store.queues[job.queue].name, job.payload());
         if job.is_packet() || job.is_group_only() {

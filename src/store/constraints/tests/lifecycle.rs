@@ -6,7 +6,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::snapshot::{PersistedStatus, Record};
 use crate::model::worker::{Compare, Condition, ConstraintReply, Scalar, WorkerCommand};
-use crate::store::{Effects, JobLocation, Outcome, RecordKey, Store};
+use crate::store::{Effects, Outcome, RecordKey, Store};
 
 fn status(harness: &Harness, id: JobId) -> Status {
     harness.store.job_info(harness.store.slot(id).unwrap()).status
@@ -303,7 +303,7 @@ fn payloads_of_all_encodings_and_indexed_queues_are_matched() {
 /// A second store, restored from the records of the first.
 fn recovered(harness: &Harness) -> Harness {
     let mut store = Store::new(8);
-    let jobs = harness.store.jobs.iter().map(|(slot, _)| RecordKey::Job(JobLocation(slot)));
+    let jobs = harness.store.jobs.iter().map(|(slot, _)| RecordKey::Job(slot));
     let mut keys: Vec<RecordKey> = jobs.collect();
     keys.reverse();
     // Constraints come between their jobs.

@@ -17,6 +17,7 @@ use crate::model::worker::{
 };
 use crate::store::Outcome;
 use crate::store::constraints::BudgetLimits;
+use crate::store::idx::{Holder, HolderKind, JobIdx};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -100,7 +101,7 @@ impl Oracle {
         all[usize::try_from(self.rng.below(all.len() as u64)).unwrap()]
     }
 
-    fn has_capacity(&self, slot: u32) -> bool {
+    fn has_capacity(&self, slot: JobIdx) -> bool {
         let store = &self.harness.store;
         self.models.iter().all(|model| {
             let Some(value) = model.value(store, slot) else { return true };
@@ -114,7 +115,7 @@ impl Oracle {
     fn best(&self, holder: u32, source: &Source) -> Option<JobId> {
         let store = &self.harness.store;
         let worker = self.worker(holder);
-        let mut best: Option<u32> = None;
+        let mut best: Option<JobIdx> = None;
         for (slot, job) in store.jobs.iter() {
             let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
             let waits = matches!(job.status, Status::Ready | Status::Blocked);
@@ -153,7 +154,7 @@ impl Oracle {
             let store = &self.harness.store;
             self.charged_revision.insert(store.view(slot).id, store.constraints.revision);
             for model in &mut self.models {
-                let Some(value) = model.value(store, slot.0) else { continue };
+                let Some(value) = model.value(store, slot) else { continue };
                 model.starts.push((self.harness.now.mono.0, value.clone(), false));
                 model.tokens(&value, self.harness.now.mono.0);
                 if let Some(most) = model.constraint.max_running {
@@ -331,8 +332,12 @@ impl Oracle {
             .store
             .ids
             .find(id.0)
-            .map_or(1, |slot| self.harness.store.jobs[slot].holder);
-        let holder = if holder == u32::MAX { 1 } else { holder };
+            .map(|slot| &self.harness.store.jobs[slot])
+            .filter(|job| job.status == Status::Reserved);
+        let holder = match holder.map(|job| job.holder().kind()) {
+            Some(HolderKind::Client(index)) => index,
+            Some(HolderKind::Detached(_)) | None => 1,
+        };
         if self.worker(holder).is_some() && self.rng.one_in(2) {
             return self.return_or_reject(holder, id);
         }
@@ -371,7 +376,7 @@ impl Oracle {
             return;
         }
         let job = &self.harness.store.jobs[slot];
-        let held = job.status == Status::Reserved && job.holder == holder;
+        let held = job.status == Status::Reserved && job.is_held_by(Holder::client(holder));
         if held && self.charged_revision.get(&id) == Some(&self.harness.store.constraints.revision)
         {
             self.returned += 1;
@@ -416,7 +421,9 @@ impl Oracle {
     /// A job reserved by this client.
     fn held_by(&self, holder: u32) -> Option<JobId> {
         let mut jobs = self.harness.store.jobs.iter();
-        let held = jobs.find(|(_, job)| job.status == Status::Reserved && job.holder == holder);
+        let held = jobs.find(|(_, job)| {
+            job.status == Status::Reserved && job.is_held_by(Holder::client(holder))
+        });
         held.map(|(_, job)| JobId(job.id))
     }
 
