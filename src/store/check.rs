@@ -3,7 +3,7 @@
 use super::history::DEFAULT;
 use super::idx::Holder;
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
-use super::jobs::Job;
+use super::job::Job;
 use super::{Due, JobIdx, Store};
 use crate::base::slab_index::SlabIndex;
 use crate::base::timer_queue::TimerId;

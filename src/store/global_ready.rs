@@ -7,7 +7,8 @@
 
 use super::excluded::ExcludedHeaps;
 use super::idx::{JobIdx, QueueIdx, QueueScope, WaiterIdx};
-use super::jobs::{Job, Jobs};
+use super::job::Job;
+use super::jobs::Jobs;
 use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
 use crate::base::heap::{Entry, Heap, PositionMap, orders_before};

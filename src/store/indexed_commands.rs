@@ -5,7 +5,7 @@
 
 use super::history::DEFAULT;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
-use super::jobs::Job;
+use super::job::Job;
 use super::queue_index::has_capacity;
 use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, RecordKey, Store};
 use crate::base::limits::{

@@ -1,7 +1,7 @@
 //! Rarely used job fields, boxed so that a table slot stays at 64 bytes.
 
 use super::idx::JobClassIdx;
-use super::jobs::Job;
+use super::job::Job;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;

@@ -9,7 +9,8 @@
 //! Invariant: a group has a member; every packet that is ready or group-only is in one.
 
 use super::idx::{JobIdx, KeyGroupIdx, QueueIdx};
-use super::jobs::{Jobs, NewerPacket};
+use super::job::NewerPacket;
+use super::jobs::Jobs;
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use foldhash::fast::FixedState;

@@ -3,7 +3,7 @@
 
 use super::history::NO_STATE;
 use super::idx::WorkerIdx;
-use super::jobs::Job;
+use super::job::Job;
 use super::queue_index::next_row;
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};

@@ -8,7 +8,8 @@
 //! nothing.
 
 use super::idx::{Holder, HolderKind, JobIdx, WaiterIdx, WorkerIdx};
-use super::jobs::{Job, Jobs};
+use super::job::Job;
+use super::jobs::Jobs;
 use super::waiters::Waiters;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::model::id::{ClientId, Ticket};

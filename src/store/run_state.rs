@@ -1,6 +1,6 @@
 //! Accessors of [`Job`] for tracking, registered workers and exclusion sets.
 
-use super::jobs::Job;
+use super::job::Job;
 use crate::base::limits::EXCLUDED_WORKERS_MAX;
 use crate::model::external_id::Fraction;
 use crate::model::job::{LeaseEpoch, Payload};

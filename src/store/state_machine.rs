@@ -22,7 +22,7 @@
 //! time to live removes a job that waits (ready, blocked, group-only, delayed) or would go back to
 //! waiting; the end of retention removes a job that is completed or buried.
 
-use super::jobs::Job;
+use super::job::Job;
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::reply::Rejection;

@@ -1,6 +1,6 @@
 //! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
 
-use super::jobs::Job;
+use super::job::Job;
 use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;

@@ -11,7 +11,7 @@ use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::job::Status;
 use crate::store::Due;
 use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx};
-use crate::store::jobs::Job;
+use crate::store::job::Job;
 use std::collections::BTreeSet;
 
 impl Constraints {

@@ -14,7 +14,8 @@ use crate::base::slab_index::PackedOption;
 use crate::model::job::Priority;
 use crate::model::worker::WorkerId;
 use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, QueueIdx, WaitlistIdx};
-use crate::store::jobs::{Job, Jobs};
+use crate::store::job::Job;
+use crate::store::jobs::Jobs;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

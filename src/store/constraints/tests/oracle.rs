@@ -327,13 +327,9 @@ impl Oracle {
     /// A random command on a random job.
     fn act_on_job(&mut self) {
         let id = JobId(1 + self.rng.below(self.harness.store.next_id().0));
-        let holder = self
-            .harness
-            .store
-            .ids
-            .find(id.0)
-            .map(|slot| &self.harness.store.jobs[slot])
-            .filter(|job| job.status == Status::Reserved);
+        let store = &self.harness.store;
+        let job = store.ids.find(id.0).map(|slot| &store.jobs[slot]);
+        let holder = job.filter(|job| job.status == Status::Reserved);
         let holder = match holder.map(|job| job.holder().kind()) {
             Some(HolderKind::Client(index)) => index,
             Some(HolderKind::Detached(_)) | None => 1,
