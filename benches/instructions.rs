@@ -455,8 +455,6 @@ fn compiled_query(name: &str, skips: RowSkips) -> (Evaluator, QueryTask) {
 #[bench::path_in_payload_without(args = ("payload path", NO_PATHS))]
 #[bench::path_in_events(args = ("events apart", ALL))]
 #[bench::path_in_events_without(args = ("events apart", NO_PATHS))]
-#[bench::rejected_null(args = ("state IS NULL", ALL))]
-#[bench::rejected_null_without(args = ("state IS NULL", NO_REJECTED_ROWS))]
 #[bench::rejected_path(args = ("state path", ALL))]
 #[bench::rejected_path_without(args = ("state path", NO_REJECTED_ROWS))]
 #[bench::rejected_function(args = ("state function", ALL))]
