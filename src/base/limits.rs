@@ -285,6 +285,12 @@ pub const EXCLUSION_RESET_DELAY: Duration = Duration::from_secs(10);
 /// Job ids stay below this, so that every JSON client holds them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 
+/// Jobs at a time: the journal's record keys leave this many slots in the table of jobs.
+pub const JOBS_MAX: usize = 15 << 28;
+
+/// Queues at a time that exist without jobs because a client created them, for the same reason.
+pub const DECLARED_QUEUES_MAX: usize = 1 << 25;
+
 /// How long space must be available again before that is logged.
 pub const SPACE_REPORT_DELAY: Duration = Duration::from_secs(1);
 

@@ -1,12 +1,10 @@
 //! The record keys of the store as the numbers by which the journal knows them. They are not
 //! written to the disk: recovery gives them out again.
 
+use crate::base::limits::{DECLARED_QUEUES_MAX, JOBS_MAX};
 use crate::base::slab_index::SlabIndex;
 use crate::journal::UPPER_KEYS;
-use crate::store::{
-    ConstraintRecordIdx, DECLARED_QUEUES_MAX, DeclarationIdx, JOBS_MAX, JobIdx, RecordKey,
-    WorkerIdx,
-};
+use crate::store::{ConstraintRecordIdx, DeclarationIdx, JobIdx, RecordKey, WorkerIdx};
 
 /// The low bits of an upper key: the kind of record. Its slot is in the bits above.
 const KIND_BITS: u32 = 2;
@@ -24,7 +22,10 @@ const _: () = assert!(DECLARED_QUEUES_MAX <= UPPER_SLOTS as usize, "keys for dec
 #[inline]
 pub(super) fn pack(key: RecordKey) -> u32 {
     match key {
-        RecordKey::Job(job) => job.slot(),
+        RecordKey::Job(job) => {
+            debug_assert!(job.slot() < UPPER_KEYS, "a job's key is an upper one");
+            job.slot()
+        }
         RecordKey::Queue(record) => upper(QUEUE, record),
         RecordKey::Worker(worker) => upper(WORKER, worker),
         RecordKey::Constraint(record) => upper(CONSTRAINT, record),

@@ -7,10 +7,10 @@ use super::history::DEFAULT;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::has_capacity;
-use super::{DECLARED_QUEUES_MAX, DirtyRecord, Effects, RecordKey, Store};
+use super::{DirtyRecord, Effects, RecordKey, Store};
 use crate::base::limits::{
-    BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
-    ROWS_PER_CHUNK,
+    BACKFILL_SLOTS_PER_STEP, DECLARED_QUEUES_MAX, DROPPED_JOBS_PER_CHUNK,
+    QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK, ROWS_PER_CHUNK,
 };
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;

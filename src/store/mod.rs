@@ -56,7 +56,7 @@ mod waiters;
 mod worker_commands;
 mod worker_registry;
 
-use crate::base::limits::JOB_ID_END;
+use crate::base::limits::{JOB_ID_END, JOBS_MAX};
 use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
@@ -105,12 +105,6 @@ enum Due {
     /// The timeout of this watcher.
     Watcher(WatcherIdx),
 }
-
-/// Largest number of slots in the job table: the journal's record keys leave this many.
-pub const JOBS_MAX: usize = 0xf000_0000;
-
-/// Largest number of declared queues, for the same reason.
-pub const DECLARED_QUEUES_MAX: usize = 1 << 25;
 
 const _: () = assert!(JOBS_MAX <= PAGED_SLAB_MAX, "the job table has a slot for each job");
 
