@@ -1,8 +1,9 @@
 //! Naive owners of records: things with a value, each with an id that is never used again. A thing
-//! is put, set, and deleted; the journal knows its slot.
+//! is put, set, and deleted; the journal knows its slot. Things with an odd id have slots from
+//! [`UPPER_KEYS`] on, the others from 0 on: so each slot is in use in both ranges of record keys.
 
 use crate::rng::TestRng;
-use jobcentre::journal::RecordRole;
+use jobcentre::journal::{RecordRole, UPPER_KEYS};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +17,8 @@ pub(crate) struct Thing {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Harness {
     pub(crate) things: BTreeMap<u64, Thing>,
-    /// The ids by slot.
-    slots: Vec<Option<u64>>,
+    /// The ids by slot, in the lower and in the upper range.
+    slots: [Vec<Option<u64>>; 2],
     /// The highest id that was given out.
     pub(crate) last_id: u64,
 }
@@ -54,7 +55,17 @@ impl Harness {
     }
 
     pub(crate) fn id_of(&self, slot: u32) -> u64 {
-        self.slots[slot as usize].expect("the journal names an owner that is there")
+        let id = match slot.checked_sub(UPPER_KEYS) {
+            None => self.slots[0][slot as usize],
+            Some(slot) => self.slots[1][slot as usize],
+        };
+        id.expect("the journal names an owner that is there")
+    }
+
+    /// The slots in the range of an id, and the first of them as a record key.
+    fn range(&mut self, id: u64) -> (&mut Vec<Option<u64>>, u32) {
+        let [lower, upper] = &mut self.slots;
+        if id.is_multiple_of(2) { (lower, 0) } else { (upper, UPPER_KEYS) }
     }
 
     pub(crate) fn pick(&self, rng: &mut TestRng) -> Option<u64> {
@@ -89,7 +100,8 @@ impl Harness {
             }
             b'D' => Ok(match self.things.remove(&id) {
                 Some(thing) => {
-                    self.slots[thing.slot as usize] = None;
+                    let (slots, first) = self.range(id);
+                    slots[(thing.slot - first) as usize] = None;
                     RecordRole::Delete(thing.slot)
                 }
                 None => RecordRole::None,
@@ -100,13 +112,14 @@ impl Harness {
 
     /// A free slot for a new thing.
     fn seat(&mut self, id: u64) -> u32 {
-        let free = self.slots.iter().position(Option::is_none);
-        let slot = free.unwrap_or(self.slots.len());
-        if slot == self.slots.len() {
-            self.slots.push(None);
+        let (slots, first) = self.range(id);
+        let free = slots.iter().position(Option::is_none);
+        let slot = free.unwrap_or(slots.len());
+        if slot == slots.len() {
+            slots.push(None);
         }
-        self.slots[slot] = Some(id);
-        u32::try_from(slot).unwrap()
+        slots[slot] = Some(id);
+        first + u32::try_from(slot).unwrap()
     }
 
     /// What there is, whatever the slots.

@@ -5,7 +5,8 @@ use super::disk::{End, SimDisk};
 use super::simulation::{Simulation, options};
 use crate::rng::TestRng;
 use crate::seeds::{Plan, Seen};
-use jobcentre::journal::SyncMode;
+use jobcentre::journal::{SyncMode, UPPER_KEYS};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Seeds of an ordinary test run.
@@ -174,4 +175,40 @@ fn run(seed: u64) -> Seen {
 #[test]
 fn durable_records_survive_every_disk_fault() {
     PLAN.run(&WANTED, 4, run);
+}
+
+#[test]
+fn equal_slots_of_both_key_ranges_survive_compaction_and_recovery() {
+    let mut rng = TestRng::new(1);
+    let mut simulation = Simulation::new(SimDisk::new(1), options(SyncMode::Always, 4096));
+    for value in 0..20 {
+        assert!(simulation.put(value, 40), "the disk is empty");
+    }
+    let things = &simulation.harness.things;
+    let slots = |odd: u64, first: u32| -> Vec<u32> {
+        let range = things.iter().filter(|(id, _)| *id % 2 == odd);
+        range.map(|(_, thing)| thing.slot - first).collect()
+    };
+    assert_eq!(slots(0, 0), slots(1, UPPER_KEYS), "the slots of the ranges differ");
+    let kept = simulation.harness.values();
+    let moved = |simulation: &Simulation| simulation.journal.stats().moved_bytes;
+    let mut survive = |simulation: &mut Simulation, kept: &BTreeMap<u64, (u64, usize)>| {
+        let before = moved(simulation);
+        while moved(simulation) < before + 20 * 61 {
+            simulation.put(0, 200);
+            simulation.delete(simulation.harness.last_id);
+            simulation.pass(usize::MAX);
+        }
+        simulation.settle();
+        simulation.compare_sizes();
+        simulation.crash(End::PowerCut, &mut rng);
+        assert_eq!(&simulation.harness.values(), kept, "a record was lost, or is another's");
+    };
+    survive(&mut simulation, &kept);
+    let (lower, upper): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        kept.into_iter().partition(|(id, _)| id.is_multiple_of(2));
+    for id in upper.into_keys() {
+        simulation.delete(id);
+    }
+    survive(&mut simulation, &lower);
 }
