@@ -28,7 +28,7 @@ pub(super) struct RunQueues {
 impl RunQueues {
     #[inline]
     pub(super) fn mark_dirty(&mut self, client: ClientId, connection: &mut Connection) {
-        if connection.broken {
+        if connection.broken && !connection.output.is_empty() {
             let unsent = connection.output.len();
             connection.output.sent(unsent, &mut self.pool);
         }
