@@ -147,6 +147,7 @@ impl SegmentHeader {
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
         let sum = crc32c::crc32c(&bytes[..SEGMENT_HEADER_BYTES - 4]);
         bytes[SEGMENT_HEADER_BYTES - 4..SEGMENT_HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        assert!(Self::decode(&bytes) == Ok(*self), "a segment's header cannot be read");
         bytes
     }
 
@@ -216,6 +217,10 @@ pub(super) fn padded(length: usize) -> usize {
 /// header. The length in `head` is set here.
 pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
     assert!(frame.len() >= FRAME_HEADER_BYTES, "a frame has no space for its header");
+    assert!(
+        head.synced < head.sequence && head.sequence < NUMBER_END,
+        "recovery would reject the batch: its sequence is too low or too high"
+    );
     frame.resize(padded(frame.len()), 0);
     head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");
     frame[..4].copy_from_slice(&head.length.to_le_bytes());
@@ -228,6 +233,11 @@ pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
     frame[44..48].copy_from_slice(&sum.to_le_bytes());
     let sum = checksum(key, frame);
     frame[4..8].copy_from_slice(&sum.to_le_bytes());
+    debug_assert_eq!(
+        read_batch_header(frame, frame.len() as u64, key),
+        Some(head),
+        "a batch's header cannot be read"
+    );
 }
 
 /// The batch header at the begin of `bytes`, if it verifies; the frame is not checked. `room`: the

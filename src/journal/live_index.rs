@@ -171,20 +171,36 @@ impl LiveIndex {
         let entry = self.find(record_key)?;
         *self.entry(record_key) = NO_ENTRY;
         match entry.prev {
-            NONE => self.list(entry.epoch).first = entry.next,
+            NONE => {
+                let first = std::mem::replace(&mut self.list(entry.epoch).first, entry.next);
+                debug_assert_eq!(first, record_key, "a list does not begin with its first record");
+            }
             prev => {
-                self.entry(prev).next = entry.next;
+                let next = std::mem::replace(&mut self.entry(prev).next, entry.next);
+                debug_assert_eq!(next, record_key, "a record's predecessor names another one");
             }
         }
         match entry.next {
-            NONE => self.list(entry.epoch).last = entry.prev,
+            NONE => {
+                let last = std::mem::replace(&mut self.list(entry.epoch).last, entry.prev);
+                debug_assert_eq!(last, record_key, "a list does not end with its last record");
+            }
             next => {
-                self.entry(next).prev = entry.prev;
+                let prev = std::mem::replace(&mut self.entry(next).prev, entry.prev);
+                debug_assert_eq!(prev, record_key, "a record's successor names another one");
             }
         }
         let list = self.list(entry.epoch);
+        debug_assert!(
+            list.count > 0 && list.bytes >= u64::from(entry.bytes),
+            "a list has fewer records or bytes than one of its records"
+        );
         list.count -= 1;
         list.bytes -= u64::from(entry.bytes);
+        debug_assert!(
+            (list.count == 0) == (list.first == NONE) && (list.count == 0) == (list.bytes == 0),
+            "the sums of a list are not those of its records"
+        );
         self.live_bytes -= u64::from(entry.bytes);
         self.record_keys -= 1;
         Some(entry.bytes)
@@ -210,13 +226,15 @@ impl LiveIndex {
         self.forget(record_key);
         self.reach(record_key);
         let list = self.list(low_bits);
+        debug_assert_eq!(list.last == NONE, list.count == 0, "a list without an end has records");
         let prev = std::mem::replace(&mut list.last, record_key);
         list.count += 1;
         list.bytes += u64::from(bytes);
         if prev == NONE {
             list.first = record_key;
         } else {
-            self.entry(prev).next = record_key;
+            let next = std::mem::replace(&mut self.entry(prev).next, record_key);
+            debug_assert_eq!(next, NONE, "the last record of a list has a successor");
         }
         *self.entry(record_key) = IndexEntry { bytes, epoch: low_bits, prev, next: NONE };
         self.live_bytes += u64::from(bytes);
@@ -231,6 +249,11 @@ impl LiveIndex {
         }
         let low_bits = Self::epoch_low_bits(epoch);
         let index = self.segment_index(epoch);
+        let successor = self.segments.get(index + 1);
+        assert!(
+            successor.is_none_or(|segment| segment.live.count == 0),
+            "a batch is sealed into a segment before one that has records"
+        );
         let list = &mut self.segments[index].live;
         let prev = std::mem::replace(&mut list.last, open.last);
         list.count += open.count;
@@ -241,12 +264,15 @@ impl LiveIndex {
             self.entry(prev).next = open.first;
             self.entry(open.first).prev = prev;
         }
-        let mut record_key = open.first;
+        let (mut record_key, mut prev, mut count) = (open.first, NONE, 0);
         while record_key != NONE {
             let entry = self.entry(record_key);
+            debug_assert_eq!(entry.epoch, OPEN_BATCH, "the open batch lists a sealed record");
             entry.epoch = low_bits;
-            record_key = entry.next;
+            (prev, record_key) = (record_key, entry.next);
+            count += 1;
         }
+        debug_assert_eq!((prev, count), (open.last, open.count), "the open batch lost a record");
     }
 
     /// Bytes of the base records in the open batch.
@@ -256,7 +282,12 @@ impl LiveIndex {
 
     /// The record key that was appended first of those in segment `index`.
     pub(super) fn first_record_key(&self, index: usize) -> Option<u32> {
-        Some(self.segments[index].live.first).filter(|&record_key| record_key != NONE)
+        let first = Some(self.segments[index].live.first).filter(|&record_key| record_key != NONE);
+        debug_assert!(
+            first.is_none_or(|first| self.find(first).is_some_and(|entry| entry.prev == NONE)),
+            "the first record of a segment has a predecessor, or is dead"
+        );
+        first
     }
 
     /// The epoch of the first segment before `head` with a live base record, else `head`. Older

@@ -87,6 +87,7 @@ impl<'f> SegmentReader<'f> {
                 0 => break,
                 count => self.length += count,
             }
+            assert!(self.length <= target, "more bytes were read than asked for");
         }
         Ok(())
     }

@@ -46,6 +46,10 @@ fn index_record(
             if live_index.segments.is_empty() {
                 live_index.first_epoch = location.epoch;
             }
+            assert!(
+                location.epoch + 1 >= live_index.end_epoch(),
+                "records are not visited in the order of their segments"
+            );
             while live_index.end_epoch() <= location.epoch {
                 live_index.segments.push_back(Segment::new(0, 0));
             }
@@ -66,6 +70,14 @@ fn recovered_state(
 ) -> RecoveredState {
     let kept = &scanned.parts[..scanned.kept];
     let first = kept.first().map_or(1, |part| part.source.epoch);
+    assert!(
+        kept.last().is_none_or(|last| last.source.epoch + 1 == first + kept.len() as u64),
+        "the epochs of the segments that are kept have a gap"
+    );
+    assert!(
+        kept.get(scanned.stop).map_or(0, |part| part.last_sequence) == scanned.last.sequence,
+        "the last batch is not in the segment where reading stopped"
+    );
     if live_index.segments.is_empty() {
         live_index.first_epoch = first;
     }
@@ -76,7 +88,13 @@ fn recovered_state(
     while live_index.segments.len() < kept.len() {
         live_index.segments.push_back(Segment::new(0, 0));
     }
+    assert_eq!(
+        (live_index.first_epoch, live_index.segments.len()),
+        (first, kept.len()),
+        "a base record is in a segment that is not kept"
+    );
     for (segment, part) in live_index.segments.iter_mut().zip(kept) {
+        assert!(part.end <= part.source.size, "a batch ends behind the end of its segment");
         segment.size = part.source.size;
         segment.used = part.end;
         segment.key = part.source.key;

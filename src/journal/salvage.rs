@@ -73,6 +73,10 @@ struct SegmentWriter<'f> {
 
 impl SegmentWriter<'_> {
     fn push(&mut self, frame: &[u8], head: &BatchHeader) -> Result<(), DiskError> {
+        assert!(
+            frame.len() == head.length as usize && frame.len().is_multiple_of(FRAME_ALIGN_BYTES),
+            "a frame is copied that does not verify"
+        );
         let room = (frame.len() + FRAME_ALIGN_BYTES) as u64;
         if self.bytes.len() as u64 + room > self.segment_bytes {
             self.flush()?;
@@ -102,6 +106,10 @@ impl SegmentWriter<'_> {
             return Ok(());
         }
         self.bytes.resize(self.bytes.len() + FRAME_ALIGN_BYTES, 0);
+        assert!(
+            self.bytes.len() > SEGMENT_HEADER_BYTES + FRAME_ALIGN_BYTES,
+            "a segment without a batch is written"
+        );
         let header =
             SegmentHeader { epoch: self.epoch, size: self.bytes.len() as u64, salt: self.salt };
         self.bytes[..SEGMENT_HEADER_BYTES]
@@ -161,6 +169,7 @@ fn plan(survey: &Survey) -> SalvagePlan {
             continue;
         }
         let last = run.last.min(limits[&run.epoch] - 1);
+        assert!(run.first <= last && last <= run.last, "a range of batches is empty or too long");
         plan.superseded += run.last - last;
         let in_place = survey.files[run.file].named == Some(run.epoch);
         plan.parts.push((run.first, BatchRange { epoch: run.epoch, in_place, last, run: number }));
@@ -279,6 +288,7 @@ pub fn salvage(
         };
         copy_all(&mut reader, &survey, &plan, &mut writer, &mut salvaged)?;
         writer.flush()?;
+        assert_eq!(writer.sequence, salvaged.batches, "a copied batch has no sequence of its own");
     }
     for (file, offset, bytes) in from.unreadable {
         let what = "the disk cannot read it".to_owned();
@@ -310,6 +320,7 @@ fn copy_all(
                 done = part.last;
             }
         } else if let Some((first, _)) = parts.peek() {
+            assert!(*first > done + 1, "a range of batches was passed over");
             salvaged.lost_batches += first - 1 - done;
             done = first - 1;
         } else {
@@ -330,6 +341,7 @@ fn copy(
     let run = &survey.runs[part.run];
     let place = &survey.files[run.file];
     let mut offset = run.offset;
+    assert!(done < part.last, "the batches of a range are copied a second time");
     for sequence in run.first..=part.last {
         let room = place.size - offset;
         let bytes = reader.bytes(&place.name, place.size, offset, format::FRAME_HEADER_BYTES)?;

@@ -161,6 +161,10 @@ impl Scan<'_> {
                 (self.progress)(RecoveryProgress { records: self.report.records, ..done });
             }
         }
+        assert!(
+            offset <= source.size && self.expected.is_none_or(|next| next > self.last.sequence),
+            "the batches exceed their segment, or the next one is not expected behind the last"
+        );
         self.parts[index].end = offset;
         self.done.read_bytes += source.size;
         (self.progress)(RecoveryProgress { records: self.report.records, ..self.done });

@@ -447,6 +447,11 @@ impl Survey {
             let Some(Frame { offset, head, key }) = found else { return Ok(()) };
             self.high_id = self.high_id.max(head.high_id);
             let end = offset + u64::from(head.length);
+            assert!(start <= offset && end <= place.size, "a frame is outside of the bytes read");
+            assert!(
+                self.runs.last().is_none_or(|run| run.file < number || run.end <= offset),
+                "the runs of batches are not in the order of files and offsets"
+            );
             if let Some(run) = self.runs.last_mut()
                 && (run.file, run.end, run.key) == (number, offset, key)
                 && (run.last + 1, run.oldest) == (head.sequence, head.oldest)

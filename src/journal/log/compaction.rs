@@ -35,6 +35,10 @@ impl Journal {
     #[inline]
     pub(super) fn on_append(&mut self, record_key: Option<u32>, bytes: u32) {
         let moving = self.compaction.moving.take();
+        debug_assert!(
+            moving.is_none() || moving == record_key,
+            "the record that compaction moves is not the next one appended"
+        );
         if moving.is_some() && moving == record_key {
             self.batch.moved += 1;
             self.compaction.moved_bytes += u64::from(bytes);
@@ -45,7 +49,9 @@ impl Journal {
     /// Notes that a batch of `bytes` bytes was sealed.
     pub(super) fn on_seal(&mut self, bytes: u64) {
         let compaction = &mut self.compaction;
-        let appended = bytes - std::mem::take(&mut compaction.moved_bytes);
+        let moved = std::mem::take(&mut compaction.moved_bytes);
+        assert!(moved < bytes, "more bytes were moved into a batch than it has");
+        let appended = bytes - moved;
         if compaction.due {
             compaction.pacer.on_append(appended);
         }
@@ -63,6 +69,7 @@ impl Journal {
         if !self.compaction.pacer.permits(has_clients) || !self.can_move() {
             return None;
         }
+        debug_assert!(self.compaction.moving.is_none(), "the last record named was not appended");
         let oldest = self.live_index.oldest(self.head);
         let record_key = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
         let bytes =
@@ -110,10 +117,15 @@ impl Journal {
     pub(super) fn drive(&mut self) {
         let (live, usual) = (self.live_index.live_bytes, self.options.segment_bytes);
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
+        assert!(
+            live >= head.live.bytes + self.live_index.open_bytes(),
+            "the head and the open batch have more live bytes than there are"
+        );
         let live_behind = live - head.live.bytes - self.live_index.open_bytes();
         // Segments before the oldest live record are freed without compaction.
         let oldest = self.live_index.segment_index(self.live_index.oldest(self.head));
         let unneeded: u64 = self.live_index.segments.iter().take(oldest).map(|old| old.used).sum();
+        assert!(unneeded <= self.allocator.behind_bytes, "a segment behind the head is in use");
         let behind = self.allocator.behind_bytes - unneeded;
         // The head counts with its whole size, and the next segment as far as the head is filled.
         let chain = behind + head.size + head.used;
@@ -121,7 +133,9 @@ impl Journal {
         let starved = self.allocator.full && self.free_bytes() < 2 * usual;
         // The dead bytes must exceed what the headers of new batches take, or compaction would not
         // end; on a full disk they always do: see `Journal::has_capacity`.
-        let dead = behind + head.used - (live - self.live_index.open_bytes());
+        let sealed_live = live - self.live_index.open_bytes();
+        assert!(sealed_live <= behind + head.used, "live records exceed their segments");
+        let dead = behind + head.used - sealed_live;
         let least = usual * 3 / 8 + live / if starved { JOURNAL_RESERVE_LIVE_DIVISOR } else { 8 };
 
         let compaction = &mut self.compaction;

@@ -88,7 +88,9 @@ impl IoQueue {
 
     /// An empty buffer for a batch.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.pool.pop().unwrap_or_default()
+        let buffer = self.pool.pop().unwrap_or_default();
+        debug_assert!(buffer.is_empty(), "a pooled buffer holds an earlier batch");
+        buffer
     }
 
     fn recycle_buffer(&mut self, mut buffer: Vec<u8>) {
@@ -100,7 +102,14 @@ impl IoQueue {
         }
     }
 
+    /// Queues a batch: the one after the last that was sealed or submitted.
     pub(super) fn seal(&mut self, sealed: SealedBatch) {
+        let before = self.sealed.back().map(|before| (before.sequence, before.epoch));
+        let (sequence, epoch) = before.unwrap_or((self.submitted, self.epoch));
+        assert!(
+            sealed.sequence == sequence + 1 && sealed.epoch >= epoch,
+            "batches are not sealed in order"
+        );
         self.sealed_bytes += sealed.bytes.len() as u64;
         self.sealed.push_back(sealed);
     }
@@ -120,7 +129,19 @@ impl IoQueue {
         self.sealed_bytes
     }
 
+    /// Asserts the order of the stages; `sequence` is the open batch. O(1).
+    pub(super) fn assert_order(&self, sequence: u64) {
+        assert!(
+            self.synced <= self.written
+                && self.written <= self.submitted
+                && self.submitted < sequence,
+            "a batch has reached a stage before an earlier one"
+        );
+        assert!(self.covered <= self.submitted, "a sync covers a batch that is not submitted");
+    }
+
     pub(super) fn check_invariants(&self, sequence: u64) {
+        self.assert_order(sequence);
         let mut next = self.written + 1;
         let numbers = self.writes.iter().map(|write| write.sequence);
         for number in numbers.chain(self.sealed.iter().map(|sealed| sealed.sequence)) {
@@ -128,7 +149,6 @@ impl IoQueue {
             next += 1;
         }
         assert_eq!(next, sequence, "a batch is neither open nor sealed, submitted or written");
-        assert!(self.synced <= self.covered.max(self.submitted));
         let bytes: usize = self.sealed.iter().map(|sealed| sealed.bytes.len()).sum();
         assert_eq!(self.sealed_bytes, bytes as u64);
     }
@@ -183,6 +203,11 @@ impl Journal {
         else {
             return;
         };
+        assert!(
+            sequence == io.submitted + 1 && epoch >= io.epoch,
+            "batches are not submitted in the order of their sequences"
+        );
+        assert!(io.sealed_bytes >= bytes.len() as u64, "a sealed batch was not counted");
         io.sealed_bytes -= bytes.len() as u64;
         io.writes.push_back(PendingWrite { sequence, records });
         io.submitted = sequence;
@@ -202,6 +227,7 @@ impl Journal {
     pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64) {
         let io = &mut self.io;
         let records = io.submitted_records;
+        assert!(covers <= io.submitted, "a sync would cover a batch that is not submitted");
         io.syncs.push_back(PendingSync { covers, records });
         io.covered = io.covered.max(covers);
         io.sync_due = None;
@@ -255,6 +281,10 @@ impl Journal {
     /// the write before covered it.
     fn on_write_done(&mut self, own_sync_ns: Option<u64>) {
         let write = self.io.writes.pop_front().expect("a write was submitted");
+        assert!(
+            write.sequence == self.io.written + 1,
+            "writes do not complete in the order of their submission"
+        );
         self.io.written = write.sequence;
         self.counters.records += u64::from(write.records);
         self.counters.batches += 1;
@@ -271,10 +301,15 @@ impl Journal {
 
     fn on_synced(&mut self) {
         self.io.synced = self.io.synced.max(self.io.sync_done.min(self.io.written));
+        assert!(self.io.synced <= self.io.written, "a batch is synced before it is written");
     }
 
     fn on_sync_done(&mut self, nanos: u64) {
         let sync = self.io.syncs.pop_front().expect("a sync was submitted");
+        assert!(
+            sync.covers <= self.io.covered && sync.records >= self.io.synced_records,
+            "syncs do not complete in the order of their submission"
+        );
         self.io.sync_done = self.io.sync_done.max(sync.covers);
         self.on_synced();
         self.counters.synced_records += sync.records - self.io.synced_records;

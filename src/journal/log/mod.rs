@@ -23,7 +23,9 @@ use super::format::{
 use super::live_index::{LiveIndex, Segment};
 use super::{BatchSeq, JournalOptions, SyncMode};
 use crate::base::time::{Mono, Now};
-use crate::journal::limits::{JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES};
+use crate::journal::limits::{
+    JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES, JOURNAL_SEGMENT_MIN_BYTES,
+};
 use compaction::Compaction;
 use io_queue::{IoQueue, SealedBatch};
 use segment_allocator::SegmentAllocator;
@@ -50,6 +52,7 @@ impl Batch {
 
     /// The records that are not moved by compaction.
     fn client_count(&self) -> u32 {
+        debug_assert!(self.moved <= self.count, "more records were moved than appended");
         self.count - self.moved
     }
 }
@@ -109,6 +112,16 @@ pub struct Journal {
 impl Journal {
     pub(super) fn start(start: RecoveredState, disk: Box<dyn Disk>, now: Now) -> Self {
         let RecoveredState { options, salt, live_index, head, last, unsynced, torn } = start;
+        assert!(
+            options.segment_bytes.is_multiple_of(FRAME_ALIGN_BYTES as u64)
+                && options.segment_bytes >= JOURNAL_SEGMENT_MIN_BYTES,
+            "recovery has not rounded the size of a segment"
+        );
+        assert!(
+            (live_index.first_epoch..=live_index.end_epoch()).contains(&head),
+            "the journal would leave a gap between the segments"
+        );
+        assert!(last.synced <= last.sequence, "the last batch refers to later ones");
         let mut journal = Self {
             disk,
             salt,
@@ -135,6 +148,7 @@ impl Journal {
         }
         journal.poll_segments(now);
         journal.update_prefill_target();
+        assert!(journal.durable() < journal.sequence, "the open batch cannot be durable");
         journal
     }
 
@@ -160,6 +174,11 @@ impl Journal {
         if self.batch.bytes.len() >= JOURNAL_FRAME_MAX_BYTES {
             self.seal();
         }
+        debug_assert_eq!(
+            self.batch.bytes.is_empty(),
+            self.batch.count == 0,
+            "a batch without bytes has records, or the other way round"
+        );
         if self.batch.bytes.is_empty() {
             self.batch.bytes = self.io.buffer();
             self.batch.bytes.resize(FRAME_HEADER_BYTES, 0);
@@ -220,6 +239,11 @@ impl Journal {
         self.poll_segments(now);
         self.update_prefill_target();
         self.drive();
+        self.io.assert_order(self.sequence);
+        assert!(
+            self.live_index.first_epoch <= self.oldest && self.oldest <= self.head,
+            "a needed segment is not there"
+        );
     }
 
     /// Takes in completions. To be called at the begin of a pass.
@@ -281,6 +305,7 @@ impl Journal {
     }
 
     fn continue_closing(&mut self, now: Now) {
+        assert!(self.stage != Stage::Running, "the journal was not told to close");
         self.commit(now);
         let all_submitted = self.io.submitted + 1 == self.sequence && self.batch.bytes.is_empty();
         if self.disk_error.is_some() || !all_submitted || !self.io.is_idle() {
@@ -294,6 +319,10 @@ impl Journal {
             self.batch.forced = true;
             self.continue_closing(now);
         } else if self.allocator.may_close() {
+            assert!(
+                self.io.synced + 1 == self.sequence && self.io.has_no_sealed(),
+                "a batch of a closed journal is not durable"
+            );
             self.stage = Stage::Closed;
         }
     }
@@ -307,6 +336,10 @@ impl Journal {
     /// Adds a segment behind the last one; it is not prepared yet.
     fn plan_segment(&mut self, size: u64) {
         let epoch = self.live_index.end_epoch();
+        assert!(
+            size > SEGMENT_HEADER_BYTES as u64 && size.is_multiple_of(FRAME_ALIGN_BYTES as u64),
+            "a segment has no space for frames"
+        );
         let segment = Segment::new(size, format::segment_key(self.salt, epoch));
         self.live_index.segments.push_back(segment);
     }
@@ -344,11 +377,19 @@ impl Journal {
         format::seal(&mut bytes, head, segment.key);
         let offset = segment.used;
         segment.used += length;
+        assert!(
+            segment.used <= segment.size && bytes.len() as u64 == length,
+            "a batch exceeds its segment, or was sealed with another length"
+        );
         if segment.used + FRAME_ALIGN_BYTES as u64 <= segment.size {
             bytes.resize(bytes.len() + FRAME_ALIGN_BYTES, 0);
         }
         if oldest > self.oldest {
             self.oldest = oldest;
+            assert!(
+                self.allocator.frees.back().is_none_or(|&(earlier, _)| earlier < sequence),
+                "segments would be freed by a batch before the one that does not need them"
+            );
             self.allocator.frees.push_back((sequence, oldest));
         }
         let epoch = self.head;
@@ -363,6 +404,10 @@ impl Journal {
     /// Makes `head` a segment, ready or planned, with space for a frame of `length` bytes. False if
     /// that must wait. No segment between others stays empty: recovery would report damage.
     fn find_segment(&mut self, length: u64) -> bool {
+        assert!(
+            length.is_multiple_of(FRAME_ALIGN_BYTES as u64) && length >= FRAME_HEADER_BYTES as u64,
+            "a frame is not padded"
+        );
         let at = self.live_index.segment_index(self.head);
         let head = &self.live_index.segments[at];
         if head.used + length <= head.size {
@@ -382,6 +427,7 @@ impl Journal {
             self.allocator.behind_bytes += self.live_index.segment(self.head).used;
             self.head += 1;
         }
+        assert!(self.head < self.live_index.end_epoch(), "the head is not planned");
         true
     }
 

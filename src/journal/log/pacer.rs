@@ -66,6 +66,7 @@ impl Pacer {
 
     /// This many bytes are moved. The last record may exceed what is left.
     pub(super) fn spend(&mut self, bytes: u64) {
+        debug_assert!(self.permits(true), "a record is moved although the pace does not permit it");
         for rest in [&mut self.total, &mut self.pass, &mut self.step] {
             *rest = rest.saturating_sub(bytes);
         }
@@ -95,11 +96,16 @@ impl Pacer {
     /// compaction began to its bound, in bytes; `None`: the disk is full. `most`: no more is moved
     /// in all.
     pub(super) fn begin_pass(&mut self, excess: Option<u64>, room: u64, most: u64) {
+        assert!(room > 0, "compaction begins where the directory is at its bound");
         let rate = |excess: u64| {
             COMPACTION_RATE_MIN + (COMPACTION_RATE_MAX - COMPACTION_RATE_MIN) * excess / room
         };
         self.rate =
             excess.map_or(COMPACTION_RATE_MAX, |excess| rate(excess).min(COMPACTION_RATE_MAX));
+        assert!(
+            (COMPACTION_RATE_MIN..=COMPACTION_RATE_MAX).contains(&self.rate),
+            "compaction would not end, or slow down clients more than permitted"
+        );
         self.total = self.total.min(most);
         self.pass = COMPACTION_PASS_BYTES.max(std::mem::take(&mut self.requested));
     }

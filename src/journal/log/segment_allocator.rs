@@ -101,6 +101,10 @@ impl Journal {
 
     /// Bytes of files that are not being freed.
     fn held_bytes(&self) -> u64 {
+        debug_assert!(
+            self.allocator.freeing_bytes <= self.allocator.total_bytes,
+            "more bytes are being freed than there are"
+        );
         self.allocator.total_bytes - self.allocator.freeing_bytes
     }
 
@@ -120,6 +124,7 @@ impl Journal {
 
     /// The segments behind the head, prepared or being prepared.
     fn prepared(&self) -> u64 {
+        debug_assert!(self.head < self.live_index.end_epoch(), "the head is not listed");
         self.live_index.end_epoch() - self.head - 1
     }
 
@@ -167,6 +172,7 @@ impl Journal {
             && sequence <= self.io.synced
         {
             self.allocator.frees.pop_front();
+            assert!(oldest <= self.oldest, "a segment would be freed that recovery needs");
             while self.live_index.first_epoch < oldest {
                 self.free_first();
             }
@@ -196,6 +202,10 @@ impl Journal {
             self.live_index.segments.pop_front().expect("there is a segment before the head");
         assert!(segment.live.count == 0 && segment.ready, "a needed segment is freed");
         let epoch = self.live_index.first_epoch;
+        assert!(
+            epoch < self.head && segment.used <= self.allocator.behind_bytes,
+            "the head is freed, or a segment whose bytes were not counted"
+        );
         self.live_index.first_epoch += 1;
         self.allocator.behind_bytes -= segment.used;
         let keeps = self.held_bytes() <= self.bound();
@@ -206,6 +216,8 @@ impl Journal {
     }
 
     fn free(&mut self, epoch: u64, size: u64, keep: Option<u32>) {
+        let listed = self.live_index.first_epoch..self.live_index.end_epoch();
+        assert!(!listed.contains(&epoch), "a segment that is freed is still listed");
         if keep.is_some() {
             self.allocator.next_spare += 1;
         } else {
@@ -265,6 +277,10 @@ impl Journal {
             }
         };
         let segment = self.live_index.segment(epoch);
+        assert!(
+            !segment.ready && !self.allocator.preparing,
+            "a segment is prepared twice, or two at a time"
+        );
         let spare = self.allocator.spares.iter().position(|&(_, spare)| spare >= segment.size);
         let spare = spare.map(|at| self.allocator.spares.swap_remove(at));
         let reuse = spare.map(|(number, size)| {
@@ -340,13 +356,15 @@ impl Journal {
     pub(super) fn on_task_done(&mut self, result: Result<(), IoFailure>, now: Now) {
         let task = self.allocator.tasks.pop_front().expect("a task was submitted");
         match (task, result) {
-            (SegmentTask::Prepare { epoch, fresh, .. }, Ok(())) => {
+            (SegmentTask::Prepare { epoch, size, fresh }, Ok(())) => {
+                self.assert_preparing(epoch, size);
                 self.allocator.preparing = false;
                 // A recycled spare does not show that there is space again.
                 self.allocator.full &= !fresh;
                 self.live_index.segment(epoch).ready = true;
             }
             (SegmentTask::Prepare { epoch, size, .. }, Err(IoFailure::Full(error))) => {
+                self.assert_preparing(epoch, size);
                 self.allocator.shortage = Some(error);
                 self.allocator.preparing = false;
                 self.allocator.total_bytes -= size;
@@ -355,15 +373,31 @@ impl Journal {
                 self.on_no_space(epoch, now);
             }
             (SegmentTask::Free { size, keep: Some(spare) }, Ok(())) => {
+                assert!(spare < self.allocator.next_spare, "a spare has no number of its own");
                 self.allocator.spares.push((spare, size));
             }
             (SegmentTask::Free { size, keep: None } | SegmentTask::Discard { size }, Ok(())) => {
+                assert!(self.allocator.freeing_bytes >= size, "freed bytes were not counted");
                 self.allocator.total_bytes -= size;
                 self.allocator.freeing_bytes -= size;
                 self.allocator.retry_at = now.mono;
             }
             (_, Err(IoFailure::Full(error) | IoFailure::Error(error))) => self.fail(error),
         }
+    }
+
+    /// Asserts that segment `epoch` of `size` bytes is the one that is being prepared. O(1).
+    fn assert_preparing(&self, epoch: u64, size: u64) {
+        let index = self.live_index.segment_index(epoch);
+        let segment = &self.live_index.segments[index];
+        assert!(
+            self.allocator.preparing && !segment.ready && segment.size == size,
+            "a segment was prepared that was not asked for, or in another size"
+        );
+        assert!(
+            index == 0 || self.live_index.segments[index - 1].ready,
+            "segments do not become ready in order"
+        );
     }
 
     /// There was no space for segment `epoch`. Without batches it is not needed now; with batches
