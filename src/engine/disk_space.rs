@@ -129,6 +129,7 @@ impl SpaceNotices {
     /// Notes that a record of `bytes` bytes was rejected, for which `missing` bytes were missing.
     #[cold]
     pub(super) fn note_rejection(&mut self, bytes: usize, missing: u64) {
+        assert!(missing > 0, "a record is rejected although there is space for it");
         self.last_rejection = Some((bytes, missing));
         self.rejected_now = true;
         self.rejected_count += 1;
@@ -191,6 +192,7 @@ impl SpaceNotices {
     }
 
     fn log_line(&self, why: &str, missing: u64, left: u64) -> LogLine {
+        assert!(self.state != self.reported, "the state of the disk was logged already");
         let (lacking, refused) = (missing, self.rejected_count);
         let (severity, text) = match (self.state, self.reported) {
             (SpaceState::Rejecting, _) => (

@@ -103,7 +103,9 @@ impl JournalGate {
     pub(super) fn new(journal: Journal) -> Self {
         // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
         let last = journal.next_batch() - 1;
-        let unsure = last > journal.durable();
+        let durable = journal.durable();
+        assert!(durable <= last, "a batch is durable before it is begun");
+        let unsure = last > durable;
         Self {
             journal,
             gated: VecDeque::new(),
@@ -152,6 +154,10 @@ impl JournalGate {
         }
         effects.clear_changes();
         self.journal.maybe_seal();
+        debug_assert!(
+            self.last <= self.journal.next_batch() || self.last == BatchSeq::MAX,
+            "replies would wait for a batch that is not begun"
+        );
         let own = if recorded || names_job { self.last } else { 0 };
         self.gate_replies(own, store, effects, now);
     }
@@ -165,9 +171,14 @@ impl JournalGate {
                     return;
                 }
                 let record = store.base_record(key);
+                debug_assert_eq!(unpack(pack(key)), key, "compaction would move another record");
                 let batch = self
                     .journal
                     .append_with(Some(pack(key)), |out| record::write(&record, now, out));
+                debug_assert!(
+                    self.unsynced_puts.back().is_none_or(|&(newest, _)| newest <= batch),
+                    "a put is recorded in a batch before that of an earlier put"
+                );
                 match self.unsynced_puts.back_mut() {
                     Some((newest, lowest)) if *newest == batch => *lowest = id.min(*lowest),
                     _ => self.unsynced_puts.push_back((batch, id)),
@@ -190,6 +201,7 @@ impl JournalGate {
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
             DirtyRecord::Gone(key, id) => {
+                debug_assert!(!store.is_record(key, id), "what is recorded as deleted is there");
                 self.journal.forget(pack(key));
                 let record = Record::Deleted(id);
                 self.journal.append_with(None, |out| record::write(&record, now, out))
@@ -218,6 +230,10 @@ impl JournalGate {
             let reply = HeldReply::new(outcome, store, effects);
             // Replies behind one of a later batch wait for that batch: one or two more at most.
             let batch = self.gated.back().map_or(batch, |last| last.batch.max(batch));
+            debug_assert!(
+                batch <= self.last || self.last == 0,
+                "a reply waits for a batch behind that of the last record"
+            );
             self.gated.push_back(GatedReply { batch, since: now.mono, ticket, reply });
         }
         effects.outcomes.truncate(kept);
@@ -240,7 +256,9 @@ impl JournalGate {
 
     /// Ends a pass: compacts a little, hands everything to the disk, and takes in its completions.
     pub(super) fn commit(&mut self, store: &Store, now: Now) {
+        assert!(self.now <= now.mono, "the monotonic clock runs back");
         self.now = now.mono;
+        let durable_before = self.journal.durable();
         self.journal.poll(now);
         while let Some(key) = self.journal.next_to_move() {
             let record = store.base_record(unpack(key));
@@ -251,6 +269,7 @@ impl JournalGate {
         self.journal.poll(now);
         self.space.update(&self.journal, now.mono);
         let durable = self.journal.durable();
+        assert!(durable >= durable_before, "a batch is durable no more");
         while self.unsynced_puts.front().is_some_and(|&(batch, _)| batch <= durable) {
             self.unsynced_puts.pop_front();
         }
@@ -336,6 +355,11 @@ impl JournalGate {
         self.journal.check_invariants();
         let ordered = self.gated.iter().is_sorted_by_key(|reply| reply.batch);
         assert!(ordered, "gated replies are not ordered by batch");
+        self.assert_record_count(store);
+    }
+
+    /// Asserts that each record of the store has one base record. O(segments).
+    pub(super) fn assert_record_count(&self, store: &Store) {
         let keys = usize::try_from(self.journal.stats().record_keys).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, constraints, .. } = store.counts();
         let expected = jobs + declared + workers + constraints;

@@ -125,12 +125,13 @@ impl Engine {
     /// An engine over a restored store; its journal continues on `disk`.
     #[must_use]
     pub fn durable(restored: Restored, disk: Box<dyn Disk>, now: Now) -> Self {
-        let journal = restored.recovered.start(disk, now);
+        let journal = JournalGate::new(restored.recovered.start(disk, now));
+        journal.assert_record_count(&restored.store);
         Self {
             store: restored.store,
             effects: Effects::with_changes(),
             queries: QueryScheduler::default(),
-            journal: Some(Box::new(JournalGate::new(journal))),
+            journal: Some(Box::new(journal)),
         }
     }
 
@@ -139,6 +140,7 @@ impl Engine {
     /// answered with `IndexedReply::BadQuery`.
     #[must_use]
     pub fn with_queries(mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
+        assert!(self.queries.is_idle(), "queries would lose their executor");
         self.queries.set_executor(executor, timeout);
         self
     }
@@ -208,6 +210,10 @@ impl Engine {
         if !self.effects.searches.is_empty() {
             self.queries.enqueue(now, &mut self.effects);
         }
+        debug_assert!(
+            self.journal.is_some() || self.effects.changes.is_empty(),
+            "changes are listed that no journal records"
+        );
     }
 
     /// Appends the changes of the last call to the journal and gates the replies that depend on
@@ -217,6 +223,10 @@ impl Engine {
         if let Some(journal) = &mut self.journal {
             journal.write_changes(names_job, &self.store, &mut self.effects, now);
         }
+        debug_assert!(
+            self.effects.changes.is_empty() && self.effects.searches.is_empty(),
+            "a change is not recorded, or a search is not queued"
+        );
     }
 
     /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
@@ -257,6 +267,7 @@ impl Engine {
         if !self.queries.is_idle() {
             self.effects.prepare();
             self.queries.advance(&mut self.store, now, &mut self.effects);
+            assert!(self.effects.searches.is_empty(), "a search is neither queued nor answered");
             self.write_changes(true, now);
         }
         if let Some(journal) = &mut self.journal {

@@ -110,6 +110,10 @@ impl QueryTurns {
 
     /// The client of the next turn, and the number of its query. O(log clients).
     pub(super) fn next(&self) -> Option<(ClientId, u64)> {
+        debug_assert!(
+            self.order.len() == self.clients.len() && self.fresh.len() <= self.clients.len(),
+            "a client is in no order, or in one although it does not wait"
+        );
         let (&(rank, _), &first) = self.order.first_key_value()?;
         let first_query = |client: ClientId| {
             self.clients.get(&client)?.queries.front().map(|entry| (client, entry.query))
@@ -134,7 +138,8 @@ impl QueryTurns {
     pub(super) fn start_turn(&mut self, client: ClientId) {
         self.prefer_smallest = !self.prefer_smallest;
         let mut queries = self.take_queries(client);
-        self.waiting_count -= usize::from(queries.pop_front().is_some());
+        assert!(queries.pop_front().is_some(), "a client without a waiting query has its turn");
+        self.waiting_count -= 1;
         self.put_queries(client, queries);
     }
 
@@ -168,6 +173,7 @@ impl QueryTurns {
         let at = half_lives(now);
         let before = self.usage.get(&client).map_or(0.0, |had| (had - at).exp2());
         let had = (before + spent.as_secs_f64() / USAGE_UNIT.as_secs_f64()).log2();
+        assert!(!had.is_nan(), "the usage of a client has no order");
         let queries = self.take_queries(client);
         if had < -3.0 {
             self.usage.remove(&client);
@@ -228,9 +234,11 @@ impl QueryTurns {
     /// Takes a client out of the orders.
     fn take_queries(&mut self, client: ClientId) -> VecDeque<QueuedQuery> {
         let Some(line) = self.clients.remove(&client) else { return VecDeque::new() };
-        self.order.remove(&line.key);
+        let former = self.order.remove(&line.key);
+        assert!(former == Some(client), "a waiting client is not in the order");
         if let Some(fresh) = line.newcomer {
-            self.fresh.remove(&fresh);
+            let former = self.fresh.remove(&fresh);
+            assert!(former == Some(client), "a client without usage is not in their order");
         }
         line.queries
     }
@@ -244,11 +252,15 @@ impl QueryTurns {
             first.rows.filter(|_| !rank.half_closed && rank.level == whole(half_lives(first.at)));
         let size = |rows: usize| rows.checked_ilog2().map_or(0, |log| log + 1);
         let fresh = fresh.map(|rows| (rank, size(rows), Reverse(first.arrival)));
-        self.order.insert(key, client);
+        let former = self.order.insert(key, client);
+        assert!(former.is_none(), "two clients have the same position");
         if let Some(fresh) = fresh {
-            self.fresh.insert(fresh, client);
+            let former = self.fresh.insert(fresh, client);
+            assert!(former.is_none(), "two clients without usage have the same position");
         }
-        self.clients.insert(client, ClientQueue { queries, key, newcomer: fresh });
+        let queue = ClientQueue { queries, key, newcomer: fresh };
+        let former = self.clients.insert(client, queue);
+        assert!(former.is_none(), "the queries of a client that waits already are replaced");
     }
 }
 

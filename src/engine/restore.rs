@@ -48,6 +48,10 @@ impl Engine {
         let (recovered, report) = recover(files, options, &mut visit, progress)?;
         store.finish_restore(now);
         store.skip_ids(JobId(report.high_id));
+        assert!(
+            store.next_id() >= JobId(report.high_id),
+            "an id that was given out would be given out again"
+        );
         Ok((Restored { store, recovered }, report))
     }
 }

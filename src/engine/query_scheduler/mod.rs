@@ -109,6 +109,10 @@ impl QueryScheduler {
     #[cold]
     pub(super) fn enqueue(&mut self, now: Now, fx: &mut Effects) {
         for search in std::mem::take(&mut fx.searches) {
+            debug_assert!(
+                self.queries.last_key_value().is_none_or(|(&last, _)| last <= self.arrived),
+                "a query has a number that was not given out"
+            );
             if self.executor.is_none() {
                 let why = "this server evaluates no queries";
                 fx.reply(search.ticket, IndexedReply::BadQuery(why.into()));
@@ -131,6 +135,7 @@ impl QueryScheduler {
             let query =
                 Query { search, arrived: now.mono, task: None, has_run: false, stuck_turns: 0 };
             self.queries.insert(self.arrived, query);
+            assert!(self.queries.len() <= QUERIES_WAITING_MAX, "more queries wait than permitted");
         }
     }
 
@@ -215,6 +220,10 @@ impl QueryScheduler {
                 self.next_check = Some(late).filter(|&late| now.mono < late);
                 return;
             };
+            assert!(
+                self.busy_lanes.iter().all(|out| out.lane != spot.lane),
+                "a lane that evaluates a query is offered as free"
+            );
             let rank = self.turns.best_rank().unwrap_or_else(|| self.turns.rank(client, now.mono));
             self.turns.start_turn(client);
             let kept = query.task.take();
@@ -266,6 +275,10 @@ impl QueryScheduler {
             return false;
         };
         let out = self.busy_lanes.swap_remove(at);
+        assert!(
+            self.busy_lanes.iter().all(|other| other.lane != lane),
+            "a lane evaluates two queries at a time"
+        );
         if !out.client_gone {
             self.turns.charge(out.client, spent, now.mono);
         }
@@ -281,6 +294,7 @@ impl QueryScheduler {
     /// Queues a query for a further turn.
     fn requeue(&mut self, out: &BusyLane, number: u64, task: Task, now: Mono, fx: &mut Effects) {
         let Some(query) = self.queries.get_mut(&number) else { return };
+        assert!(query.task.is_none(), "a query is evaluated twice at a time");
         query.has_run = true;
         let in_vain = out.pace == Pace::GiveBack && task.progress.place() == out.start;
         query.stuck_turns = if in_vain { query.stuck_turns + 1 } else { 0 };

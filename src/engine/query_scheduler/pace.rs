@@ -62,6 +62,8 @@ impl BusyLane {
     }
 
     pub(super) fn set_pace(&mut self, pace: Pace, executor: &mut dyn QueryExecutor, now: Mono) {
+        assert!(pace > self.pace, "a turn is to end later than it was told before");
+        assert!(self.pace_since <= now, "the monotonic clock runs back");
         (self.pace, self.pace_since) = (pace, now);
         executor.say(self.lane, pace);
     }

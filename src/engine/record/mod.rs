@@ -183,6 +183,16 @@ fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
 
 /// Appends a record. O(bytes).
 pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode(record, now, out);
+    // Long records are left out: this is O(events of the history).
+    debug_assert!(
+        out.len() - start > 1024 || read(&out[start..], now).is_ok(),
+        "recovery could not decode a record"
+    );
+}
+
+fn encode(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
     match record {
         Record::Job(job) => write_job(job, now, out),
         Record::State(id, state) => {
