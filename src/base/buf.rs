@@ -79,6 +79,10 @@ impl InBuf {
     /// Adds `bytes` behind what waits. O(bytes), amortised.
     pub fn append(&mut self, bytes: &[u8]) {
         let start = self.start as usize;
+        debug_assert!(
+            start + self.scanned as usize <= self.data.len(),
+            "more bytes were consumed or searched than were received"
+        );
         if start > 0 && start >= self.data.len() - start {
             self.data.copy_within(start.., 0);
             self.data.truncate(self.data.len() - start);
@@ -196,7 +200,12 @@ impl BufferPool {
     /// An empty buffer with some memory.
     #[inline]
     pub fn take(&mut self) -> Vec<u8> {
-        self.free.pop().unwrap_or_else(|| Vec::with_capacity(POOLED_BUFFER_MIN_BYTES))
+        let buffer = self.free.pop();
+        debug_assert!(
+            buffer.as_ref().is_none_or(Vec::is_empty),
+            "a pooled buffer holds bytes of another connection"
+        );
+        buffer.unwrap_or_else(|| Vec::with_capacity(POOLED_BUFFER_MIN_BYTES))
     }
 
     /// Keeps the memory of `buffer` unless there is enough of it or it is a large one.

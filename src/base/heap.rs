@@ -125,6 +125,10 @@ impl<I: Copy> Heap<I> {
     pub fn pop(&mut self, slots: &mut impl PositionMap<Index = I>) -> Option<Entry<I>> {
         let first = self.peek()?;
         self.remove(0, slots);
+        debug_assert!(
+            self.peek().is_none_or(|next| !orders_before(&next, &first, slots)),
+            "an entry leaves before one that is more urgent"
+        );
         Some(first)
     }
 
@@ -163,6 +167,11 @@ impl<I: Copy> Heap<I> {
             slots.moved(parent.slot, position(index));
             index = parent_index;
         }
+        debug_assert!(
+            index * ARITY + 1 >= self.entries.len()
+                || !orders_before(&self.entries.at(index * ARITY + 1), &entry, slots),
+            "an entry was moved up that comes after its first child"
+        );
         self.entries.set(index, entry);
         slots.moved(entry.slot, position(index));
     }
@@ -187,6 +196,10 @@ impl<I: Copy> Heap<I> {
             slots.moved(child.slot, position(index));
             index = child_index;
         }
+        debug_assert!(
+            index == 0 || !orders_before(&entry, &self.entries.at((index - 1) / ARITY), slots),
+            "an entry was moved down that comes before its parent"
+        );
         self.entries.set(index, entry);
         slots.moved(entry.slot, position(index));
     }

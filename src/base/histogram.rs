@@ -47,6 +47,7 @@ impl Histogram {
     /// next power, and so on up to that of `last`; finally how many beyond.
     pub fn classes(&self, first: u8, last: u8) -> impl Iterator<Item = (Option<u64>, u64)> {
         let (first, last) = (usize::from(first), usize::from(last.min(63)));
+        assert!(first <= last, "a histogram would count values twice");
         let below = self.classes[..=first].iter().sum();
         let inner = (first + 1..=last).map(|at| (Some(1 << at), self.classes[at]));
         let beyond = self.classes[last + 1..].iter().sum();

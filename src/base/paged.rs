@@ -83,6 +83,7 @@ impl<T: Copy> PagedVec<T> {
         if page == self.pages.len() {
             self.add_page();
         }
+        debug_assert_eq!(self.pages[page].len(), self.len & MASK, "a page before is not full");
         self.pages[page].push(value);
         self.len += 1;
     }
@@ -99,6 +100,7 @@ impl<T: Copy> PagedVec<T> {
     pub fn pop(&mut self) -> Option<T> {
         let index = self.len.checked_sub(1)?;
         let value = self.pages[index >> SHIFT].pop();
+        debug_assert!(value.is_some(), "the last page has no value");
         self.len = index;
         if index & MASK == PAGE / 2 {
             self.pages.truncate((index >> SHIFT) + 1);
@@ -174,6 +176,10 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
             None => self.add_page(),
         };
         let page = &mut self.pages[number as usize];
+        debug_assert!(
+            page.listed && (page.live as usize) < SLAB_PAGE,
+            "a page without a free slot is listed as having one"
+        );
         let offset = if page.vacant == NONE {
             if page.slots.capacity() == 0 {
                 page.slots.reserve_exact(SLAB_PAGE);
@@ -241,6 +247,10 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
         else {
             unreachable!("a value was found here just now");
         };
+        debug_assert!(
+            page.live > 0 && page.live as usize <= page.slots.len(),
+            "a page has fewer values than it has lost, or more than slots"
+        );
         page.vacant = u32::try_from(offset).expect("an offset within a page");
         page.live -= 1;
         let emptied = page.live == 0;

@@ -54,6 +54,7 @@ impl<T> Slab<T> {
 
     fn add(&mut self, value: Option<T>) -> SlabKey {
         self.generation = self.generation.wrapping_add(1);
+        debug_assert!(self.reserved <= self.entries.len() + 1, "a reserved key has no entry");
         let index = self.entries.insert((self.generation, value));
         let index = u32::try_from(index).expect("a slab holds fewer than 2^32 values");
         SlabKey { index, generation: self.generation }
@@ -65,7 +66,10 @@ impl<T> Slab<T> {
     /// If the key is not reserved.
     pub fn release_key(&mut self, key: SlabKey) {
         let entry = self.entries.remove(key.index as usize);
-        assert!(matches!(entry, (generation, None) if generation == key.generation));
+        assert!(
+            matches!(entry, (generation, None) if generation == key.generation),
+            "a key is released that is not reserved"
+        );
         self.reserved -= 1;
     }
 

@@ -107,6 +107,10 @@ impl<K: Copy> TimerQueue<K> {
         assert!(slot != TimerId::NONE.0, "the last slot is the handle that names none");
         self.arms += 1;
         self.heap.push(Entry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
+        debug_assert!(
+            self.heap.len() == self.timers.0.len() && self.moment(TimerId(slot)) == at,
+            "a timer is armed for another moment, or has no entry"
+        );
         TimerId(slot)
     }
 
@@ -154,6 +158,10 @@ impl<K: Copy> TimerQueue<K> {
         let entry = self.heap.pop(&mut self.timers)?;
         let armed = self.timers.0.remove(entry.slot).expect("an entry names a timer");
         assert!(armed.position() == 0, "what fires was the first");
+        debug_assert!(
+            self.next().is_none_or(|next| next.0 >= entry.rank),
+            "a deadline fires before an earlier one"
+        );
         Some((Mono(entry.rank), armed.key))
     }
 

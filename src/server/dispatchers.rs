@@ -79,6 +79,7 @@ impl Dispatchers {
             && serial == self.serial
             && let Reply::Workers(page) = completion.reply
         {
+            assert!(self.page.is_empty(), "a page of the registry is replaced before its use");
             self.page = page.to_vec();
         }
     }
@@ -106,7 +107,7 @@ impl Dispatchers {
         let Some(entry) = self.table.get_mut(&client) else {
             unreachable!("the end of a client cancels its deadline");
         };
-        entry.timer = None;
+        assert!(entry.timer.take().is_some(), "a timer fires that the dispatcher has not armed");
         if entry.dispatcher.deadline().is_none_or(|at| at > now.mono) {
             return self.arm(client, deadlines);
         }
@@ -149,6 +150,7 @@ impl<E: CommandExecutor> Server<E> {
 
     /// Waits for the next registered workers.
     pub(super) fn follow_registry(&mut self, now: Now) {
+        assert!(self.dispatchers.page.is_empty(), "workers of the last page have no dispatcher");
         self.dispatchers.serial = self.dispatchers.serial.wrapping_add(1);
         let ticket = Ticket { client: REGISTRY_CLIENT, serial: self.dispatchers.serial };
         let from = self.dispatchers.next;
@@ -161,6 +163,7 @@ impl<E: CommandExecutor> Server<E> {
     fn add_dispatchers(&mut self, now: Now) -> usize {
         let page = std::mem::take(&mut self.dispatchers.page);
         for known in &page {
+            assert!(known.id >= self.dispatchers.next, "the registry names a worker twice");
             self.dispatchers.next = WorkerId(known.id.0 + 1);
             let worker = known.view();
             let WorkerKind::Http(url) = worker.kind() else { continue };
@@ -177,9 +180,15 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn add_dispatcher(&mut self, dispatcher: WorkerDispatcher) {
+        let worker = dispatcher.worker();
+        debug_assert!(
+            self.dispatchers.table.values().all(|other| other.dispatcher.worker() != worker),
+            "a worker has two dispatchers"
+        );
         let client = self.connections.reserve_key();
         let entry = DispatcherEntry { dispatcher, timer: None };
-        self.dispatchers.table.insert(client, entry);
+        let former = self.dispatchers.table.insert(client, entry);
+        assert!(former.is_none(), "two dispatchers have the same id");
         self.dispatchers.ready.push_back(client);
     }
 
@@ -250,6 +259,7 @@ impl<E: CommandExecutor> Server<E> {
             self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
         let ended = self.dispatchers.table.remove(&client);
+        assert!(ended.is_some(), "the end of its connections has ended a dispatcher");
         if let Some(timer) = ended.and_then(|entry| entry.timer) {
             self.deadlines.cancel(timer);
         }

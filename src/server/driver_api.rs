@@ -13,6 +13,10 @@ use crate::protocol::Session;
 impl<E: CommandExecutor> Core for Server<E> {
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
         let others = self.rejected + self.outbound;
+        assert!(
+            others <= self.connections.len(),
+            "more rejected and outbound connections are counted than there are connections"
+        );
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.protocols[protocol.number()];
@@ -37,6 +41,7 @@ impl<E: CommandExecutor> Core for Server<E> {
                 self.arm_session_timeout(client);
             }
             if protocol == Protocol::Processor {
+                assert!(self.processor.is_none(), "the processor protocol has two connections");
                 self.processor = Some(client);
                 if let Some(connection) = self.connections.get_mut(client) {
                     self.run_queues.schedule(client, connection);
@@ -59,6 +64,7 @@ impl<E: CommandExecutor> Core for Server<E> {
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        debug_assert!(!connection.is_eof(), "input comes after its end");
         self.counters.protocols[connection.protocol.number()].bytes_in += bytes.len() as u64;
         if connection.stalled {
             connection.input.append(bytes);
@@ -143,6 +149,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn handle_connect_failed(&mut self, client: ClientId, why: &ConnectError, now: Now) {
+        assert!(
+            self.connections.get(client).is_none_or(|failed| failed.origin == Origin::Dialing),
+            "a connection that was not dialing has failed to connect"
+        );
         if why.is_ours() {
             self.mark_connection_busy(client);
         }
@@ -184,6 +194,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         while let Some(client) = self.run_queues.closing.pop() {
             self.update_connection(client, now);
         }
+        assert!(self.run_queues.pending_submits.is_empty(), "a command of a session is left over");
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
@@ -202,6 +213,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn poll_touched(&mut self) -> Option<ClientId> {
         let client = self.run_queues.dirty.pop()?;
         if let Some(connection) = self.connections.get_mut(client) {
+            debug_assert!(connection.dirty, "a connection is reported as touched twice");
             connection.dirty = false;
         }
         Some(client)

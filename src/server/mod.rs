@@ -287,6 +287,7 @@ impl<E: CommandExecutor> Server<E> {
     /// stalls or yields.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
         connection.output.prepare(&mut self.run_queues.pool);
         self.context.begin_turn(now);
         let stalled = loop {
@@ -354,6 +355,7 @@ impl<E: CommandExecutor> Server<E> {
         let (used, scanned) = progress(&input);
         buffered.commit(used, scanned);
         if let Some(connection) = self.connections.get_mut(client) {
+            debug_assert!(connection.input.is_empty(), "input was buffered while it was consumed");
             connection.input = buffered;
         }
     }
@@ -394,6 +396,7 @@ impl<E: CommandExecutor> Server<E> {
     fn begin_linger(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let flushed = connection.session.is_settled() && connection.output.is_empty();
+        assert!(!connection.is_finished(), "a finished connection is to linger");
         if connection.closing && flushed && !connection.deadline.is_armed() {
             self.run_queues.actions.push_back(Action::ShutdownWrite(client));
             let timer = self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
@@ -427,10 +430,14 @@ impl<E: CommandExecutor> Server<E> {
         self.disarm(client);
         let Some(mut connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Rejected) {
+            assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;
         } else if connection.origin == Origin::Inbound {
-            self.counters.protocols[connection.protocol.number()].open -= 1;
+            let open = &mut self.counters.protocols[connection.protocol.number()].open;
+            assert!(*open > 0, "an open connection was not counted");
+            *open -= 1;
         } else {
+            assert!(self.outbound > 0, "an outbound connection was not counted");
             self.outbound -= 1;
             self.on_delivery_end(client, &mut connection, now);
         }
@@ -467,6 +474,7 @@ impl<E: CommandExecutor> Server<E> {
         for _ in 0..RESUMED_CONNECTIONS_PER_PASS.min(self.run_queues.resumable.len()) {
             let Some(client) = self.run_queues.resumable.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(client) else { continue };
+            debug_assert!(connection.resumable, "a connection is scheduled twice");
             connection.resumable = false;
             self.run_buffered(client, b"", now);
             self.update_connection(client, now);

@@ -66,6 +66,10 @@ impl Notices {
         if kind.logged == 0 {
             kind.since = now.mono;
         }
+        assert!(
+            kind.logged <= NOTICES_PER_WINDOW && u64::from(kind.logged) < kind.total,
+            "more notices were logged than permitted, or than there were incidents"
+        );
         if kind.logged < NOTICES_PER_WINDOW {
             kind.logged += 1;
             self.pending.push_back(Notice { client: Some(client), incident, total: kind.total });

@@ -62,6 +62,10 @@ impl<E: CommandExecutor> Server<E> {
     pub(super) fn connected(&mut self, client: ClientId) {
         self.disarm(client);
         if let Some(connection) = self.connections.get_mut(client) {
+            assert!(
+                connection.origin == Origin::Dialing && !connection.is_ending(),
+                "a connection is established that was not dialing, or that ends"
+            );
             connection.origin = Origin::Outbound;
             self.run_queues.mark_dirty(client, connection);
         }

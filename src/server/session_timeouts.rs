@@ -5,7 +5,7 @@
 //! with each request: it fires early and is armed again.
 
 use super::Server;
-use super::connection::Deadline;
+use super::connection::{Deadline, Origin};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::id::ClientId;
@@ -21,6 +21,10 @@ impl<E: CommandExecutor> Server<E> {
             return;
         }
         let Some(at) = connection.session.deadline() else { return };
+        assert!(
+            connection.origin != Origin::Dialing,
+            "the deadline of a session would replace the connect timeout"
+        );
         if let Some(timer) = connection.deadline.timer() {
             if self.deadlines.moment(timer) <= at {
                 return;
@@ -36,6 +40,7 @@ impl<E: CommandExecutor> Server<E> {
     /// Called when the timer of a session has fired.
     pub(super) fn on_session_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        assert!(!connection.deadline.is_armed(), "a timer that has fired counts as armed");
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
             return self.arm_session_timeout(client);
         }

@@ -33,6 +33,7 @@ impl<E: CommandExecutor> Server<E> {
             && let Some(connection_id) = self.idle_connection(client)
             && let Some(call) = self.worker_connection_mut(connection_id)
         {
+            assert!(call.is_idle(), "a delivery would follow another on its connection");
             call.start_delivery(delivery);
             return self.start_delivery(connection_id, now);
         }
@@ -42,6 +43,7 @@ impl<E: CommandExecutor> Server<E> {
         self.evict_idle_connection(now);
         let session = Session::Call(Box::new(WorkerConnection::new(client, address, delivery)));
         let connection_id = self.connect(target, session, now);
+        assert!(connection_id != Some(client), "a connection has the id of its dispatcher");
         let Some(dispatcher) = self.dispatcher_mut(client) else { return };
         match connection_id {
             Some(connection_id) => dispatcher.add_connection(connection_id),
