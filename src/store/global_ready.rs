@@ -80,11 +80,11 @@ impl Store {
                 self.expire_head(entry.slot, now, fx);
             } else if !self.is_blocked(entry.slot, now) {
                 return Some(entry);
-            } else if !self.has_scan_budget(&mut budget) {
+            } else if !self.constraints.has_scan_budget(&mut budget) {
                 break;
             }
         }
-        self.schedule_match(QueueScope::Any);
+        self.constraints.schedule_match(QueueScope::Any);
         None
     }
 
@@ -130,8 +130,8 @@ impl Store {
                 self.global_head_wins(queue, now, fx);
             } else if !self.is_blocked(entry.slot, now) {
                 return Some(entry);
-            } else if !self.has_scan_budget(&mut budget) {
-                self.defer_scan(queue);
+            } else if !self.constraints.has_scan_budget(&mut budget) {
+                self.constraints.defer_scan(queue);
                 return None;
             }
         }
@@ -282,8 +282,8 @@ impl Store {
                 continue;
             }
             if self.is_blocked(entry.slot, now) {
-                if !self.has_scan_budget(&mut budget) {
-                    return self.schedule_match(QueueScope::Any);
+                if !self.constraints.has_scan_budget(&mut budget) {
+                    return self.constraints.schedule_match(QueueScope::Any);
                 }
                 continue;
             }
@@ -342,8 +342,8 @@ impl Store {
         while let Some((slot, waiter)) = self.next_pop_excluded(queue, now) {
             if !self.is_blocked(slot, now) {
                 self.reserve_for_waiter(slot, waiter, now, fx);
-            } else if !self.has_scan_budget(&mut budget) {
-                return self.schedule_match(queue.into());
+            } else if !self.constraints.has_scan_budget(&mut budget) {
+                return self.constraints.schedule_match(queue.into());
             }
         }
     }

@@ -11,9 +11,9 @@ use super::{DirtyRecord, Effects, JobIdx, RecordKey, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
-use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
-use crate::model::job::{Priority, Status};
+use crate::model::job::Status;
 use crate::model::row::Row;
 use std::sync::Arc;
 
@@ -36,58 +36,15 @@ impl Store {
         self.queues[queue].stop_indexing_if_gone();
     }
 
-    /// Makes the first row of a job in an indexed queue, which was put at `created` (Unix seconds).
-    /// `payload` replaces the job's. O(log n).
-    pub(super) fn make_row(
-        &mut self,
-        slot: JobIdx,
-        payload: Option<Arc<[u8]>>,
-        state: &[u8],
-        created: u64,
-    ) -> Arc<Row> {
-        let event = Event { kind: EventKind::Created, at: created };
-        let job = &self.jobs[slot];
-        let index = self.queues[job.queue].index.as_mut().expect("the queue is indexed");
-        let row = Arc::new(Row {
-            id: JobId(job.id),
-            version: 1,
-            queue: index.name().clone(),
-            priority: match job.priority() {
-                Priority::Small(number) => Some(number.to_string().into()),
-                Priority::Big(digits) => Some(digits.into()),
-                Priority::Unselected => None,
-            },
-            encoding: job.payload().encoding,
-            payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
-            state: index.intern_state(state),
-            events: EventLog::default().with(event),
-            modified: created,
-        });
-        index.insert(&row);
-        self.jobs[slot].set_row(row.clone());
-        row
-    }
-
-    /// Replaces the row of a job. O(log n).
-    pub(super) fn replace_row(&mut self, slot: JobIdx, row: Row) -> Arc<Row> {
-        let job = &self.jobs[slot];
-        let index = self.queues[job.queue].index.as_mut().expect("the queue is indexed");
-        index.remove(job.row().expect("the job has a row"));
-        let row = Arc::new(row);
-        index.insert(&row);
-        self.jobs[slot].set_row(row.clone());
-        row
-    }
-
     /// The row of a job in an indexed queue, made if there is none. O(log n).
     pub(super) fn row_of(&mut self, slot: JobIdx, fx: &mut Effects) -> Arc<Row> {
-        let job = &self.jobs[slot];
+        let job = &mut self.jobs[slot];
         if let Some(row) = job.row() {
             return row.clone();
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
         fx.mark_event_dirty(slot, id, 1, Event { kind: EventKind::Created, at });
-        self.make_row(slot, None, NO_STATE, at)
+        self.queues[job.queue].index_mut().make_row(job, None, NO_STATE, at)
     }
 
     /// [`Store::append`] without a result.
@@ -110,12 +67,13 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let at = self.queues[self.jobs[slot].queue].index_mut().event_time(now);
-        let event = Event { kind: what, at };
-        let row = self.jobs[slot].row().expect("the job has a row");
+        let job = &mut self.jobs[slot];
+        let index = self.queues[job.queue].index_mut();
+        let event = Event { kind: what, at: index.event_time(now) };
+        let row = job.row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
         fx.mark_event_dirty(slot, next.id, next.version, event);
-        self.replace_row(slot, next)
+        index.replace_row(job, next)
     }
 
     /// Appends what a legal event of the state machine means to the history of a job. O(log n).
@@ -126,10 +84,12 @@ impl Store {
             (JobEvent::Release, _) => EventKind::Aborted,
             (JobEvent::Fail { .. }, _) => EventKind::Failed,
             (JobEvent::Kick, _) => EventKind::Kicked,
-            (JobEvent::Due, Status::Reserved) => EventKind::Expired,
-            (JobEvent::Due, Status::Delayed) if !job.is_expired(now) => EventKind::Due,
+            (JobEvent::TimerFired, Status::Reserved) => EventKind::Expired,
+            (JobEvent::TimerFired, Status::Delayed) if !job.is_expired(now) => EventKind::Due,
             // The transition says it, or the job is removed, or (touch) clients cannot tell.
-            (JobEvent::Due | JobEvent::Finish | JobEvent::Bury | JobEvent::Touch, _) => return,
+            (JobEvent::TimerFired | JobEvent::Finish | JobEvent::Bury | JobEvent::Touch, _) => {
+                return;
+            }
         };
         self.record_event(slot, what, now, fx);
     }
@@ -145,9 +105,9 @@ impl Store {
     ) {
         let what = match step {
             Transition::Retry => EventKind::Retried,
-            Transition::Keep => EventKind::Finished,
+            Transition::Complete => EventKind::Finished,
             Transition::Bury => EventKind::Buried,
-            Transition::Queue | Transition::Renew | Transition::End => return,
+            Transition::Requeue | Transition::Renew | Transition::Remove => return,
         };
         self.record_event(slot, what, now, fx);
     }
@@ -160,7 +120,7 @@ impl Store {
         let mut made = 0;
         while !self.queues[queue].is_backfilled() && cursor < end && made < BACKFILL_JOBS_PER_STEP {
             let slot = JobIdx::from_slot(cursor);
-            if self.lacks_row(slot, queue) {
+            if self.jobs.lacks_row(slot, queue) {
                 self.row_of(slot, fx);
                 made += 1;
             }
@@ -168,12 +128,6 @@ impl Store {
         }
         self.queues[queue].index_mut().cursor = cursor;
         self.queues[queue].is_backfilled()
-    }
-
-    /// Whether this slot has a job of the queue that has no row.
-    pub(super) fn lacks_row(&self, slot: JobIdx, queue: QueueIdx) -> bool {
-        let job = self.jobs.get(slot).filter(|job| job.queue == queue);
-        job.is_some_and(|job| job.row().is_none())
     }
 
     /// Makes the row of a new job in an indexed queue. O(log n).
@@ -185,8 +139,10 @@ impl Store {
         state: &[u8],
         now: Now,
     ) -> Arc<Row> {
-        let created = self.queues[self.jobs[slot].queue].index_mut().event_time(now);
-        self.make_row(slot, Some(payload.into()), state, created)
+        let job = &mut self.jobs[slot];
+        let index = self.queues[job.queue].index_mut();
+        let created = index.event_time(now);
+        index.make_row(job, Some(payload.into()), state, created)
     }
 
     pub(super) fn mark_put_dirty(&self, slot: JobIdx, fx: &mut Effects) {

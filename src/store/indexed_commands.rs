@@ -7,6 +7,7 @@ use super::history::DEFAULT;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::has_capacity;
+use super::queues::Queues;
 use super::{DirtyRecord, Effects, RecordKey, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DECLARED_QUEUES_MAX, DROPPED_JOBS_PER_CHUNK,
@@ -41,6 +42,37 @@ pub struct SearchRequest {
     pub poll: Option<Arc<[u8]>>,
 }
 
+impl Queues {
+    /// Lists a bounded number of queues. `default` comes first, so that it is listed once whether
+    /// or not it is known. O(limit).
+    fn page(&self, from: u32) -> IndexedPage {
+        let mut queues = Vec::new();
+        let mut bytes = 0;
+        let default = self.find(DEFAULT);
+        if from == 0 {
+            let jobs = default.map_or(0, |queue| self[queue].jobs);
+            queues.push(QueueSize { name: DEFAULT.into(), jobs });
+        }
+        let end = self.end();
+        let stop = end.min(from.saturating_add(BACKFILL_SLOTS_PER_STEP));
+        let mut place = from;
+        while place < stop && queues.len() < QUEUES_PER_CHUNK && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
+        {
+            let number = QueueIdx::from_slot(place);
+            if let Some(queue) = self.get(number)
+                && default != Some(number)
+                && queue.exists()
+            {
+                bytes += queue.name.len();
+                queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });
+            }
+            place += 1;
+        }
+        let next = (place < end).then_some(place);
+        IndexedPage::Queues { queues, next }
+    }
+}
+
 impl Store {
     /// Executes a command, or pushes its query to [`Effects::searches`].
     #[inline(never)]
@@ -53,7 +85,7 @@ impl Store {
     ) {
         let name = match *command {
             IndexedCommand::Stats(scan) => return self.scan_stats(ticket, scan, now, fx),
-            IndexedCommand::Queues { from } => return self.list_queues(ticket, from, fx),
+            IndexedCommand::Queues { from } => return fx.reply(ticket, self.queues.page(from)),
             IndexedCommand::CreateQueue { queue } => return self.create_queue(ticket, queue, fx),
             IndexedCommand::DropQueue { queue }
             | IndexedCommand::List { queue }
@@ -361,7 +393,7 @@ impl Store {
             return self.ids.find(row.id.0);
         }
         let mut cursor = index.cursor;
-        while cursor < end && !self.lacks_row(JobIdx::from_slot(cursor), queue) {
+        while cursor < end && !self.jobs.lacks_row(JobIdx::from_slot(cursor), queue) {
             cursor += 1;
         }
         self.queues[queue].index_mut().cursor = cursor;
@@ -410,34 +442,5 @@ impl Store {
         let record = self.declared.insert(id, queue);
         self.queues[queue].index_mut().declared = Some(record);
         record
-    }
-
-    /// Lists a bounded number of queues. `default` comes first, so that it is listed once whether
-    /// or not it is known. O(limit).
-    fn list_queues(&self, ticket: Ticket, from: u32, fx: &mut Effects) {
-        let mut queues = Vec::new();
-        let mut bytes = 0;
-        let default = self.queues.find(DEFAULT);
-        if from == 0 {
-            let jobs = default.map_or(0, |queue| self.queues[queue].jobs);
-            queues.push(QueueSize { name: DEFAULT.into(), jobs });
-        }
-        let end = self.queues.end();
-        let stop = end.min(from.saturating_add(BACKFILL_SLOTS_PER_STEP));
-        let mut place = from;
-        while place < stop && queues.len() < QUEUES_PER_CHUNK && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
-        {
-            let number = QueueIdx::from_slot(place);
-            if let Some(queue) = self.queues.get(number)
-                && default != Some(number)
-                && queue.exists()
-            {
-                bytes += queue.name.len();
-                queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });
-            }
-            place += 1;
-        }
-        let next = (place < end).then_some(place);
-        fx.reply(ticket, IndexedPage::Queues { queues, next });
     }
 }

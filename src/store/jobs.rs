@@ -1,11 +1,14 @@
 //! The job table: all jobs, by slot. As the position map of their heaps it tells each job where it
 //! is there.
 
-use super::idx::JobIdx;
+use super::Due;
+use super::idx::{JobIdx, QueueIdx};
 use super::job::Job;
 use crate::base::heap::{PositionMap, orders_before};
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::SlabIndex;
+use crate::base::time::Mono;
+use crate::base::timer_queue::TimerQueue;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
 
@@ -47,6 +50,28 @@ impl Jobs {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (JobIdx, &Job)> {
         self.slots.iter()
+    }
+
+    /// Arms the deadline of a job's status. O(log d), O(1) on average.
+    pub(super) fn arm(&mut self, slot: JobIdx, at: Mono, deadlines: &mut TimerQueue<Due>) {
+        let ext = self[slot].ext_mut_or_insert();
+        assert!(ext.timer.is_none(), "a job has two deadlines");
+        ext.timer = deadlines.arm(at, Due::Job(slot));
+    }
+
+    /// Cancels the deadline of a job's status, if it has one. O(log d), O(1) on average.
+    pub(super) fn disarm(&mut self, slot: JobIdx, deadlines: &mut TimerQueue<Due>) {
+        if let Some(ext) = self[slot].ext_mut()
+            && !ext.timer.is_none()
+        {
+            deadlines.cancel(std::mem::take(&mut ext.timer));
+        }
+    }
+
+    /// Whether this slot has a job of the queue that has no row.
+    pub(super) fn lacks_row(&self, slot: JobIdx, queue: QueueIdx) -> bool {
+        let job = self.get(slot).filter(|job| job.queue == queue);
+        job.is_some_and(|job| job.row().is_none())
     }
 
     /// The order in which two jobs are handed out: `Less` if `a` is first.

@@ -3,7 +3,6 @@
 //! Matching is one explicit step, [`Store::match_queue`], done wherever the head of an awaited
 //! queue may have changed.
 
-use super::constraints::StepBudget;
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::waiters::WaiterKind;
 use super::{Due, Effects, JobIdx, Outcome, Store};
@@ -234,7 +233,7 @@ impl Store {
         if self.constraints.is_inactive() {
             self.rematch_queue(queue, now, fx);
         } else if !self.queues[queue].waiters.is_empty() {
-            self.schedule_match(queue.into());
+            self.constraints.schedule_match(queue.into());
         }
     }
 
@@ -274,18 +273,12 @@ impl Store {
                 dropped = true;
             } else if !self.is_blocked(entry.slot, now) {
                 return (Some(entry), dropped);
-            } else if !self.has_scan_budget(&mut budget) {
-                self.defer_scan(queue);
+            } else if !self.constraints.has_scan_budget(&mut budget) {
+                self.constraints.defer_scan(queue);
                 break;
             }
         }
         (None, dropped)
-    }
-
-    /// Whether the scan may go on after a blocked job. The first call starts the budget.
-    pub(super) fn has_scan_budget(&mut self, budget: &mut Option<StepBudget>) -> bool {
-        let budget = *budget.get_or_insert_with(|| self.constraints.start_budget());
-        self.constraints.is_running(budget)
     }
 
     /// Matches a queue whose head has left: a waiter that is still there may not have been eligible
@@ -302,7 +295,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn match_queue(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
-            return self.schedule_match(queue.into());
+            return self.constraints.schedule_match(queue.into());
         }
         while self.match_one(queue, now, fx) {}
         if self.queues[queue].class_count > 0 {
@@ -374,7 +367,11 @@ impl Store {
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
         let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
         if lease_ms > 0 {
-            self.arm(slot, now.mono.after(Duration::from_millis(lease_ms)));
+            self.jobs.arm(
+                slot,
+                now.mono.after(Duration::from_millis(lease_ms)),
+                &mut self.deadlines,
+            );
         }
     }
 

@@ -171,10 +171,12 @@ impl Store {
             self.assign_id(slot, name);
         }
         if let Some(history) = &job.history {
-            self.queues[queue].start_indexing();
-            let row = self.make_row(slot, None, history.state, history.modified);
+            let (job, queue) = (&mut self.jobs[slot], &mut self.queues[queue]);
+            queue.start_indexing();
+            let index = queue.index_mut();
+            let row = index.make_row(job, None, history.state, history.modified);
             let History { version, ref events, .. } = *history;
-            self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
+            index.replace_row(job, Row { version, events: events.clone(), ..(*row).clone() });
         }
         self.finish_restore_at(slot, &job.state, now);
         RecordKey::Job(slot)
@@ -184,12 +186,15 @@ impl Store {
     pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
         let Some(slot) = self.ids.find(id.0) else { return };
         let Some(row) = self.jobs[slot].row().cloned() else {
-            self.queues[self.jobs[slot].queue].start_indexing();
-            self.make_row(slot, None, NO_STATE, event.at);
+            let job = &mut self.jobs[slot];
+            let queue = &mut self.queues[job.queue];
+            queue.start_indexing();
+            queue.index_mut().make_row(job, None, NO_STATE, event.at);
             return;
         };
         if version > row.version {
-            let index = self.queues[self.jobs[slot].queue].index_mut();
+            let job = &mut self.jobs[slot];
+            let index = self.queues[job.queue].index_mut();
             let what = match event.kind {
                 EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
@@ -197,7 +202,7 @@ impl Store {
                 }
                 what => what,
             };
-            self.replace_row(slot, next_row(&row, version, &Event { kind: what, ..event }));
+            index.replace_row(job, next_row(&row, version, &Event { kind: what, ..event }));
         }
     }
 
@@ -269,7 +274,7 @@ impl Store {
             self.workers.remove(place);
             return Some(RecordKey::Worker(place));
         }
-        self.undo_restore_constraint(id).map(RecordKey::Constraint)
+        self.constraints.undo_restore(id).map(RecordKey::Constraint)
     }
 
     /// All ids given so far are below this one.
@@ -298,23 +303,23 @@ impl Store {
                 let place = self.workers.find_or_add(worker);
                 self.reservations.link_detached(place, slot, &mut self.jobs);
                 if let Some(at) = until {
-                    self.arm(slot, at);
+                    self.jobs.arm(slot, at, &mut self.deadlines);
                 }
             }
             PersistedStatus::Delayed(at) => {
                 job.status = Status::Delayed;
-                self.arm(slot, at);
+                self.jobs.arm(slot, at, &mut self.deadlines);
             }
             PersistedStatus::Completed(at) => {
                 job.status = Status::Completed;
-                self.arm(slot, at);
+                self.jobs.arm(slot, at, &mut self.deadlines);
             }
             PersistedStatus::Buried(until) => {
                 job.status = Status::Buried;
                 let queue = job.queue;
                 self.queues[queue].buried.link(slot, &mut self.jobs);
                 if let Some(at) = until {
-                    self.arm(slot, at);
+                    self.jobs.arm(slot, at, &mut self.deadlines);
                 }
             }
         }

@@ -5,9 +5,12 @@
 //! clock of changes never runs backwards.
 
 use super::idx::DeclarationIdx;
+use super::job::Job;
 use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::id::JobId;
+use crate::model::job::Priority;
 use crate::model::row::{Row, Rows};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +37,47 @@ enum StateRows {
 }
 
 impl QueueIndex {
+    /// Makes the first row of a job, which was put at `created` (Unix seconds). `payload` replaces
+    /// the job's. O(log n).
+    pub(super) fn make_row(
+        &mut self,
+        job: &mut Job,
+        payload: Option<Arc<[u8]>>,
+        state: &[u8],
+        created: u64,
+    ) -> Arc<Row> {
+        debug_assert!(!job.has_row(), "a job has one row");
+        let event = Event { kind: EventKind::Created, at: created };
+        let row = Arc::new(Row {
+            id: JobId(job.id),
+            version: 1,
+            queue: self.name.clone(),
+            priority: match job.priority() {
+                Priority::Small(number) => Some(number.to_string().into()),
+                Priority::Big(digits) => Some(digits.into()),
+                Priority::Unselected => None,
+            },
+            encoding: job.payload().encoding,
+            payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
+            state: self.intern_state(state),
+            events: EventLog::default().with(event),
+            modified: created,
+        });
+        self.insert(&row);
+        job.set_row(row.clone());
+        row
+    }
+
+    /// Replaces the row of a job. O(log n).
+    pub(super) fn replace_row(&mut self, job: &mut Job, row: Row) -> Arc<Row> {
+        debug_assert_eq!(row.id.0, job.id, "a row of another job");
+        self.remove(job.row().expect("the job has a row"));
+        let row = Arc::new(row);
+        self.insert(&row);
+        job.set_row(row.clone());
+        row
+    }
+
     pub(super) fn new(name: &[u8]) -> Self {
         Self {
             name: name.into(),

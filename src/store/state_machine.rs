@@ -43,7 +43,7 @@ pub(super) enum JobEvent {
     /// A client wants a buried job to be ready again.
     Kick,
     /// The deadline of the status has fired.
-    Due,
+    TimerFired,
 }
 
 /// Who causes an event, as the job sees it.
@@ -65,15 +65,15 @@ pub(super) enum Transition {
     /// Starts its lease again.
     Renew,
     /// Requeues it, or removes it if it has expired.
-    Queue,
+    Requeue,
     /// Delays it until its next run.
     Retry,
     /// Retains it with its result.
-    Keep,
+    Complete,
     /// Buries it.
     Bury,
     /// Removes it.
-    End,
+    Remove,
 }
 
 /// What this event does to `job`. The one place that knows the legal transitions. O(1).
@@ -85,8 +85,8 @@ pub(super) enum Transition {
 pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
     let id = JobId(job.id);
     match (job.status, event) {
-        (Status::Buried, JobEvent::Kick) | (Status::Delayed, JobEvent::Due) => {
-            Ok(Transition::Queue)
+        (Status::Buried, JobEvent::Kick) | (Status::Delayed, JobEvent::TimerFired) => {
+            Ok(Transition::Requeue)
         }
         (_, JobEvent::Kick) => Err(Rejection::NotBuried(id)),
 
@@ -96,21 +96,21 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             | Status::GroupOnly
             | Status::Completed
             | Status::Buried,
-            JobEvent::Due,
-        ) => Ok(Transition::End),
-        (Status::Reserved, JobEvent::Due) if job.retry().is_some() || job.is_tracked() => {
+            JobEvent::TimerFired,
+        ) => Ok(Transition::Remove),
+        (Status::Reserved, JobEvent::TimerFired) if job.retry().is_some() || job.is_tracked() => {
             Ok(fail(job, true))
         }
-        (Status::Reserved, JobEvent::Due) => Ok(Transition::Queue),
+        (Status::Reserved, JobEvent::TimerFired) => Ok(Transition::Requeue),
 
         (Status::Reserved, _) if by == Caller::OtherClient => Err(Rejection::ReservedByAnother(id)),
         (Status::Reserved, _) if by == Caller::FormerReserver => Err(Rejection::LeaseExpired(id)),
-        (Status::Reserved, JobEvent::Release) => Ok(Transition::Queue),
+        (Status::Reserved, JobEvent::Release) => Ok(Transition::Requeue),
         (Status::Reserved, JobEvent::Touch) => Ok(Transition::Renew),
         (Status::Reserved, JobEvent::Finish) if job.options().result_retention_ms > 0 => {
-            Ok(Transition::Keep)
+            Ok(Transition::Complete)
         }
-        (Status::Reserved, JobEvent::Finish) => Ok(Transition::End),
+        (Status::Reserved, JobEvent::Finish) => Ok(Transition::Remove),
         (Status::Reserved, JobEvent::Fail { retry }) => Ok(fail(job, retry)),
         (Status::Reserved, JobEvent::Bury) => Ok(Transition::Bury),
 

@@ -2,6 +2,7 @@
 //! state, so that they cost nothing unless asked for.
 
 use super::idx::QueueIdx;
+use super::queues::Queues;
 use super::state_machine::JobEvent;
 use super::{Effects, Store};
 use crate::base::limits::{
@@ -38,26 +39,18 @@ pub struct Counts {
     pub deadlines: usize,
 }
 
-impl Store {
-    /// Answers with one page of a scan. O(limit).
-    pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
-        let page = match scan {
-            StatsScan::Queues(from) => self.count_queues(from),
-            StatsScan::Jobs(from) => self.count_jobs(from, now),
-        };
-        fx.reply(ticket, OwnedReply::Stats(Box::new(page)));
-    }
-
-    fn count_queues(&self, from: u32) -> StatsPage {
+impl Queues {
+    /// A page of the queues that exist, with their numbers of jobs. O(limit).
+    fn count_page(&self, from: u32) -> StatsPage {
         let mut page = StatsPage::default();
-        let end = self.queues.end();
+        let end = self.end();
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         let (mut place, mut bytes) = (from, 0);
         while place < stop
             && page.queues.len() < STATS_QUEUES_PER_STEP
             && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
         {
-            if let Some(queue) = self.queues.get(QueueIdx::from_slot(place))
+            if let Some(queue) = self.get(QueueIdx::from_slot(place))
                 && (queue.jobs > 0 || queue.index.is_some())
             {
                 bytes += queue.name.len();
@@ -68,6 +61,17 @@ impl Store {
         }
         page.next = (place < end).then_some(place);
         page
+    }
+}
+
+impl Store {
+    /// Answers with one page of a scan. O(limit).
+    pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
+        let page = match scan {
+            StatsScan::Queues(from) => self.queues.count_page(from),
+            StatsScan::Jobs(from) => self.count_jobs(from, now),
+        };
+        fx.reply(ticket, OwnedReply::Stats(Box::new(page)));
     }
 
     fn count_jobs(&self, from: u32, now: Now) -> StatsPage {
@@ -151,6 +155,6 @@ pub(super) fn count(event: JobEvent) -> JobCounter {
         JobEvent::Fail { .. } => JobCounter::Failed,
         JobEvent::Bury => JobCounter::Buried,
         JobEvent::Kick => JobCounter::Kicked,
-        JobEvent::Due => JobCounter::TimerFired,
+        JobEvent::TimerFired => JobCounter::TimerFired,
     }
 }

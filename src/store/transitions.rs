@@ -4,8 +4,8 @@ use super::job::Job;
 use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
-use super::{DirtyRecord, Due, Effects, JobIdx, Outcome, RecordKey, Store};
-use crate::base::time::{Mono, Now};
+use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
+use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Payload, Status};
@@ -100,7 +100,7 @@ impl Store {
             Ok(step) => {
                 self.totals.count(count(request.event));
                 if let Some(note) = request.note
-                    && step != Transition::End
+                    && step != Transition::Remove
                 {
                     job.set_result(note);
                     job.set_result_message(request.message);
@@ -153,13 +153,13 @@ impl Store {
         }
         let (queue, recorded) = (job.queue, job.has_row());
         self.totals.count(JobCounter::TimerFired);
-        match transition(job, JobEvent::Due, Caller::Clock) {
+        match transition(job, JobEvent::TimerFired, Caller::Clock) {
             Ok(step) => {
                 if self.jobs[slot].status == Status::Reserved && self.jobs[slot].is_tracked() {
                     self.jobs[slot].mark_timed_out();
                 }
                 if recorded {
-                    self.emit_event(slot, JobEvent::Due, now, fx);
+                    self.emit_event(slot, JobEvent::TimerFired, now, fx);
                 }
                 self.apply_transition_cold(slot, step, now, fx);
             }
@@ -182,7 +182,7 @@ impl Store {
     /// Executes a legal transition.
     #[inline(always)]
     fn apply_transition(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
-        if step == Transition::Queue {
+        if step == Transition::Requeue {
             if !self.jobs[slot].is_simple() {
                 self.mark_dirty_if_worker_job(slot, fx);
             }
@@ -202,26 +202,30 @@ impl Store {
         fx: &mut Effects,
     ) {
         if step == Transition::Renew {
-            self.disarm(slot);
+            self.jobs.disarm(slot, &mut self.deadlines);
             if self.jobs[slot].worker().is_some() {
                 self.mark_state_dirty(slot, fx);
             }
             return self.start_lease(slot, now);
         }
         self.unlink_cold(slot);
-        if step != Transition::End {
+        if step != Transition::Remove {
             self.mark_state_dirty(slot, fx);
             if self.jobs[slot].has_row() {
                 self.record_transition(slot, step, now, fx);
             }
         }
         match step {
-            Transition::Renew | Transition::Queue => unreachable!("handled above"),
+            Transition::Renew | Transition::Requeue => unreachable!("handled above"),
             Transition::Retry => self.retry(slot, now, fx),
-            Transition::Keep => {
+            Transition::Complete => {
                 self.jobs[slot].status = Status::Completed;
                 let keep_ms = self.jobs[slot].options().result_retention_ms;
-                self.arm(slot, now.mono.after(Duration::from_millis(keep_ms)));
+                self.jobs.arm(
+                    slot,
+                    now.mono.after(Duration::from_millis(keep_ms)),
+                    &mut self.deadlines,
+                );
             }
             Transition::Bury => {
                 let job = &mut self.jobs[slot];
@@ -229,12 +233,16 @@ impl Store {
                 let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
                 self.queues[queue].buried.link(slot, &mut self.jobs);
                 if bury_ms > 0 {
-                    self.arm(slot, now.mono.after(Duration::from_millis(bury_ms)));
+                    self.jobs.arm(
+                        slot,
+                        now.mono.after(Duration::from_millis(bury_ms)),
+                        &mut self.deadlines,
+                    );
                 }
             }
-            Transition::End => drop(self.remove(slot, fx)),
+            Transition::Remove => drop(self.remove(slot, fx)),
         }
-        if matches!(step, Transition::Keep | Transition::Bury) && !self.watchers.is_empty() {
+        if matches!(step, Transition::Complete | Transition::Bury) && !self.watchers.is_empty() {
             self.notify_end(slot, fx);
         }
     }
@@ -268,7 +276,11 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.status = Status::Delayed;
         let expires = job.ext_mut_or_insert().expires;
-        self.arm(slot, now.mono.after(Duration::from_millis(wait_ms)).min(expires));
+        self.jobs.arm(
+            slot,
+            now.mono.after(Duration::from_millis(wait_ms)).min(expires),
+            &mut self.deadlines,
+        );
     }
 
     /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.
@@ -326,7 +338,7 @@ impl Store {
         let expires = job.has_ttl().then(|| job.ext_mut_or_insert().expires);
         self.place_waiting(slot, now);
         if let Some(expires) = expires {
-            self.arm(slot, expires);
+            self.jobs.arm(slot, expires, &mut self.deadlines);
         }
     }
 
@@ -393,7 +405,7 @@ impl Store {
         if bound {
             self.on_removed(slot);
         }
-        self.disarm(slot);
+        self.jobs.disarm(slot, &mut self.deadlines);
     }
 
     /// Removes an unlinked job. O(1).
@@ -435,23 +447,6 @@ impl Store {
             self.remove_from_index(slot);
         }
         self.queues.list_if_idle(number);
-    }
-
-    /// Arms the deadline of a job's status. O(log d), O(1) on average.
-    pub(super) fn arm(&mut self, slot: JobIdx, at: Mono) {
-        let timer = self.deadlines.arm(at, Due::Job(slot));
-        let ext = self.jobs[slot].ext_mut_or_insert();
-        assert!(ext.timer.is_none(), "a job has two deadlines");
-        ext.timer = timer;
-    }
-
-    /// Cancels the deadline of a job's status, if it has one. O(log d), O(1) on average.
-    pub(super) fn disarm(&mut self, slot: JobIdx) {
-        if let Some(ext) = self.jobs[slot].ext_mut()
-            && !ext.timer.is_none()
-        {
-            self.deadlines.cancel(std::mem::take(&mut ext.timer));
-        }
     }
 
     /// Answers with a job, unreserved. O(1).

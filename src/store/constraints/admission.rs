@@ -1,74 +1,217 @@
 //! Transitions of jobs with limiters: blocked, in the ready heap, running, gone.
 
-use super::job_class::OrderKey;
+use super::Constraints;
+use super::job_class::{JobClass, OrderKey};
 use crate::base::slab_index::PackedOption;
 use crate::base::time::Now;
+use crate::base::timer_queue::TimerQueue;
 use crate::model::job::Status;
 use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, WaitlistIdx};
-use crate::store::{Effects, Outcome, Store};
+use crate::store::jobs::Jobs;
+use crate::store::{Due, Effects, Outcome, Store};
+
+impl Constraints {
+    /// For a class in no waitlist whose limiters all have capacity, perhaps since just now: the
+    /// limiter where a more urgent waitlist is blocked. That one goes first; the limiter is marked
+    /// dirty. O(k).
+    fn more_urgent_is_blocked(&mut self, class: JobClassIdx, jobs: &Jobs) -> Option<LimiterIdx> {
+        let JobClass { ref limiters, waitlist, .. } = self.classes[class];
+        debug_assert!(waitlist.is_none(), "a class in a waitlist waits for its limiter alone");
+        let own = OrderKey::of(self.classes[class].head(jobs)?, jobs);
+        let limiter = limiters.iter().copied().find(|&limiter| {
+            let first = self.limiters[limiter].blocked_waitlists.first();
+            first.is_some_and(|(key, _)| *key < own)
+        })?;
+        self.mark_dirty(limiter);
+        Some(limiter)
+    }
+
+    /// Recomputes the head of a class in a waitlist, and its position there; a class without
+    /// waiting jobs leaves. O(log s) for s classes.
+    fn update_class_head(&mut self, class: JobClassIdx, jobs: &Jobs) {
+        let record = &mut self.classes[class];
+        debug_assert!(record.waitlist.is_some(), "a class without waitlist has no position");
+        let key = record.head(jobs).map(|head| OrderKey::of(head, jobs));
+        if key == record.key {
+            return;
+        }
+        let classes = &mut self.waitlists[record.expect_waitlist()].classes;
+        if let Some(old) = std::mem::replace(&mut record.key, key.clone()) {
+            classes.remove(&(old, class));
+        }
+        match key {
+            Some(key) => {
+                classes.insert((key, class));
+            }
+            None => record.waitlist = PackedOption::NONE,
+        }
+    }
+
+    /// Removes a waitlist without classes. O(log n).
+    fn remove_waitlist(&mut self, waitlist: WaitlistIdx) {
+        let record = self.waitlists.remove(waitlist).expect("a waitlist is removed once");
+        debug_assert!(record.classes.is_empty(), "a waitlist with classes is removed");
+        assert!(record.ready_job.is_none(), "a waitlist without classes has a ready job");
+        if let Some(key) = record.blocked_key {
+            self.limiters[record.limiter].blocked_waitlists.remove(&(key, waitlist));
+        }
+        self.waitlist_index.remove(&(record.limiter, record.queue, record.eligibility));
+    }
+
+    /// Brings a blocked waitlist to the position of its head at the limiter. O(log n).
+    fn update_blocked_waitlist(&mut self, waitlist: WaitlistIdx) {
+        let record = &mut self.waitlists[waitlist];
+        debug_assert!(record.ready_job.is_none(), "a blocked waitlist has a ready job");
+        let (key, _) = record.classes.first().expect("a waitlist without classes is removed");
+        let old = record.blocked_key.as_ref().expect("the waitlist is blocked");
+        if old == key {
+            return;
+        }
+        let (limiter, key) = (record.limiter, key.clone());
+        let blocked = &mut self.limiters[limiter].blocked_waitlists;
+        blocked.remove(&(old.clone(), waitlist));
+        blocked.insert((key.clone(), waitlist));
+        record.blocked_key = Some(key.clone());
+        self.on_waitlist_blocked(limiter, &key);
+    }
+
+    /// The head of an open waitlist, and the job in the ready heap, which it has to become. O(1).
+    fn open_head(&self, waitlist: WaitlistIdx, jobs: &Jobs) -> (JobIdx, PackedOption<JobIdx>) {
+        let record = &self.waitlists[waitlist];
+        debug_assert!(record.blocked_key.is_none(), "a blocked waitlist has no job to show");
+        let (_, class) = record.classes.first().expect("a waitlist without classes is removed");
+        let head = self.classes[*class].head(jobs);
+        (head.expect("a class in a waitlist has a waiting job"), record.ready_job)
+    }
+
+    /// Blocks an open waitlist whose job has left the ready heap, until its limiter has capacity.
+    /// O(log n + log d).
+    fn insert_blocked(&mut self, waitlist: WaitlistIdx, deadlines: &mut TimerQueue<Due>, now: Now) {
+        let record = &mut self.waitlists[waitlist];
+        debug_assert!(record.ready_job.is_none(), "a blocked waitlist has a ready job");
+        debug_assert!(record.blocked_key.is_none(), "a waitlist is blocked twice");
+        let (key, _) = record.classes.first().expect("a waitlist without classes is removed");
+        let (limiter, key) = (record.limiter, key.clone());
+        self.limiters[limiter].blocked_waitlists.insert((key.clone(), waitlist));
+        record.blocked_key = Some(key.clone());
+        self.on_waitlist_blocked(limiter, &key);
+        self.steps += 1;
+        self.arm_refill(limiter, deadlines, now);
+    }
+
+    /// Opens the most urgent blocked waitlist of a limiter, if that has capacity. The caller brings
+    /// its head into the ready heap. O(log n).
+    fn open_next_waitlist(&mut self, limiter: LimiterIdx, now: Now) -> Option<WaitlistIdx> {
+        if self.limiters[limiter].blocked_waitlists.is_empty() || !self.has_capacity(limiter, now) {
+            return None;
+        }
+        let (_, waitlist) = self.limiters[limiter].blocked_waitlists.pop_first()?;
+        self.waitlists[waitlist].blocked_key = None;
+        Some(waitlist)
+    }
+
+    /// Adds a class with waiting jobs to the waitlist of `limiter`. O(log n).
+    fn insert_in_waitlist(
+        &mut self,
+        class: JobClassIdx,
+        limiter: LimiterIdx,
+        jobs: &Jobs,
+    ) -> WaitlistIdx {
+        debug_assert!(self.classes[class].waitlist.is_none(), "a class is in one waitlist");
+        let head = self.classes[class].head(jobs);
+        let key = OrderKey::of(head.expect("only a class with waiting jobs joins one"), jobs);
+        let waitlist = self.waitlist(limiter, class);
+        let record = &mut self.classes[class];
+        (record.key, record.waitlist) = (Some(key.clone()), waitlist.into());
+        self.waitlists[waitlist].classes.insert((key, class));
+        self.steps += 1;
+        waitlist
+    }
+
+    /// Takes a class whose job has left the ready heap out of its waitlist. O(log n).
+    fn remove_from_waitlist(&mut self, class: JobClassIdx) -> WaitlistIdx {
+        let record = &mut self.classes[class];
+        debug_assert!(record.ready_job.is_none(), "the ready job is that of the waitlist");
+        let waitlist = record.waitlist.take().expect("only a class in a waitlist leaves one");
+        let key = record.key.take().expect("a class in a waitlist has a key");
+        self.waitlists[waitlist].classes.remove(&(key, class));
+        waitlist
+    }
+
+    /// Nothing is left to unblock or to match: a changed constraint that the scan has applied to
+    /// all jobs is in force, and its command is answered.
+    fn answer_change(&mut self, fx: &mut Effects) -> bool {
+        match self.change_replies.front() {
+            Some(reply) if reply.in_force_at <= self.scan_pos => {
+                fx.answer(reply.ticket, Outcome::Constraint(reply.reply));
+            }
+            _ => return false,
+        }
+        self.change_replies.pop_front();
+        self.steps += 1;
+        true
+    }
+
+    /// Ends pending work for now: notes whether any is left. O(1).
+    fn settle(&mut self) {
+        self.scan_incomplete = false;
+        self.pending = !self.queues_to_match.is_empty()
+            || !self.queues_to_recheck.is_empty()
+            || !self.deferred_replies.is_empty()
+            || !self.change_replies.is_empty()
+            || !self.changed_limits.is_empty()
+            || !self.dirty.is_empty()
+            || !self.limiters_scanned.is_empty()
+            || self.is_scanning();
+    }
+}
 
 impl Store {
     /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
     /// heap. O(log n), and O(k) for its k limiters if it is the first of its class.
     pub(in crate::store) fn on_ready(&mut self, slot: JobIdx, now: Now) {
         self.update_class(slot);
-        let class_slot = self.jobs[slot].expect_class();
+        let class = self.jobs[slot].expect_class();
         let entry = self.jobs[slot].entry(slot);
         self.jobs[slot].status = Status::Blocked;
-        let class = &mut self.constraints.classes[class_slot];
-        class.blocked_jobs.push(entry, &mut self.jobs);
+        self.constraints.classes[class].blocked_jobs.push(entry, &mut self.jobs);
         self.constraints.steps += 1;
-        if let Some(waitlist) = self.constraints.classes[class_slot].waitlist.expand() {
-            self.update_class_head(class_slot);
+        if let Some(waitlist) = self.constraints.classes[class].waitlist.expand() {
+            self.constraints.update_class_head(class, &self.jobs);
             self.update_waitlist(waitlist);
         } else {
-            let blocking = self.constraints.first_full_limiter(class_slot, now);
-            let blocking = blocking.or_else(|| self.more_urgent_is_blocked(class_slot));
-            let limiter =
-                blocking.unwrap_or_else(|| self.constraints.most_shared_limiter(class_slot));
-            self.join_waitlist(class_slot, limiter, blocking.is_some(), now);
+            let (constraints, jobs) = (&mut self.constraints, &self.jobs);
+            let blocking = constraints.first_full_limiter(class, now);
+            let blocking = blocking.or_else(|| constraints.more_urgent_is_blocked(class, jobs));
+            let limiter = blocking.unwrap_or_else(|| constraints.most_shared_limiter(class));
+            self.join_waitlist(class, limiter, blocking.is_some(), now);
         }
-    }
-
-    /// For a class in no waitlist whose limiters all have capacity, perhaps since just now: the
-    /// limiter where a more urgent waitlist is blocked. That one goes first; the limiter is marked
-    /// dirty. O(k).
-    fn more_urgent_is_blocked(&mut self, class_slot: JobClassIdx) -> Option<LimiterIdx> {
-        let constraints = &mut self.constraints;
-        let class = &constraints.classes[class_slot];
-        let own = OrderKey::of(class.head(&self.jobs)?, &self.jobs);
-        let limiter = class.limiters.iter().copied().find(|&limiter| {
-            let first = constraints.limiters[limiter].blocked_waitlists.first();
-            first.is_some_and(|(key, _)| *key < own)
-        })?;
-        constraints.mark_dirty(limiter);
-        Some(limiter)
     }
 
     /// A job with limiters was taken out of what its status had it in. O(log n).
     pub(in crate::store) fn on_removed(&mut self, slot: JobIdx) {
-        let (class_slot, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
+        let (class, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
         if matches!(status, Status::Blocked | Status::Ready) {
             self.unpin_exclusion_set(slot);
         }
-        let class = &mut self.constraints.classes[class_slot];
+        let record = &mut self.constraints.classes[class];
         match status {
-            Status::Reserved => return self.constraints.end_run(class_slot),
+            Status::Reserved => return self.constraints.end_run(class),
             Status::Blocked => {
-                class.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+                record.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
                 self.jobs[slot].clear_links();
             }
             Status::Ready => {
-                class.ready_job = PackedOption::NONE;
-                let waitlist = class.expect_waitlist();
+                record.ready_job = PackedOption::NONE;
+                let waitlist = record.expect_waitlist();
                 self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
                 self.constraints.resume(waitlist);
             }
             Status::GroupOnly | Status::Delayed | Status::Completed | Status::Buried => return,
         }
         self.constraints.steps += 1;
-        let waitlist = self.constraints.classes[class_slot].expect_waitlist();
-        self.update_class_head(class_slot);
+        let waitlist = self.constraints.classes[class].expect_waitlist();
+        self.constraints.update_class_head(class, &self.jobs);
         self.update_waitlist(waitlist);
     }
 
@@ -94,23 +237,9 @@ impl Store {
     }
 
     /// Adds a class to the waitlist of `limiter`; `full`: blocks it there. O(log n).
-    fn join_waitlist(
-        &mut self,
-        class_slot: JobClassIdx,
-        limiter: LimiterIdx,
-        full: bool,
-        now: Now,
-    ) {
-        let constraints = &mut self.constraints;
-        let class = &mut constraints.classes[class_slot];
-        let head = class.head(&self.jobs).expect("only a class with waiting jobs joins a waitlist");
-        let key = OrderKey::of(head, &self.jobs);
-        class.key = Some(key.clone());
-        let waitlist = constraints.waitlist(limiter, class_slot);
-        constraints.classes[class_slot].waitlist = waitlist.into();
-        constraints.waitlists[waitlist].classes.insert((key, class_slot));
-        constraints.steps += 1;
-        if full && constraints.waitlists[waitlist].blocked_key.is_none() {
+    fn join_waitlist(&mut self, class: JobClassIdx, limiter: LimiterIdx, full: bool, now: Now) {
+        let waitlist = self.constraints.insert_in_waitlist(class, limiter, &self.jobs);
+        if full && self.constraints.waitlists[waitlist].blocked_key.is_none() {
             self.block_waitlist(waitlist, now);
         } else {
             self.update_waitlist(waitlist);
@@ -118,68 +247,33 @@ impl Store {
     }
 
     /// Takes a class out of its waitlist and its ready job out of the ready heap. O(log n).
-    fn leave_waitlist(&mut self, class_slot: JobClassIdx) {
-        self.leave_ready_heap(self.constraints.classes[class_slot].ready_job);
-        let class = &mut self.constraints.classes[class_slot];
-        let waitlist = class.waitlist.take().expect("only a class in a waitlist leaves one");
-        let key = class.key.take().expect("a class in a waitlist has a key");
-        self.constraints.waitlists[waitlist].classes.remove(&(key, class_slot));
+    fn leave_waitlist(&mut self, class: JobClassIdx) {
+        self.leave_ready_heap(self.constraints.classes[class].ready_job);
+        let waitlist = self.constraints.remove_from_waitlist(class);
         self.update_waitlist(waitlist);
-    }
-
-    /// Recomputes the head of a class, and its position in its waitlist. O(log s) for s classes.
-    fn update_class_head(&mut self, class_slot: JobClassIdx) {
-        let constraints = &mut self.constraints;
-        let class = &mut constraints.classes[class_slot];
-        let key = class.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
-        if key == class.key {
-            return;
-        }
-        let classes = &mut constraints.waitlists[class.expect_waitlist()].classes;
-        if let Some(old) = std::mem::replace(&mut class.key, key.clone()) {
-            classes.remove(&(old, class_slot));
-        }
-        match key {
-            Some(key) => {
-                classes.insert((key, class_slot));
-            }
-            None => class.waitlist = PackedOption::NONE,
-        }
     }
 
     /// Brings an open waitlist's head into the ready heap, or a blocked one to the position of its
     /// head at the limiter. Removes a waitlist without classes. O(log n).
-    fn update_waitlist(&mut self, waitlist_slot: WaitlistIdx) {
-        let constraints = &mut self.constraints;
-        let waitlist = &mut constraints.waitlists[waitlist_slot];
-        let Some((key, class)) = waitlist.classes.first() else {
-            assert!(waitlist.ready_job.is_none(), "a waitlist without classes has a ready job");
-            let (limiter, queue) = (waitlist.limiter, waitlist.queue);
-            if let Some(key) = waitlist.blocked_key.take() {
-                constraints.limiters[limiter].blocked_waitlists.remove(&(key, waitlist_slot));
-            }
-            let waitlist = constraints.waitlists.remove(waitlist_slot).expect("looked up above");
-            constraints.waitlist_index.remove(&(limiter, queue, waitlist.eligibility));
-            return;
-        };
-        if let Some(old) = &waitlist.blocked_key {
-            if old != key {
-                let blocked = &mut constraints.limiters[waitlist.limiter].blocked_waitlists;
-                blocked.remove(&(old.clone(), waitlist_slot));
-                blocked.insert((key.clone(), waitlist_slot));
-                waitlist.blocked_key = Some(key.clone());
-                let (limiter, key) = (waitlist.limiter, key.clone());
-                constraints.on_waitlist_blocked(limiter, &key);
-            }
-            return;
+    fn update_waitlist(&mut self, waitlist: WaitlistIdx) {
+        let record = &self.constraints.waitlists[waitlist];
+        if record.classes.is_empty() {
+            return self.constraints.remove_waitlist(waitlist);
         }
-        let head = constraints.classes[*class].head(&self.jobs);
-        let (head, ready_job) =
-            (head.expect("a class in a waitlist has a waiting job"), waitlist.ready_job);
+        if record.blocked_key.is_some() {
+            return self.constraints.update_blocked_waitlist(waitlist);
+        }
+        let (head, ready_job) = self.constraints.open_head(waitlist, &self.jobs);
         if ready_job != head.into() {
             self.leave_ready_heap(ready_job);
             self.enter_ready_heap(head);
         }
+    }
+
+    /// Blocks an open waitlist until its limiter has capacity. O(log n).
+    fn block_waitlist(&mut self, waitlist: WaitlistIdx, now: Now) {
+        self.leave_ready_heap(self.constraints.waitlists[waitlist].ready_job);
+        self.constraints.insert_blocked(waitlist, &mut self.deadlines, now);
     }
 
     /// Moves a job from the ready heaps to its class's heap of blocked jobs, if there is one.
@@ -190,11 +284,11 @@ impl Store {
         self.remove_ready(slot);
         let job = &mut self.jobs[slot];
         job.status = Status::Blocked;
-        let (class_slot, entry) = (job.expect_class(), job.entry(slot));
-        let class = &mut self.constraints.classes[class_slot];
-        class.blocked_jobs.push(entry, &mut self.jobs);
-        class.ready_job = PackedOption::NONE;
-        let waitlist = class.expect_waitlist();
+        let (class, entry) = (job.expect_class(), job.entry(slot));
+        let record = &mut self.constraints.classes[class];
+        record.blocked_jobs.push(entry, &mut self.jobs);
+        record.ready_job = PackedOption::NONE;
+        let waitlist = record.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
         self.constraints.resume(waitlist);
         self.constraints.steps += 1;
@@ -202,41 +296,23 @@ impl Store {
         // any tracked job were eligible for that one before.
         let queue = self.jobs[slot].queue;
         if !self.queues[queue].waiters.is_empty() {
-            self.schedule_match(queue.into());
+            self.constraints.schedule_match(queue.into());
         }
     }
 
     /// Moves a blocked job into the ready heaps that it belongs to. O(log n).
     fn enter_ready_heap(&mut self, slot: JobIdx) {
         debug_assert_eq!(self.jobs[slot].status, Status::Blocked, "already in the ready heap");
-        let class_slot = self.jobs[slot].expect_class();
-        let class = &mut self.constraints.classes[class_slot];
-        class.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
-        class.ready_job = slot.into();
-        let waitlist = class.expect_waitlist();
+        let class = self.jobs[slot].expect_class();
+        let record = &mut self.constraints.classes[class];
+        record.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+        record.ready_job = slot.into();
+        let waitlist = record.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = slot.into();
         self.jobs[slot].status = Status::Ready;
         self.push_ready(slot);
         self.constraints.steps += 1;
         self.schedule_match_for_job(slot);
-    }
-
-    /// Blocks an open waitlist until its limiter has capacity. O(log n).
-    fn block_waitlist(&mut self, waitlist_slot: WaitlistIdx, now: Now) {
-        debug_assert!(
-            self.constraints.waitlists[waitlist_slot].blocked_key.is_none(),
-            "a waitlist is blocked twice"
-        );
-        self.leave_ready_heap(self.constraints.waitlists[waitlist_slot].ready_job);
-        let constraints = &mut self.constraints;
-        let waitlist = &mut constraints.waitlists[waitlist_slot];
-        let (key, _) = waitlist.classes.first().expect("a waitlist without classes is removed");
-        let (limiter, key) = (waitlist.limiter, key.clone());
-        constraints.limiters[limiter].blocked_waitlists.insert((key.clone(), waitlist_slot));
-        waitlist.blocked_key = Some(key.clone());
-        constraints.on_waitlist_blocked(limiter, &key);
-        constraints.steps += 1;
-        constraints.arm_refill(limiter, &mut self.deadlines, now);
     }
 
     /// Unblocks, matches and answers what capacity permits: up to [`CONSTRAINT_STEPS_PER_PASS`]
@@ -255,37 +331,13 @@ impl Store {
                 || self.constraints.recheck_changed()
                 || self.constraints.schedule_one_pop_recheck()
                 || self.run_next_match(now, fx)
-                || self.answer_change(fx)
+                || self.constraints.answer_change(fx)
                 || self.answer_deferred(fx);
             if !progressed {
                 break;
             }
         }
-        let constraints = &mut self.constraints;
-        constraints.scan_incomplete = false;
-        constraints.pending = !constraints.queues_to_match.is_empty()
-            || !constraints.queues_to_recheck.is_empty()
-            || !constraints.deferred_replies.is_empty()
-            || !constraints.change_replies.is_empty()
-            || !constraints.changed_limits.is_empty()
-            || !constraints.dirty.is_empty()
-            || !constraints.limiters_scanned.is_empty()
-            || constraints.is_scanning();
-    }
-
-    /// Nothing is left to unblock or to match: a changed constraint that the scan has applied to
-    /// all jobs is in force, and its command is answered.
-    fn answer_change(&mut self, fx: &mut Effects) -> bool {
-        let constraints = &mut self.constraints;
-        match constraints.change_replies.front() {
-            Some(reply) if reply.in_force_at <= constraints.scan_pos => {
-                fx.answer(reply.ticket, Outcome::Constraint(reply.reply));
-            }
-            _ => return false,
-        }
-        constraints.change_replies.pop_front();
-        constraints.steps += 1;
-        true
+        self.constraints.settle();
     }
 
     /// The scan is complete: answers "no job" to the first deferred reserve that still waits.
@@ -332,14 +384,7 @@ impl Store {
     /// Unblocks the most urgent blocked waitlist of a limiter, if that has capacity. Returns the
     /// job that enters the ready heap.
     fn unblock_next(&mut self, limiter: LimiterIdx, now: Now) -> Option<JobIdx> {
-        let constraints = &mut self.constraints;
-        if constraints.limiters[limiter].blocked_waitlists.is_empty()
-            || !constraints.has_capacity(limiter, now)
-        {
-            return None;
-        }
-        let (_, waitlist) = constraints.limiters[limiter].blocked_waitlists.pop_first()?;
-        constraints.waitlists[waitlist].blocked_key = None;
+        let waitlist = self.constraints.open_next_waitlist(limiter, now)?;
         self.update_waitlist(waitlist);
         let ready_job = self.constraints.waitlists[waitlist].ready_job.expand();
         Some(ready_job.expect("the head of an open waitlist is in the ready heap"))

@@ -18,7 +18,7 @@ impl Constraints {
     /// Whether this limiter admits one more job now. O(1).
     pub(super) fn has_capacity(&mut self, limiter: LimiterIdx, now: Now) -> bool {
         let record = &mut self.limiters[limiter];
-        let state = &self.states[record.constraint_slot];
+        let state = &self.states[record.constraint];
         if !state.is_active() {
             return !state.replaced;
         }
@@ -56,11 +56,11 @@ impl Constraints {
     /// limiters of the constraint.
     pub(super) fn limiter(
         &mut self,
-        constraint_slot: ConstraintIdx,
+        constraint: ConstraintIdx,
         value: Box<[u8]>,
         now: Now,
     ) -> LimiterIdx {
-        let record = &mut self.states[constraint_slot];
+        let record = &mut self.states[constraint];
         if let Some(&limiter) = record.limiter_by_value.get(&value) {
             return limiter;
         }
@@ -71,7 +71,7 @@ impl Constraints {
             TokenBucket::empty(rate, record.rate_since)
         };
         let limiter = self.limiters.insert(Limiter {
-            constraint_slot,
+            constraint,
             value: value.clone(),
             class_count: 0,
             running: 0,
@@ -139,35 +139,35 @@ impl Constraints {
     /// the end of the scan that its constraint waits for. O(log d).
     pub(super) fn arm_refill(
         &mut self,
-        limiter_slot: LimiterIdx,
+        limiter: LimiterIdx,
         deadlines: &mut TimerQueue<Due>,
         now: Now,
     ) {
-        let limiter = &mut self.limiters[limiter_slot];
-        let state = &self.states[limiter.constraint_slot];
-        if limiter.blocked_waitlists.is_empty() || !state.is_active() {
+        let record = &mut self.limiters[limiter];
+        let state = &self.states[record.constraint];
+        if record.blocked_waitlists.is_empty() || !state.is_active() {
             return;
         }
         if self.scan_pos < state.scanned_at {
-            if !std::mem::replace(&mut limiter.awaits_scan, true) {
-                self.limiters_awaiting_scan.push_back(limiter_slot);
+            if !std::mem::replace(&mut record.awaits_scan, true) {
+                self.limiters_awaiting_scan.push_back(limiter);
             }
             return;
         }
-        if state.definition.max_running.is_some_and(|most| limiter.running >= most)
-            || limiter.tokens.has_token(now)
+        if state.definition.max_running.is_some_and(|most| record.running >= most)
+            || record.tokens.has_token(now)
         {
             return;
         }
-        let Some(at) = limiter.tokens.next_token_at() else { return };
-        if !limiter.timer.is_none() {
-            if deadlines.moment(limiter.timer) <= at {
+        let Some(at) = record.tokens.next_token_at() else { return };
+        if !record.timer.is_none() {
+            if deadlines.moment(record.timer) <= at {
                 return;
             }
             // The timer was armed for the moment at which the token bucket is full.
-            deadlines.cancel(std::mem::take(&mut limiter.timer));
+            deadlines.cancel(std::mem::take(&mut record.timer));
         }
-        limiter.timer = deadlines.arm(at, Due::Limiter(limiter_slot));
+        record.timer = deadlines.arm(at, Due::Limiter(limiter));
     }
 
     /// The timer of a limiter has fired.
@@ -192,37 +192,37 @@ impl Constraints {
     /// no class and its token bucket is full.
     pub(super) fn rearm_or_drop(
         &mut self,
-        limiter_slot: LimiterIdx,
+        limiter: LimiterIdx,
         deadlines: &mut TimerQueue<Due>,
         now: Now,
     ) {
-        let limiter = &mut self.limiters[limiter_slot];
-        debug_assert!(!limiter.dirty, "a dirty limiter is not finished with");
-        if !limiter.timer.is_none() {
-            deadlines.cancel(std::mem::take(&mut limiter.timer));
+        let record = &mut self.limiters[limiter];
+        debug_assert!(!record.dirty, "a dirty limiter is not finished with");
+        if !record.timer.is_none() {
+            deadlines.cancel(std::mem::take(&mut record.timer));
         }
-        if limiter.class_count > 0 {
-            return self.arm_refill(limiter_slot, deadlines, now);
+        if record.class_count > 0 {
+            return self.arm_refill(limiter, deadlines, now);
         }
-        let state = &self.states[limiter.constraint_slot];
-        limiter.tokens.set_rate(state.definition.rate, state.rate_since);
-        limiter.tokens.has_token(now);
+        let state = &self.states[record.constraint];
+        record.tokens.set_rate(state.definition.rate, state.rate_since);
+        record.tokens.has_token(now);
         if state.is_active()
-            && let Some(at) = limiter.tokens.full_at()
+            && let Some(at) = record.tokens.full_at()
         {
-            limiter.timer = deadlines.arm(at, Due::Limiter(limiter_slot));
+            record.timer = deadlines.arm(at, Due::Limiter(limiter));
             return;
         }
-        let limiter = self.limiters.remove(limiter_slot).expect("looked up above");
-        self.states[limiter.constraint_slot].limiter_by_value.remove(&limiter.value);
-        self.remove_if_unused(limiter.constraint_slot);
+        let record = self.limiters.remove(limiter).expect("looked up above");
+        self.states[record.constraint].limiter_by_value.remove(&record.value);
+        self.remove_if_unused(record.constraint);
     }
 
     /// Removes an inactive constraint that has no limiters.
-    pub(super) fn remove_if_unused(&mut self, constraint_slot: ConstraintIdx) {
-        let record = &self.states[constraint_slot];
+    pub(super) fn remove_if_unused(&mut self, constraint: ConstraintIdx) {
+        let record = &self.states[constraint];
         if !record.is_active() && record.limiter_by_value.is_empty() {
-            self.states.remove(constraint_slot);
+            self.states.remove(constraint);
         }
     }
 

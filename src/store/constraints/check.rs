@@ -37,7 +37,7 @@ impl Store {
             );
             for (value, &limiter) in &state.limiter_by_value {
                 assert_eq!(
-                    all.limiters[limiter].constraint_slot, number,
+                    all.limiters[limiter].constraint, number,
                     "a limiter of another constraint"
                 );
                 assert_eq!(all.limiters[limiter].value, *value, "a limiter of another key value");
@@ -276,7 +276,7 @@ impl Store {
                 || all.limiters_scanned.contains(&number);
             assert!(listed || !limiter.awaits_scan, "a limiter that awaits the scan is on no list");
             blocked += limiter.blocked_waitlists.len();
-            let state = &all.states[limiter.constraint_slot];
+            let state = &all.states[limiter.constraint];
             let max = state.definition.max_running;
             let at_limit = max.is_some_and(|max| limiter.running >= max);
             // The bucket may have been refilled before the timer for its next token was handled.

@@ -29,12 +29,113 @@ use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
 use std::collections::BTreeMap;
 
+impl Constraints {
+    /// Adds an active constraint with its record, which it returns, and starts a scan.
+    fn add(
+        &mut self,
+        id: JobId,
+        new: &Constraint,
+        starts_full: bool,
+        now: Now,
+    ) -> ConstraintRecordIdx {
+        let constraint = self.insert(new, starts_full, now);
+        let record = self.records.insert(id, constraint);
+        self.states[constraint].record = Some(record);
+        record
+    }
+
+    /// Adds a constraint, which is active once the caller has linked it with a record, and starts a
+    /// scan.
+    fn insert(&mut self, new: &Constraint, starts_full: bool, now: Now) -> ConstraintIdx {
+        let (round, slot_reached) = self.scan_pos;
+        let scanned_at = (round + 1, slot_reached);
+        let constraint = self.states.insert(ConstraintState {
+            definition: new.clone(),
+            record: None,
+            limiter_by_value: BTreeMap::new(),
+            scanned_at,
+            rate_since: now.mono,
+            starts_full,
+            replaced: false,
+        });
+        self.paths = None;
+        self.by_name.insert(new.name.clone(), constraint);
+        self.start_scan();
+        constraint
+    }
+
+    /// Gives an active constraint a new definition. If only limits differ, its limiters stay.
+    fn replace(
+        &mut self,
+        constraint: ConstraintIdx,
+        new: &Constraint,
+        starts_full: bool,
+        now: Now,
+    ) {
+        let state = &mut self.states[constraint];
+        debug_assert!(state.is_active(), "an inactive constraint is not replaced");
+        let old = &state.definition;
+        if (&old.name, &old.matcher, &old.per) == (&new.name, &new.matcher, &new.per) {
+            if old.rate != new.rate {
+                (state.rate_since, state.starts_full) = (now.mono, starts_full);
+            }
+            state.definition = new.clone();
+            self.revision += 1;
+            return self.mark_limits_changed(constraint);
+        }
+        state.replaced = true;
+        let record = self.deactivate(constraint);
+        let successor = self.insert(new, starts_full, now);
+        self.states[successor].record = Some(record);
+        self.records.set_place(record, successor);
+    }
+
+    /// Makes an active constraint inactive. Returns its record, which the caller reuses or removes.
+    fn deactivate(&mut self, constraint: ConstraintIdx) -> ConstraintRecordIdx {
+        let record = self.record_of(constraint);
+        self.states[constraint].record = None;
+        self.paths = None;
+        let name = &self.states[constraint].definition.name;
+        if self.by_name.get(name) == Some(&constraint) {
+            self.by_name.remove(name);
+        }
+        self.remove_if_unused(constraint);
+        record
+    }
+
+    /// Deactivates a constraint and removes its record. Returns the record's id.
+    fn remove(&mut self, constraint: ConstraintIdx) -> JobId {
+        let record = self.deactivate(constraint);
+        // Jobs that only this constraint blocks become eligible at once, the most urgent first,
+        // before the scan has reached all of them.
+        self.mark_limits_changed(constraint);
+        self.start_scan();
+        self.records.remove(record).id
+    }
+
+    /// Recovery: removes the constraint with this id, if there is one. Returns its record.
+    /// O(log c).
+    pub(in crate::store) fn undo_restore(&mut self, id: JobId) -> Option<ConstraintRecordIdx> {
+        let record = self.records.find(id)?;
+        self.remove(self.records[record].place);
+        Some(record)
+    }
+
+    /// Starts an evaluation of all jobs that exist now.
+    fn start_scan(&mut self) {
+        self.revision += 1;
+        let (round, slot) = self.scan_pos;
+        self.scan_until = (round + 1, slot);
+        self.pending = true;
+    }
+}
+
 impl Store {
     /// Answers the constraint of this name. O(log c).
     pub(in crate::store) fn show_constraint(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
         let found = self.constraints.by_name.get(name);
         let outcome = match found {
-            Some(&constraint_slot) => Outcome::ConstraintFound(constraint_slot),
+            Some(&constraint) => Outcome::ConstraintFound(constraint),
             None => Outcome::Constraint(ConstraintReply::NoConstraint),
         };
         fx.answer(ticket, outcome);
@@ -59,13 +160,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         let known = self.constraints.by_name.get(&new.name).copied();
-        if let Some(constraint_slot) = known {
-            let record = self.constraints.record_of(constraint_slot);
+        if let Some(constraint) = known {
+            let record = self.constraints.record_of(constraint);
             let id = self.constraints.records[record].id;
             // Also for an equal constraint: the record that set it may not be durable yet.
             fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
-            if self.constraints.states[constraint_slot].definition != *new {
-                self.replace_constraint_at(constraint_slot, new, true, now);
+            if self.constraints.states[constraint].definition != *new {
+                self.constraints.replace(constraint, new, true, now);
                 self.reevaluate_jobs(now);
             }
             let reply = ConstraintReply::Set { new: false };
@@ -75,7 +176,7 @@ impl Store {
             return fx.answer(ticket, Outcome::Constraint(ConstraintReply::Full));
         }
         let id = self.take_hidden_id();
-        let record = self.add_constraint(id, new, true, now);
+        let record = self.constraints.add(id, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
         self.constraints.reply_when_in_force(ticket, ConstraintReply::Set { new: true });
@@ -89,129 +190,25 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(&constraint_slot) = self.constraints.by_name.get(name) else {
+        let Some(&constraint) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::Constraint(ConstraintReply::NoConstraint));
         };
-        let record = self.constraints.record_of(constraint_slot);
-        let id = self.remove_constraint_at(constraint_slot);
+        let record = self.constraints.record_of(constraint);
+        let id = self.constraints.remove(constraint);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Gone(RecordKey::Constraint(record), id));
         self.constraints.reply_when_in_force(ticket, ConstraintReply::Removed);
     }
 
-    /// Adds an active constraint with its record, which it returns, and starts a scan.
-    fn add_constraint(
-        &mut self,
-        id: JobId,
-        new: &Constraint,
-        starts_full: bool,
-        now: Now,
-    ) -> ConstraintRecordIdx {
-        let constraint_slot = self.insert_constraint(new, starts_full, now);
-        let record = self.constraints.records.insert(id, constraint_slot);
-        self.constraints.states[constraint_slot].record = Some(record);
-        record
-    }
-
-    /// Adds a constraint, which is active once the caller has linked it with a record, and starts a
-    /// scan.
-    fn insert_constraint(
-        &mut self,
-        new: &Constraint,
-        starts_full: bool,
-        now: Now,
-    ) -> ConstraintIdx {
-        let (round, slot_reached) = self.constraints.scan_pos;
-        let scanned_at = (round + 1, slot_reached);
-        let constraint_slot = self.constraints.states.insert(ConstraintState {
-            definition: new.clone(),
-            record: None,
-            limiter_by_value: BTreeMap::new(),
-            scanned_at,
-            rate_since: now.mono,
-            starts_full,
-            replaced: false,
-        });
-        self.constraints.paths = None;
-        self.constraints.by_name.insert(new.name.clone(), constraint_slot);
-        self.start_scan();
-        constraint_slot
-    }
-
-    /// Gives an active constraint a new definition. If only limits differ, its limiters stay.
-    fn replace_constraint_at(
-        &mut self,
-        constraint_slot: ConstraintIdx,
-        new: &Constraint,
-        starts_full: bool,
-        now: Now,
-    ) {
-        let state = &mut self.constraints.states[constraint_slot];
-        let old = &state.definition;
-        if (&old.name, &old.matcher, &old.per) == (&new.name, &new.matcher, &new.per) {
-            if old.rate != new.rate {
-                (state.rate_since, state.starts_full) = (now.mono, starts_full);
-            }
-            state.definition = new.clone();
-            self.constraints.revision += 1;
-            return self.constraints.mark_limits_changed(constraint_slot);
-        }
-        state.replaced = true;
-        let record = self.deactivate(constraint_slot);
-        let successor = self.insert_constraint(new, starts_full, now);
-        self.constraints.states[successor].record = Some(record);
-        self.constraints.records.set_place(record, successor);
-    }
-
-    /// Makes a constraint inactive. Returns its record, which the caller reuses or
-    /// removes.
-    fn deactivate(&mut self, constraint_slot: ConstraintIdx) -> ConstraintRecordIdx {
-        let record = self.constraints.record_of(constraint_slot);
-        self.constraints.states[constraint_slot].record = None;
-        self.constraints.paths = None;
-        let name = &self.constraints.states[constraint_slot].definition.name;
-        if self.constraints.by_name.get(name) == Some(&constraint_slot) {
-            self.constraints.by_name.remove(name);
-        }
-        self.constraints.remove_if_unused(constraint_slot);
-        record
-    }
-
-    /// Deactivates a constraint and removes its record. Returns the record's id.
-    fn remove_constraint_at(&mut self, constraint_slot: ConstraintIdx) -> JobId {
-        let record = self.deactivate(constraint_slot);
-        // Jobs that only this constraint blocks become eligible at once, the most urgent first,
-        // before the scan has reached all of them.
-        self.constraints.mark_limits_changed(constraint_slot);
-        self.start_scan();
-        self.constraints.records.remove(record).id
-    }
-
     /// Recovery: sets a constraint, in place of the one with its id. O(log c).
-    pub fn restore_constraint(
-        &mut self,
-        id: JobId,
-        constraint: &Constraint,
-        now: Now,
-    ) -> RecordKey {
+    pub fn restore_constraint(&mut self, id: JobId, new: &Constraint, now: Now) -> RecordKey {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
         let Some(record) = self.constraints.records.find(id) else {
-            return RecordKey::Constraint(self.add_constraint(id, constraint, false, now));
+            return RecordKey::Constraint(self.constraints.add(id, new, false, now));
         };
-        let constraint_slot = self.constraints.records[record].place;
-        self.replace_constraint_at(constraint_slot, constraint, false, now);
+        let constraint = self.constraints.records[record].place;
+        self.constraints.replace(constraint, new, false, now);
         RecordKey::Constraint(record)
-    }
-
-    /// Recovery: removes the constraint with this id, if there is one. Returns its
-    /// record. O(log c).
-    pub(in crate::store) fn undo_restore_constraint(
-        &mut self,
-        id: JobId,
-    ) -> Option<ConstraintRecordIdx> {
-        let record = self.constraints.records.find(id)?;
-        self.remove_constraint_at(self.constraints.records[record].place);
-        Some(record)
     }
 
     /// Recovery is over: evaluates all jobs. O(jobs) evaluations if there are constraints.
@@ -244,19 +241,17 @@ impl Store {
         let paths = paths.get_or_insert_with(|| paths_of(states));
         let arguments = PayloadView::new(job.payload(), paths);
         let mut values = Vec::new();
-        for (constraint_slot, state) in states.iter().filter(|(_, state)| state.is_active()) {
+        for (constraint, state) in states.iter().filter(|(_, state)| state.is_active()) {
             if matcher::matches(&state.definition, name, &arguments) {
                 let per = state.definition.per.as_ref();
                 let value = per.map(|path| matcher::value(path, name, &arguments));
-                values.push((per.is_some(), constraint_slot, value.unwrap_or_default()));
+                values.push((per.is_some(), constraint, value.unwrap_or_default()));
             }
         }
         values.sort_unstable();
         let each = values.into_iter();
-        each.map(|(_, constraint_slot, value)| {
-            self.constraints.limiter(constraint_slot, value, now)
-        })
-        .collect()
+        each.map(|(_, constraint, value)| self.constraints.limiter(constraint, value, now))
+            .collect()
     }
 
     /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
@@ -274,13 +269,13 @@ impl Store {
 
     /// Takes a job in no heap out of its class. O(k log n).
     pub(in crate::store) fn drop_class(&mut self, slot: JobIdx) {
-        let class_slot = self.jobs[slot].ext_mut().and_then(|ext| ext.class.take());
-        let class_slot = class_slot.expect("a job leaves its class once");
-        let class = &mut self.constraints.classes[class_slot];
-        class.jobs -= 1;
-        if class.jobs == 0 {
-            self.queues[class.queue].class_count -= 1;
-            self.constraints.drop_class(class_slot);
+        let class = self.jobs[slot].ext_mut().and_then(|ext| ext.class.take());
+        let class = class.expect("a job leaves its class once");
+        let record = &mut self.constraints.classes[class];
+        record.jobs -= 1;
+        if record.jobs == 0 {
+            self.queues[record.queue].class_count -= 1;
+            self.constraints.drop_class(class);
         }
     }
 
@@ -298,14 +293,6 @@ impl Store {
             self.assign_class(slot, &limiters);
         }
         self.pin_exclusion_set(slot);
-    }
-
-    /// Starts an evaluation of all jobs that exist now.
-    fn start_scan(&mut self) {
-        self.constraints.revision += 1;
-        let (round, slot) = self.constraints.scan_pos;
-        self.constraints.scan_until = (round + 1, slot);
-        self.constraints.pending = true;
     }
 
     /// Evaluates all constraints for a job again. O(conditions of all constraints + payload + log
@@ -368,7 +355,7 @@ impl Store {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.pops().is_empty() {
                 // The job may have been the one too large for them.
-                self.schedule_match(queue.into());
+                self.constraints.schedule_match(queue.into());
             }
         } else if class.is_some() && status == Status::Reserved {
             self.on_removed(slot);

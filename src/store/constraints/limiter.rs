@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Limiter {
     /// Its constraint.
-    pub(super) constraint_slot: ConstraintIdx,
+    pub(super) constraint: ConstraintIdx,
     /// The key value at the constraint's `per` path; empty without `per`.
     pub(super) value: Box<[u8]>,
     /// Job classes that have this limiter.

@@ -80,6 +80,20 @@ enum NextMatch {
 }
 
 impl Constraints {
+    /// A scan of a queue has exhausted its budget: the queue is scheduled, and a reserve that finds
+    /// nothing else is answered then.
+    pub(in crate::store) fn defer_scan(&mut self, queue: QueueIdx) {
+        self.scan_incomplete = true;
+        self.schedule_match(queue.into());
+    }
+
+    /// Schedules a queue, or with [`QueueScope::Any`] the global ready heap, for the end of this
+    /// command or a later pass.
+    pub(in crate::store) fn schedule_match(&mut self, queue: QueueScope) {
+        self.queues_to_match.add(queue, None);
+        self.pending = true;
+    }
+
     /// A limiter may have gained capacity: ends its pause and lists it, once.
     pub(super) fn mark_dirty(&mut self, limiter: LimiterIdx) {
         let record = &mut self.limiters[limiter];
@@ -194,20 +208,6 @@ impl Store {
         has_waiter
     }
 
-    /// A scan of a queue has exhausted its budget: the queue is scheduled, and a reserve that finds
-    /// nothing else is answered then.
-    pub(in crate::store) fn defer_scan(&mut self, queue: QueueIdx) {
-        self.constraints.scan_incomplete = true;
-        self.schedule_match(queue.into());
-    }
-
-    /// Schedules a queue, or with [`QueueScope::Any`] the global ready heap, for the end of this
-    /// command or a later pass.
-    pub(in crate::store) fn schedule_match(&mut self, queue: QueueScope) {
-        self.constraints.queues_to_match.add(queue, None);
-        self.constraints.pending = true;
-    }
-
     /// Records a queue where pops wait behind a job that may run and is too large for them; when it
     /// may not run any more, they need not wait for it. O(exclusion sets).
     pub(in crate::store) fn note_blocked_pops(&mut self, queue: QueueIdx) {
@@ -271,7 +271,7 @@ impl Store {
                     continue 'heads;
                 }
                 if self.is_blocked(slot, now) {
-                    if !self.has_scan_budget(&mut budget) {
+                    if !self.constraints.has_scan_budget(&mut budget) {
                         return NextMatch::Unknown;
                     }
                     continue 'heads;

@@ -203,6 +203,12 @@ pub(super) struct StepBudget {
 }
 
 impl Constraints {
+    /// Whether the scan may go on after a blocked job. The first call starts the budget.
+    pub(super) fn has_scan_budget(&mut self, budget: &mut Option<StepBudget>) -> bool {
+        let budget = *budget.get_or_insert_with(|| self.start_budget());
+        self.is_running(budget)
+    }
+
     /// Whether no job has limiters.
     pub(super) fn is_inactive(&self) -> bool {
         self.classes.is_empty()
@@ -291,8 +297,8 @@ impl Constraints {
     }
 
     /// The record of an active constraint. O(1).
-    fn record_of(&self, constraint_slot: ConstraintIdx) -> ConstraintRecordIdx {
-        self.states[constraint_slot].record.expect("the constraint is active")
+    fn record_of(&self, constraint: ConstraintIdx) -> ConstraintRecordIdx {
+        self.states[constraint].record.expect("the constraint is active")
     }
 
     /// The record with this id. O(log c).
@@ -311,15 +317,15 @@ impl Constraints {
         self.records.iter().map(|(_, record)| record.id)
     }
 
-    pub(super) fn get(&self, constraint_slot: ConstraintIdx) -> &Constraint {
-        &self.states[constraint_slot].definition
+    pub(super) fn get(&self, constraint: ConstraintIdx) -> &Constraint {
+        &self.states[constraint].definition
     }
 
     /// Queues the limiters of a constraint with changed limits for [`Self::recheck_changed`].
-    fn mark_limits_changed(&mut self, constraint_slot: ConstraintIdx) {
-        match self.changed_limits.iter_mut().find(|(changed, _)| *changed == constraint_slot) {
+    fn mark_limits_changed(&mut self, constraint: ConstraintIdx) {
+        match self.changed_limits.iter_mut().find(|(changed, _)| *changed == constraint) {
             Some((_, from)) => *from = None,
-            None => self.changed_limits.push_back((constraint_slot, None)),
+            None => self.changed_limits.push_back((constraint, None)),
         }
         self.pending = true;
         self.recheck_blocked_pops();
@@ -329,9 +335,9 @@ impl Constraints {
     /// there. Returns whether there was such a constraint. O(log b) comparisons of key values, for
     /// b limiters.
     fn recheck_changed(&mut self) -> bool {
-        let Some((constraint_slot, from)) = self.changed_limits.front_mut() else { return false };
+        let Some((constraint, from)) = self.changed_limits.front_mut() else { return false };
         self.steps += 1;
-        let record = self.states.get(*constraint_slot);
+        let record = self.states.get(*constraint);
         let begin = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let values =
             record.map(|state| state.limiter_by_value.range::<[u8], _>((begin, Bound::Unbounded)));
@@ -366,8 +372,8 @@ impl Constraints {
     }
 
     /// Removes a class that has no jobs. O(k log n).
-    fn drop_class(&mut self, class_slot: JobClassIdx) {
-        let class = self.classes.remove(class_slot).expect("a class is dropped once");
+    fn drop_class(&mut self, class: JobClassIdx) {
+        let class = self.classes.remove(class).expect("a class is dropped once");
         assert!(
             class.waitlist.is_none() && class.blocked_jobs.is_empty(),
             "a dropped class has waiting jobs"
