@@ -4,8 +4,8 @@
 //! The contract of callers, which [`CommandExecutor`] has as a trait:
 //! - [`Engine::submit`] takes a command under a ticket. The ticket completes exactly once, unless
 //!   its client is disconnected before. The completion may be there at once or after any number of
-//!   passes, and completions may come in another order than the commands. Callers act on
-//!   completions only.
+//!   passes, and completions may come in another order than the commands. The commands of one
+//!   client take effect in the order in which they are submitted. Callers act on completions only.
 //! - After each call that changes something the caller polls [`Engine::poll_completion`] until it
 //!   returns `None`. Completions borrow from the engine and are valid until the next call.
 //! - [`Engine::cancel`] completes a waiting reserve or long poll with the `Cancelled` reply of its

@@ -140,31 +140,31 @@ impl Task {
     }
 }
 
-/// When a turn ends; each value is more urgent than the one before.
+/// When a turn is to end; each value is more urgent than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pace {
+pub enum StopRequest {
     /// With the query: no other one waits.
     #[default]
-    GoOn,
+    None,
     /// Before the next row once its steps are used up: others wait.
-    Share,
+    AtStepLimit,
     /// Before the next row.
-    Leave,
+    BeforeNextRow,
     /// At once: the current row will be tested again.
-    GiveBack,
+    Now,
     /// At once, and the query is cancelled.
-    Drop,
+    Cancel,
 }
 
 /// How a turn has ended.
 #[derive(Debug)]
 pub enum TaskEnd {
     /// The query is complete.
-    Found(QueryRows),
+    Complete(QueryRows),
     /// It continues in its next turn.
-    Left(Task),
+    Unfinished(Task),
     /// It was cancelled.
-    Dropped,
+    Cancelled,
 }
 
 /// The end of a turn.
@@ -180,7 +180,7 @@ pub struct Ended {
 
 /// A free lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct FreeLane {
     /// Its number, from 0.
     pub lane: usize,
     /// Whether it has a processor share of its own, instead of running on idle processors only.
@@ -192,16 +192,16 @@ pub struct Spot {
 /// clock here: the engine ends turns, and a lane that does not react stays in use.
 pub trait QueryExecutor: Debug + Send {
     /// A free lane. If `share`, preferably one with a processor share of its own.
-    fn find(&mut self, share: bool) -> Option<Spot>;
+    fn find(&mut self, share: bool) -> Option<FreeLane>;
 
-    /// Begins a turn of `steps` stop checks in a free lane, at the pace [`Pace::GoOn`].
+    /// Begins a turn of `steps` stop checks in a free lane, without a stop request.
     ///
     /// # Errors
     /// If the lane cannot be used, in a sentence.
     fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String>;
 
-    /// Changes the pace of the turn in a lane.
-    fn say(&mut self, lane: usize, pace: Pace);
+    /// Asks the turn in a lane to end.
+    fn request_stop(&mut self, lane: usize, stop: StopRequest);
 
     /// The end of a turn, once each. The end of a turn wakes the loop.
     fn poll(&mut self) -> Option<Ended>;

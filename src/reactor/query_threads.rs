@@ -18,7 +18,7 @@ use super::clock::thread_cpu_time;
 use super::thread_priority::{Error, lower_priority, set_idle_class};
 use crate::base::limits::QUERY_THREADS_MAX;
 use crate::query::{
-    Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, StopCheck, Task, TaskEnd,
+    Ended, Evaluator, FreeLane, QueryError, QueryExecutor, StopCheck, StopRequest, Task, TaskEnd,
 };
 use std::io;
 use std::sync::Arc;
@@ -71,10 +71,10 @@ enum Order {
     Discard(Task),
 }
 
-/// The pace of a lane's turn, set by the loop, and its steps, counted by the lane.
+/// The stop request of a lane's turn, set by the loop, and its steps, counted by the lane.
 #[derive(Debug, Default)]
 struct StopFlag {
-    pace: AtomicU8,
+    stop: AtomicU8,
     /// Stop checks in total: the steps of turns.
     steps: AtomicU64,
     /// Value of `steps` at which the turn is over.
@@ -82,12 +82,12 @@ struct StopFlag {
 }
 
 impl StopFlag {
-    fn set(&self, pace: Pace) {
-        self.pace.store(pace as u8, Ordering::Relaxed);
+    fn set(&self, stop: StopRequest) {
+        self.stop.store(stop as u8, Ordering::Relaxed);
     }
 
-    fn reaches(&self, pace: Pace) -> bool {
-        self.pace.load(Ordering::Relaxed) >= pace as u8
+    fn reaches(&self, stop: StopRequest) -> bool {
+        self.stop.load(Ordering::Relaxed) >= stop as u8
     }
 
     /// Whether to stop at once.
@@ -98,14 +98,15 @@ impl StopFlag {
         if steps.is_multiple_of(CHECKS_PER_YIELD) {
             thread::yield_now();
         }
-        self.reaches(Pace::GiveBack)
+        self.reaches(StopRequest::Now)
     }
 
     /// Whether to stop before the next row.
     fn stops_at_row(&self) -> bool {
         let is_over =
             || self.steps.load(Ordering::Relaxed) >= self.turn_end.load(Ordering::Relaxed);
-        self.reaches(Pace::Share) && (self.reaches(Pace::Leave) || is_over())
+        self.reaches(StopRequest::AtStepLimit)
+            && (self.reaches(StopRequest::BeforeNextRow) || is_over())
     }
 }
 
@@ -130,11 +131,11 @@ impl QueryThreads {
 }
 
 impl QueryExecutor for QueryThreads {
-    fn find(&mut self, share: bool) -> Option<Spot> {
-        let spot = |lane| Spot { lane, has_share: lane == QUERY_THREADS_MAX };
+    fn find(&mut self, share: bool) -> Option<FreeLane> {
+        let free = |lane| FreeLane { lane, has_share: lane == QUERY_THREADS_MAX };
         let is_free = |&lane: &usize| !self.lanes[lane].busy;
         let late = Some(QUERY_THREADS_MAX).filter(|_| share).filter(is_free);
-        late.or_else(|| (0..QUERY_THREADS_MAX).find(is_free)).map(spot)
+        late.or_else(|| (0..QUERY_THREADS_MAX).find(is_free)).map(free)
     }
 
     fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
@@ -142,8 +143,8 @@ impl QueryExecutor for QueryThreads {
         begun.map_err(|error| format!("the query has no thread to run in: {error}"))
     }
 
-    fn say(&mut self, lane: usize, pace: Pace) {
-        self.lanes[lane].set_pace(pace);
+    fn request_stop(&mut self, lane: usize, stop: StopRequest) {
+        self.lanes[lane].request_stop(stop);
     }
 
     fn poll(&mut self) -> Option<Ended> {
@@ -175,7 +176,7 @@ impl QueryThread {
             Some(running) => running,
             None => self.start()?,
         };
-        running.flag.set(Pace::GoOn);
+        running.flag.set(StopRequest::None);
         running.send(Order::Turn(task, steps));
         self.running = Some(running);
         self.busy = true;
@@ -213,9 +214,9 @@ impl QueryThread {
         }
     }
 
-    fn set_pace(&self, pace: Pace) {
+    fn request_stop(&self, stop: StopRequest) {
         if let Some(running) = &self.running {
-            running.flag.set(pace);
+            running.flag.set(stop);
         }
     }
 }
@@ -243,19 +244,19 @@ fn serve(
         let before = flag.steps.load(Ordering::Relaxed);
         flag.turn_end.store(before.saturating_add(steps), Ordering::Relaxed);
         let result = match &mut evaluator {
-            _ if flag.reaches(Pace::Drop) => Err(QueryError::Stopped),
+            _ if flag.reaches(StopRequest::Cancel) => Err(QueryError::Stopped),
             Ok(evaluator) => evaluator.go_on(&task.work, &mut task.progress),
             Err(why) => Err(QueryError::Bad(why.clone())),
         };
         let spent = || thread_cpu_time().saturating_sub(begun);
         let done = match result {
-            Err(QueryError::Stopped) if !flag.reaches(Pace::Drop) => {
-                report(spent(), TaskEnd::Left(task));
+            Err(QueryError::Stopped) if !flag.reaches(StopRequest::Cancel) => {
+                report(spent(), TaskEnd::Unfinished(task));
                 continue;
             }
-            Ok(()) => TaskEnd::Found(Ok(Arc::from(task.progress.found))),
-            Err(QueryError::Bad(why)) => TaskEnd::Found(Err(why)),
-            Err(QueryError::Stopped) => TaskEnd::Dropped,
+            Ok(()) => TaskEnd::Complete(Ok(Arc::from(task.progress.found))),
+            Err(QueryError::Bad(why)) => TaskEnd::Complete(Err(why)),
+            Err(QueryError::Stopped) => TaskEnd::Cancelled,
         };
         // Before the result is sent, so that the loop does not free an old snapshot.
         drop(task.work);
@@ -265,7 +266,7 @@ fn serve(
 
 impl Drop for QueryThread {
     fn drop(&mut self) {
-        self.set_pace(Pace::Drop);
+        self.request_stop(StopRequest::Cancel);
         if let Some(Running { orders, thread, .. }) = self.running.take() {
             drop(orders);
             // A panic of the thread was reported by the panic hook.

@@ -8,11 +8,11 @@
 //! evaluation starts, so a poll sees what earlier polls have changed, unless one takes more than a
 //! turn.
 //!
-//! A turn for which others wait is ended in stages (`pace`): after a number of steps or a time, at
-//! the next row; then within a row; and if that does not end it either, the next turn starts in
-//! another lane.
+//! A turn for which others wait is ended in stages (`stop_requests`): after a number of steps or a
+//! time, at the next row; then within a row; and if that does not end it either, the next turn
+//! starts in another lane.
 
-mod pace;
+mod stop_requests;
 
 use crate::base::limits::{
     POLL_ROWS_PER_STEP, QUERIES_PER_PASS, QUERIES_SUSPENDED_MAX, QUERIES_WAITING_MAX,
@@ -24,11 +24,13 @@ use crate::model::id::ClientId;
 use crate::model::indexed_queue::IndexedReply;
 use crate::model::row::Rows;
 use crate::model::stats::QueryStats;
-use crate::query::{Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd};
+use crate::query::{
+    Ended, FreeLane, QueryExecutor, QueryRows, QueryTask, StopRequest, Task, TaskEnd,
+};
 use crate::store::{Effects, SearchRequest, Store};
-use pace::BusyLane;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use stop_requests::BusyLane;
 
 /// The longest turn is the shortest one doubled this many times.
 const TURN_DOUBLINGS_MAX: u32 = 12;
@@ -57,7 +59,7 @@ pub(super) struct QueryScheduler {
     turn_lane: Option<usize>,
     /// No lane was free. A lane that becomes free wakes the loop.
     blocked: bool,
-    /// When the pace of a turn is due to change.
+    /// When the stop request of a turn is due to change.
     next_check: Option<Mono>,
     /// Clients have half-closed since the last scan for their queries.
     some_half_closed: bool,
@@ -214,14 +216,15 @@ impl QueryScheduler {
             let late = query.arrived.after(self.timeout / LATE_FRACTION);
             let is_long = self.turns.doublings(client, now.mono) >= LONG_DOUBLINGS;
             let used = self.busy_lanes.iter().filter(|out| !out.has_share).count();
-            let fits = |spot: &Spot| spot.has_share || !is_long || used < QUERY_THREADS_LONG_MAX;
-            let Some(spot) = executor.find(now.mono >= late).filter(fits) else {
+            let fits =
+                |free: &FreeLane| free.has_share || !is_long || used < QUERY_THREADS_LONG_MAX;
+            let Some(free) = executor.find(now.mono >= late).filter(fits) else {
                 self.blocked = true;
                 self.next_check = Some(late).filter(|&late| now.mono < late);
                 return;
             };
             assert!(
-                self.busy_lanes.iter().all(|out| out.lane != spot.lane),
+                self.busy_lanes.iter().all(|out| out.lane != free.lane),
                 "a lane that evaluates a query is offered as free"
             );
             let rank = self.turns.best_rank().unwrap_or_else(|| self.turns.rank(client, now.mono));
@@ -234,14 +237,14 @@ impl QueryScheduler {
                 _ if rank.half_closed => QUERY_LAST_TURN_STEPS,
                 size => QUERY_TURN_STEPS << size.min(TURN_DOUBLINGS_MAX),
             };
-            let out = BusyLane::new(spot, client, number, rank, &task, now.mono);
+            let out = BusyLane::new(free, client, number, rank, &task, now.mono);
             let begun =
-                self.executor.as_mut().map(|executor| executor.begin(spot.lane, task, steps));
+                self.executor.as_mut().map(|executor| executor.begin(free.lane, task, steps));
             if let Some(Err(why)) = begun {
                 self.end_with_error(number, &why, now.mono, fx);
             } else {
                 self.busy_lanes.push(out);
-                self.turn_lane = Some(spot.lane);
+                self.turn_lane = Some(free.lane);
             }
         }
     }
@@ -283,10 +286,12 @@ impl QueryScheduler {
             self.turns.charge(out.client, spent, now.mono);
         }
         match (out.query, done) {
-            (Some(number), TaskEnd::Found(found)) => self.finish(number, found, store, now, fx),
-            (Some(number), TaskEnd::Left(task)) => self.requeue(&out, number, task, now.mono, fx),
-            (None, TaskEnd::Left(task)) => executor.discard(task),
-            (_, TaskEnd::Found(_) | TaskEnd::Dropped) => {}
+            (Some(number), TaskEnd::Complete(found)) => self.finish(number, found, store, now, fx),
+            (Some(number), TaskEnd::Unfinished(task)) => {
+                self.requeue(&out, number, task, now.mono, fx);
+            }
+            (None, TaskEnd::Unfinished(task)) => executor.discard(task),
+            (_, TaskEnd::Complete(_) | TaskEnd::Cancelled) => {}
         }
         true
     }
@@ -296,7 +301,7 @@ impl QueryScheduler {
         let Some(query) = self.queries.get_mut(&number) else { return };
         assert!(query.task.is_none(), "a query is evaluated twice at a time");
         query.has_run = true;
-        let in_vain = out.pace == Pace::GiveBack && task.progress.place() == out.start;
+        let in_vain = out.stop == StopRequest::Now && task.progress.place() == out.start;
         query.stuck_turns = if in_vain { query.stuck_turns + 1 } else { 0 };
         query.task = Some(task);
         self.turns.requeue(out.client, number, false, query.arrived);
@@ -404,6 +409,6 @@ fn release(
     }
     for out in out.iter_mut().filter(|out| out.query == Some(number)) {
         out.query = None;
-        out.set_pace(Pace::Drop, executor, now);
+        out.request_stop(StopRequest::Cancel, executor, now);
     }
 }

@@ -11,7 +11,7 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
-use jobcentre::query::{Ended, Pace, QueryExecutor, Spot, Task};
+use jobcentre::query::{Ended, FreeLane, QueryExecutor, StopRequest, Task};
 use jobcentre::server::Server;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -41,7 +41,7 @@ struct Slow {
 }
 
 impl QueryExecutor for Slow {
-    fn find(&mut self, share: bool) -> Option<Spot> {
+    fn find(&mut self, share: bool) -> Option<FreeLane> {
         self.prompt.find(share)
     }
 
@@ -49,8 +49,8 @@ impl QueryExecutor for Slow {
         self.prompt.begin(lane, task, steps)
     }
 
-    fn say(&mut self, lane: usize, pace: Pace) {
-        self.prompt.say(lane, pace);
+    fn request_stop(&mut self, lane: usize, stop: StopRequest) {
+        self.prompt.request_stop(lane, stop);
     }
 
     fn poll(&mut self) -> Option<Ended> {

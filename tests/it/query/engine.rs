@@ -11,7 +11,9 @@ use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::{IndexedCommand, IndexedReply};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::reply::Reply;
-use jobcentre::query::{Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, Task, TaskEnd};
+use jobcentre::query::{
+    Ended, Evaluator, FreeLane, QueryError, QueryExecutor, StopRequest, Task, TaskEnd,
+};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,10 +41,10 @@ const LANES: usize = 5;
 #[derive(Debug, Default)]
 pub(super) struct ExecutorState {
     mode: Mode,
-    pub(super) lanes: [Option<(Task, Pace)>; LANES],
+    pub(super) lanes: [Option<(Task, StopRequest)>; LANES],
     /// Turns by their lanes and steps.
     pub(super) begun: Vec<(usize, u64)>,
-    pub(super) said: Vec<(usize, Pace)>,
+    pub(super) said: Vec<(usize, StopRequest)>,
     pub(super) discarded: usize,
     /// How long a turn takes.
     pub(super) spent: Duration,
@@ -61,51 +63,51 @@ struct ManualExecutor {
 }
 
 impl QueryExecutor for ManualExecutor {
-    fn find(&mut self, share: bool) -> Option<Spot> {
+    fn find(&mut self, share: bool) -> Option<FreeLane> {
         let executor = self.executor.lock().unwrap();
         let free = |&lane: &usize| executor.lanes[lane].is_none();
         let last = Some(LANES - 1).filter(|_| share).filter(free);
         let lane = last.or_else(|| (0..LANES - 1).find(free))?;
-        Some(Spot { lane, has_share: lane == LANES - 1 })
+        Some(FreeLane { lane, has_share: lane == LANES - 1 })
     }
 
     fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
         let mut executor = self.executor.lock().unwrap();
         executor.begun.push((lane, steps));
-        assert!(executor.lanes[lane].replace((task, Pace::GoOn)).is_none(), "one at a time");
+        assert!(executor.lanes[lane].replace((task, StopRequest::None)).is_none(), "one at a time");
         Ok(())
     }
 
-    fn say(&mut self, lane: usize, pace: Pace) {
+    fn request_stop(&mut self, lane: usize, stop: StopRequest) {
         let mut executor = self.executor.lock().unwrap();
-        executor.said.push((lane, pace));
-        executor.lanes[lane].as_mut().expect("only a busy thread gets a pace").1 = pace;
+        executor.said.push((lane, stop));
+        executor.lanes[lane].as_mut().expect("only a busy thread gets a stop").1 = stop;
     }
 
     fn poll(&mut self) -> Option<Ended> {
         let mut executor = self.executor.lock().unwrap();
         let (mode, spent) = (executor.mode, executor.spent);
         let short = |task: &Task| mode == Mode::Share && task.work.query.terms.len() == 1;
-        let ends = |(task, pace): &(Task, Pace)| match mode {
+        let ends = |(task, stop): &(Task, StopRequest)| match mode {
             Mode::End => true,
-            Mode::Share => *pace >= Pace::Share || short(task),
-            Mode::GiveBack => *pace >= Pace::GiveBack,
-            Mode::Hold => *pace == Pace::Drop,
+            Mode::Share => *stop >= StopRequest::AtStepLimit || short(task),
+            Mode::GiveBack => *stop >= StopRequest::Now,
+            Mode::Hold => *stop == StopRequest::Cancel,
             Mode::Stick => false,
         };
         let lane = executor.lanes.iter().position(|lane| lane.as_ref().is_some_and(ends))?;
-        let (task, pace) = executor.lanes[lane].take()?;
+        let (task, stop) = executor.lanes[lane].take()?;
         let spent = if short(&task) { Duration::ZERO } else { spent };
-        let done = if pace == Pace::Drop {
-            TaskEnd::Dropped
+        let done = if stop == StopRequest::Cancel {
+            TaskEnd::Cancelled
         } else if mode == Mode::End || short(&task) {
             let found = self.evaluator.run(&task.work);
-            TaskEnd::Found(found.map(Arc::from).map_err(|fault| match fault {
+            TaskEnd::Complete(found.map(Arc::from).map_err(|fault| match fault {
                 QueryError::Bad(why) => why,
                 QueryError::Stopped => unreachable!("it is never stopped"),
             }))
         } else {
-            TaskEnd::Left(task)
+            TaskEnd::Unfinished(task)
         };
         Some(Ended { lane, spent, done })
     }
@@ -320,7 +322,7 @@ fn search_of_a_disconnected_client_is_cancelled() {
         assert_eq!(harness.told(), []);
         harness.engine.disconnect_client(client(1), NOW);
         harness.listen();
-        assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
+        assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, StopRequest::Cancel)));
         harness.mode(Mode::End);
         assert_eq!(harness.told(), [told(other, "")]);
         assert_eq!(harness.begun(), 2, "the poll has not begun");

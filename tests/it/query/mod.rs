@@ -15,7 +15,7 @@ use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
 use jobcentre::query::{
-    Ended, Evaluator, Pace, QueryError, QueryExecutor, QueryTask, Spot, Task, TaskEnd,
+    Ended, Evaluator, FreeLane, QueryError, QueryExecutor, QueryTask, StopRequest, Task, TaskEnd,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +40,9 @@ impl Prompt {
 }
 
 impl QueryExecutor for Prompt {
-    fn find(&mut self, _: bool) -> Option<Spot> {
+    fn find(&mut self, _: bool) -> Option<FreeLane> {
         let free = self.task.is_none() && !self.dropped;
-        free.then_some(Spot { lane: 0, has_share: true })
+        free.then_some(FreeLane { lane: 0, has_share: true })
     }
 
     fn begin(&mut self, _: usize, task: Task, _: u64) -> Result<(), String> {
@@ -50,20 +50,20 @@ impl QueryExecutor for Prompt {
         Ok(())
     }
 
-    fn say(&mut self, _: usize, pace: Pace) {
-        self.dropped |= pace == Pace::Drop && self.task.take().is_some();
+    fn request_stop(&mut self, _: usize, stop: StopRequest) {
+        self.dropped |= stop == StopRequest::Cancel && self.task.take().is_some();
     }
 
     fn poll(&mut self) -> Option<Ended> {
         if std::mem::take(&mut self.dropped) {
-            return Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Dropped });
+            return Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Cancelled });
         }
         let found = self.evaluator.run(&self.task.take()?.work);
         let found = found.map(Arc::from).map_err(|fault| match fault {
             QueryError::Bad(why) => why,
             QueryError::Stopped => unreachable!("it is never stopped"),
         });
-        Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Found(found) })
+        Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Complete(found) })
     }
 
     fn discard(&mut self, _: Task) {}

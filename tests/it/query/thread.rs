@@ -3,7 +3,7 @@
 use super::{query, row, snapshot, text};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::query::{
-    Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd, value_max,
+    Ended, FreeLane, QueryExecutor, QueryRows, QueryTask, StopRequest, Task, TaskEnd, value_max,
 };
 use jobcentre::reactor::LoopWaker;
 use jobcentre::reactor::query_threads::QueryThreads;
@@ -29,7 +29,7 @@ fn threads() -> QueryThreads {
 }
 
 fn begin(threads: &mut QueryThreads, task: Task, steps: u64) -> usize {
-    let Spot { lane, has_share } = threads.find(false).expect("one is free");
+    let FreeLane { lane, has_share } = threads.find(false).expect("one is free");
     assert!(!has_share);
     threads.begin(lane, task, steps).unwrap();
     lane
@@ -46,14 +46,14 @@ fn wait(threads: &mut QueryThreads) -> Ended {
 
 fn found(ended: Ended) -> QueryRows {
     match ended.done {
-        TaskEnd::Found(found) => found,
+        TaskEnd::Complete(found) => found,
         other => panic!("{other:?}"),
     }
 }
 
 fn left(ended: Ended) -> Task {
     match ended.done {
-        TaskEnd::Left(task) => task,
+        TaskEnd::Unfinished(task) => task,
         other => panic!("{other:?}"),
     }
 }
@@ -66,34 +66,35 @@ fn query_threads_answer() {
         assert_eq!(found(wait(&mut threads)).map(|found| found.len() as u64), Ok(limit));
     }
     assert!(threads.poll().is_none());
-    let spot = threads.find(true).unwrap();
-    assert!(spot.has_share);
-    threads.begin(spot.lane, Task::new(even()), 1).unwrap();
-    assert_eq!(threads.find(true).map(|spot| spot.has_share), Some(false), "it is in use");
+    let free = threads.find(true).unwrap();
+    assert!(free.has_share);
+    threads.begin(free.lane, Task::new(even()), 1).unwrap();
+    assert_eq!(threads.find(true).map(|free| free.has_share), Some(false), "it is in use");
     assert_eq!(found(wait(&mut threads)).map(|found| found.len()), Ok(10_000));
 }
 
 #[test]
 fn query_that_yields_returns_all_rows() {
-    for pace in [Pace::Share, Pace::Leave, Pace::GiveBack] {
+    for stop in [StopRequest::AtStepLimit, StopRequest::BeforeNextRow, StopRequest::Now] {
         let mut threads = threads();
         let mut task = Task::new(even());
         let mut turns = 0;
         let rows = loop {
             let lane = begin(&mut threads, task, 1 << turns.min(12));
             // What is given back in the middle of a row may have got nowhere.
-            threads.say(lane, if turns % 2 == 0 { pace } else { Pace::Share });
+            threads
+                .request_stop(lane, if turns % 2 == 0 { stop } else { StopRequest::AtStepLimit });
             turns += 1;
             match wait(&mut threads).done {
-                TaskEnd::Left(left) => task = left,
-                TaskEnd::Found(found) => break found.unwrap(),
-                TaskEnd::Dropped => panic!("it was not dropped"),
+                TaskEnd::Unfinished(left) => task = left,
+                TaskEnd::Complete(found) => break found.unwrap(),
+                TaskEnd::Cancelled => panic!("it was not dropped"),
             }
         };
         let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();
         ids.sort_unstable();
-        assert!(ids.into_iter().eq((0..20_000).step_by(2)), "{pace:?}");
-        assert!(turns > 1, "{pace:?} {turns}");
+        assert!(ids.into_iter().eq((0..20_000).step_by(2)), "{stop:?}");
+        assert!(turns > 1, "{stop:?} {turns}");
     }
 }
 
@@ -104,7 +105,7 @@ fn each_turn_makes_progress() {
     for _ in 0..50 {
         let place = task.progress.place();
         let lane = begin(&mut threads, task, 1);
-        threads.say(lane, Pace::Leave);
+        threads.request_stop(lane, StopRequest::BeforeNextRow);
         task = left(wait(&mut threads));
         assert_ne!(task.progress.place(), place);
     }
@@ -114,14 +115,14 @@ fn each_turn_makes_progress() {
 fn turn_stopped_within_a_long_row_ends_and_others_use_other_threads() {
     let mut threads = threads();
     let first = begin(&mut threads, Task::new(slow()), 1);
-    threads.say(first, Pace::Leave);
+    threads.request_stop(first, StopRequest::BeforeNextRow);
     // It goes on with its row.
     let second = begin(&mut threads, Task::new(even()), 1);
     assert_ne!(first, second);
     let ended = wait(&mut threads);
     assert_eq!(ended.lane, second);
     assert_eq!(found(ended).map(|found| found.len()), Ok(10_000));
-    threads.say(first, Pace::GiveBack);
+    threads.request_stop(first, StopRequest::Now);
     let ended = wait(&mut threads);
     assert_eq!(ended.lane, first);
     let task = left(ended);
@@ -134,8 +135,8 @@ fn turn_stopped_within_a_long_row_ends_and_others_use_other_threads() {
 fn search_without_a_waiting_client_is_dropped() {
     let mut threads = threads();
     let lane = begin(&mut threads, Task::new(slow()), 1);
-    threads.say(lane, Pace::Drop);
-    assert!(matches!(wait(&mut threads).done, TaskEnd::Dropped));
+    threads.request_stop(lane, StopRequest::Cancel);
+    assert!(matches!(wait(&mut threads).done, TaskEnd::Cancelled));
     begin(&mut threads, Task::new(slow()), 1);
     // Its end ends the query.
     drop(threads);

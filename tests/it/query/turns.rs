@@ -4,7 +4,7 @@
 use super::engine::{Harness, Mode, client, free, second, told};
 use super::{query, text};
 use jobcentre::model::query::{Op, Query};
-use jobcentre::query::Pace;
+use jobcentre::query::StopRequest;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,15 +101,18 @@ fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
     harness.told();
     let cheap = harness.find(2, &free());
     harness.told();
-    let mut paces = Vec::new();
+    let mut stops = Vec::new();
     while harness.executor.lock().unwrap().under_way() == 1 {
         let at = harness.engine.poll_timeout().unwrap();
         assert!(at > harness.now.mono && at <= second(0.1), "{at:?}");
         harness.now.mono = at;
         harness.told();
-        paces.clone_from(&harness.executor.lock().unwrap().said);
+        stops.clone_from(&harness.executor.lock().unwrap().said);
     }
-    assert_eq!(paces, [(0, Pace::Share), (0, Pace::Leave), (0, Pace::GiveBack)]);
+    assert_eq!(
+        stops,
+        [(0, StopRequest::AtStepLimit), (0, StopRequest::BeforeNextRow), (0, StopRequest::Now)]
+    );
     assert!(harness.now.mono <= second(0.03));
     harness.mode(Mode::GiveBack);
     assert_eq!(harness.told(), [], "it comes back, and waits for its next turn");
@@ -156,11 +159,11 @@ fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
         assert_eq!(begun, lanes, "{looks:?}");
         let last = harness.executor.lock().unwrap().said.last().copied();
         match *looks.last().unwrap() {
-            1.0 => assert_eq!(last, Some((0, Pace::GiveBack))),
-            2.0 => assert_eq!(last, Some((0, Pace::Drop)), "it has begun anew elsewhere"),
+            1.0 => assert_eq!(last, Some((0, StopRequest::Now))),
+            2.0 => assert_eq!(last, Some((0, StopRequest::Cancel)), "it has begun anew elsewhere"),
             _ => assert_eq!(last, None),
         }
-        if last.is_some_and(|last| last.1 == Pace::GiveBack) {
+        if last.is_some_and(|last| last.1 == StopRequest::Now) {
             harness.mode(Mode::GiveBack);
             harness.told();
             assert_eq!(
@@ -198,7 +201,10 @@ fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     let alive = harness.find(3, &free());
     harness.engine.commit(harness.now);
     harness.listen();
-    assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, Pace::Leave)));
+    assert_eq!(
+        harness.executor.lock().unwrap().said.last(),
+        Some(&(0, StopRequest::BeforeNextRow))
+    );
     harness.mode(Mode::Share);
     harness.engine.commit(harness.now);
     harness.listen();

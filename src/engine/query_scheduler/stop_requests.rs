@@ -6,7 +6,7 @@ use crate::base::time::Mono;
 use crate::engine::query_turns::Rank;
 use crate::model::id::ClientId;
 use crate::model::row::RowKey;
-use crate::query::{Pace, QueryExecutor, QueryTask, Spot, Task, TaskState};
+use crate::query::{FreeLane, QueryExecutor, QueryTask, StopRequest, Task, TaskState};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
@@ -29,22 +29,22 @@ pub(super) struct BusyLane {
     task: Weak<QueryTask>,
     /// The row at which the turn started.
     pub(super) start: Bound<RowKey>,
-    pub(super) pace: Pace,
-    /// Since when the lane has this pace.
-    pace_since: Mono,
+    pub(super) stop: StopRequest,
+    /// When it was requested.
+    stop_since: Mono,
 }
 
 impl BusyLane {
     pub(super) fn new(
-        spot: Spot,
+        free: FreeLane,
         client: ClientId,
         query: u64,
         rank: Rank,
         task: &Task,
         now: Mono,
     ) -> Self {
-        let Spot { lane, has_share } = spot;
-        let (start, pace, client_gone) = (task.progress.place(), Pace::GoOn, false);
+        let FreeLane { lane, has_share } = free;
+        let (start, stop, client_gone) = (task.progress.place(), StopRequest::None, false);
         let task = Arc::downgrade(&task.work);
         let query = Some(query);
         Self {
@@ -56,40 +56,50 @@ impl BusyLane {
             rank,
             task,
             start,
-            pace,
-            pace_since: now,
+            stop,
+            stop_since: now,
         }
     }
 
-    pub(super) fn set_pace(&mut self, pace: Pace, executor: &mut dyn QueryExecutor, now: Mono) {
-        assert!(pace > self.pace, "a turn is to end later than it was told before");
-        assert!(self.pace_since <= now, "the monotonic clock runs back");
-        (self.pace, self.pace_since) = (pace, now);
-        executor.say(self.lane, pace);
+    pub(super) fn request_stop(
+        &mut self,
+        stop: StopRequest,
+        executor: &mut dyn QueryExecutor,
+        now: Mono,
+    ) {
+        assert!(stop > self.stop, "a stop request is less urgent than the one before");
+        assert!(self.stop_since <= now, "the monotonic clock runs back");
+        (self.stop, self.stop_since) = (stop, now);
+        executor.request_stop(self.lane, stop);
     }
 
-    /// The next pace and when it is due, if the first waiting client has the rank `best`; `None` if
-    /// the pace stays.
-    fn next_pace(&self, best: Rank, stuck: u32) -> Option<(Pace, Mono)> {
+    /// The next stop request and when it is due, if the first waiting client has the rank `best`;
+    /// `None` if it stays.
+    fn next_stop(&self, best: Rank, stuck: u32) -> Option<(StopRequest, Mono)> {
         let better = best < self.rank;
         if best.half_closed && !self.rank.half_closed {
             return None;
         }
         let stuck = if better { 0 } else { stuck.min(TIMEOUT_DOUBLINGS_MAX) };
-        let later = self.pace_since.after(QUERY_TURN_TIMEOUT * (1 << stuck));
-        Some(match self.pace {
-            Pace::GoOn | Pace::Share if better => (Pace::Leave, self.pace_since),
-            Pace::GoOn => (Pace::Share, self.pace_since),
-            Pace::Share => (Pace::Leave, later),
-            Pace::Leave => (Pace::GiveBack, later),
+        let later = self.stop_since.after(QUERY_TURN_TIMEOUT * (1 << stuck));
+        Some(match self.stop {
+            StopRequest::None | StopRequest::AtStepLimit if better => {
+                (StopRequest::BeforeNextRow, self.stop_since)
+            }
+            StopRequest::None => (StopRequest::AtStepLimit, self.stop_since),
+            StopRequest::AtStepLimit => (StopRequest::BeforeNextRow, later),
+            StopRequest::BeforeNextRow => (StopRequest::Now, later),
             // The scheduler does not wait for the lane.
-            Pace::GiveBack | Pace::Drop => (Pace::Drop, self.pace_since.after(QUERY_TURN_TIMEOUT)),
+            StopRequest::Now | StopRequest::Cancel => {
+                (StopRequest::Cancel, self.stop_since.after(QUERY_TURN_TIMEOUT))
+            }
         })
     }
 }
 
 impl QueryScheduler {
-    /// Moves the turn to its next pace, if others wait, and late queries to lanes with a share.
+    /// Requests an earlier end of the turn, if others wait, and moves late queries to lanes with a
+    /// share.
     /// O(busy lanes).
     pub(super) fn update_pace(&mut self, now: Mono) {
         if !self.blocked {
@@ -101,51 +111,54 @@ impl QueryScheduler {
         let Some(best) = self.turns.best_rank() else { return };
         let stuck = out.query.and_then(|number| self.queries.get(&number));
         let stuck = stuck.map_or(0, |query: &Query| query.stuck_turns);
-        while let Some((pace, at)) = out.next_pace(best, stuck) {
+        while let Some((stop, at)) = out.next_stop(best, stuck) {
             if now < at {
                 self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));
                 return;
             }
-            if pace == Pace::Drop {
+            if stop == StopRequest::Cancel {
                 // The lane stays busy.
                 self.turn_lane = None;
                 self.next_check = Some(now);
                 return;
             }
-            out.set_pace(pace, executor.as_mut(), now);
+            out.request_stop(stop, executor.as_mut(), now);
         }
     }
 
     /// Takes late queries from lanes without a share: those run on idle processors only.
     fn move_late_queries(&mut self, now: Mono) {
         let Some(executor) = &mut self.executor else { return };
+        let mut moved = 0;
         for out in self.busy_lanes.iter_mut().filter(|out| !out.has_share) {
             let Some(number) = out.query else { continue };
             let Some(query) = self.queries.get_mut(&number).filter(|_| !out.rank.half_closed)
             else {
                 continue;
             };
-            if !executor.find(true).is_some_and(|spot| spot.has_share) {
-                return;
+            if !executor.find(true).is_some_and(|free| free.has_share) {
+                break;
             }
             let part = self.timeout / LATE_FRACTION;
             let (late, anew) = (query.arrived.after(part), query.arrived.after(part).after(part));
-            if now >= late && out.pace < Pace::GiveBack {
-                out.set_pace(Pace::GiveBack, executor.as_mut(), now);
+            if now >= late && out.stop < StopRequest::Now {
+                out.request_stop(StopRequest::Now, executor.as_mut(), now);
             }
             if now >= anew {
                 // Without a task the turn has just ended.
                 let Some(work) = out.task.upgrade() else { continue };
                 query.task = Some(Task { work, progress: TaskState::default() });
                 out.query = None;
-                out.set_pace(Pace::Drop, executor.as_mut(), now);
+                out.request_stop(StopRequest::Cancel, executor.as_mut(), now);
                 self.turn_lane = self.turn_lane.filter(|&lane| lane != out.lane);
                 self.turns.requeue(out.client, number, true, query.arrived);
                 self.next_check = Some(now);
+                moved += 1;
                 continue;
             }
             let at = if now < late { late } else { anew };
             self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));
         }
+        (0..moved).for_each(|_| self.limit_started(now));
     }
 }
