@@ -151,21 +151,21 @@ fn disconnect_of_a_waiting_client_with_pipelined_requests_is_noticed() {
 
 #[test]
 fn rejected_connections_are_counted_and_logged_at_intervals() {
-    const REFUSED: u64 = 60;
+    const REJECTED: u64 = 60;
     let server = Server::start(&["--max-clients", "1"]);
     let mut first = server.connect();
     first.settle();
-    for _ in 0..REFUSED {
+    for _ in 0..REJECTED {
         assert!(server.connect().receive().contains("error"));
     }
-    let told = || -> Vec<u64> {
+    let counts = || -> Vec<u64> {
         let lines = server.log_lines();
-        let told = lines.iter().filter(|line| line.contains("--max-clients allows"));
-        told.map(|line| number(line, "refused")).collect()
+        let logged = lines.iter().filter(|line| line.contains("--max-clients allows"));
+        logged.map(|line| number(line, "rejected")).collect()
     };
-    // The last of them are told although nothing more happens.
-    until("all of them", || told().iter().sum::<u64>() == REFUSED);
-    assert!(told().len() < 60, "one line for each client: {:?}", told());
+    // The last of them are logged although nothing more happens.
+    until("all of them", || counts().iter().sum::<u64>() == REJECTED);
+    assert!(counts().len() < 60, "one line for each client: {:?}", counts());
     first.settle();
 }
 

@@ -271,7 +271,9 @@ pub(super) fn expected(
     if let Ok(ids) = ids.map(|id| id.map(i64::unsigned_abs)).collect() {
         return Ok(ids);
     }
-    let one = format!("SELECT id FROM j WHERE id = ?1 AND ({sql})");
+    // Without the plus SQLite may put the value in place of the column, and then evaluates in
+    // another order, which decides whether it meets malformed JSON.
+    let one = format!("SELECT id FROM j WHERE +id = ?1 AND ({sql})");
     let mut one = connection.prepare(&one).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for row in rows.values() {
