@@ -9,7 +9,7 @@ pub mod histogram;
 pub mod limits;
 pub mod names;
 pub mod paged;
-pub mod rarely;
+pub mod rate_limited_counter;
 pub mod rng;
 pub mod slab;
 pub mod slab_index;

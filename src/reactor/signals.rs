@@ -6,7 +6,7 @@
 
 use super::Reactor;
 use crate::base::limits::SIGNAL_NOTICE_INTERVAL;
-use crate::base::rarely::Rarely;
+use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::model::driver::Core;
 use mio::{Interest, Registry, Token};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
@@ -29,7 +29,7 @@ const IGNORED: [(i32, &str); 5] = [
 /// Signals as events of the loop.
 pub(super) struct Signals {
     source: signal_hook_mio::v1_0::Signals,
-    ignored: [Rarely; IGNORED.len()],
+    ignored: [RateLimitedCounter; IGNORED.len()],
 }
 
 /// Ignores SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGXFSZ from now on, before a reactor runs.
@@ -49,7 +49,7 @@ impl Signals {
         let all = IGNORED.iter().map(|&(signal, _)| signal).chain([SIGTERM, SIGINT]);
         let mut source = signal_hook_mio::v1_0::Signals::new(all)?;
         registry.register(&mut source, token, Interest::READABLE)?;
-        let ignored = IGNORED.map(|_| Rarely::new(SIGNAL_NOTICE_INTERVAL));
+        let ignored = IGNORED.map(|_| RateLimitedCounter::new(SIGNAL_NOTICE_INTERVAL));
         Ok(Self { source, ignored })
     }
 }
@@ -69,9 +69,9 @@ impl<C: Core> Reactor<C> {
 
     fn ignore(&mut self, signal: i32) {
         let Some(at) = IGNORED.iter().position(|&(known, _)| known == signal) else { return };
-        let (rarely, name) = (&mut self.signals.ignored[at], IGNORED[at].1);
-        rarely.note();
-        let Some(times) = rarely.take(self.now.mono) else { return };
+        let (counter, name) = (&mut self.signals.ignored[at], IGNORED[at].1);
+        counter.count();
+        let Some(times) = counter.take_report(self.now.mono) else { return };
         match signal {
             SIGHUP => info!(
                 times,

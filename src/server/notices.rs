@@ -2,7 +2,7 @@
 //! that a client cannot fill the log.
 
 use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REJECTION_NOTICE_INTERVAL};
-use crate::base::rarely::Rarely;
+use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Incident, Notice};
 use crate::model::id::ClientId;
@@ -14,12 +14,12 @@ pub(super) struct Notices {
     pending: VecDeque<Notice>,
     kinds: [Kind; KINDS],
     /// Rejected clients.
-    rejections: Rarely,
+    rejections: RateLimitedCounter,
 }
 
 impl Default for Notices {
     fn default() -> Self {
-        let rejections = Rarely::new(REJECTION_NOTICE_INTERVAL);
+        let rejections = RateLimitedCounter::new(REJECTION_NOTICE_INTERVAL);
         Self { pending: VecDeque::new(), kinds: <[Kind; KINDS]>::default(), rejections }
     }
 }
@@ -80,17 +80,17 @@ impl Notices {
     #[cold]
     pub(super) fn record_rejection(&mut self) {
         self.kinds[kind(&Incident::ClientsRejected(0))].total += 1;
-        self.rejections.note();
+        self.rejections.count();
     }
 
     /// When rejections are to be logged next.
     pub(super) fn next_rejections(&self) -> Option<Mono> {
-        self.rejections.next()
+        self.rejections.next_report()
     }
 
     /// Logs the rejections since the last time, if they are due.
     pub(super) fn log_rejections(&mut self, now: Now) {
-        if let Some(count) = self.rejections.take(now.mono) {
+        if let Some(count) = self.rejections.take_report(now.mono) {
             let incident = Incident::ClientsRejected(count);
             let total = self.kinds[kind(&incident)].total;
             self.pending.push_back(Notice { client: None, incident, total });

@@ -29,12 +29,12 @@ pub(crate) struct Socket<S> {
     pub(crate) slow: bool,
     /// The server was told that the peer has closed its end.
     pub(crate) hung_up: bool,
-    /// What the shell knows of it.
-    pub(crate) shell: S,
+    /// What the driver knows of it.
+    pub(crate) driver: S,
 }
 
 impl<S> Socket<S> {
-    pub(crate) fn new(number: u64, room: usize, shell: S) -> Self {
+    pub(crate) fn new(number: u64, room: usize, driver: S) -> Self {
         Self {
             number,
             inbox: Vec::new(),
@@ -44,7 +44,7 @@ impl<S> Socket<S> {
             deaf: false,
             slow: false,
             hung_up: false,
-            shell,
+            driver,
         }
     }
 

@@ -117,12 +117,12 @@ pub(super) fn check_type(head: &RequestHead<'_>, call: &RouteMatch) -> Result<()
     match media::said(head.content_type) {
         Said::Json => Ok(()),
         Said::Packed if packed => Ok(()),
-        _ => Err(untold(packed)),
+        _ => Err(missing_content_type(packed)),
     }
 }
 
 #[cold]
-fn untold(packed: bool) -> HttpError {
+fn missing_content_type(packed: bool) -> HttpError {
     let or_packed = if packed { format!(" or {MSGPACK}") } else { String::new() };
     let why = format!(
         "the request comes from a web page (it has an Origin), so it must say what its body is: \

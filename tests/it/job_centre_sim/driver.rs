@@ -15,10 +15,10 @@ use jobcentre::server::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
-/// What has happened at a socket, for the shell.
+/// What has happened at a socket, for the driver.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Edges {
-    /// Something has happened that the shell has not been told.
+    /// The driver has not polled since the last event.
     pub(super) news: bool,
     readable: bool,
     writable: bool,
@@ -31,19 +31,19 @@ impl Socket {
     /// The first `count` bytes of the plan arrive, and behind the last one the end, if it ends.
     pub(super) fn arrive(&mut self, count: usize) {
         let ends = self.closed != Closed::Not && count == self.plan.len() && !self.hung_up;
-        self.shell.news |= count > 0 || ends;
+        self.driver.news |= count > 0 || ends;
         self.carry(count);
     }
 
     /// The peer has read, so that there is more room. That is news only if a write had to stop.
     pub(super) fn widen(&mut self, more: usize) {
         self.room += more;
-        self.shell.news |= more > 0 && !self.shell.writable;
+        self.driver.news |= more > 0 && !self.driver.writable;
     }
 }
 
-/// The shell with the server and its oracle.
-pub(super) struct Shell {
+/// The driver with the server and its oracle.
+pub(super) struct SimDriver {
     pub(super) server: Server,
     pub(super) model: Model,
     pub(super) sockets: BTreeMap<ClientId, Socket>,
@@ -58,7 +58,7 @@ pub(super) struct Shell {
     flushable: Vec<ClientId>,
 }
 
-impl Shell {
+impl SimDriver {
     pub(super) fn new(server: Server, model: Model) -> Self {
         Self {
             server,
@@ -90,17 +90,17 @@ impl Shell {
         Some(id)
     }
 
-    /// Tells the shell what has happened at a socket, if something has: the event that a poll would
-    /// give, once.
+    /// Tells the driver what has happened at a socket, if something has: the event that a poll
+    /// would give, once.
     pub(super) fn note(&mut self, id: ClientId) {
         let socket = self.sockets.get_mut(&id).unwrap();
-        if !std::mem::take(&mut socket.shell.news) {
+        if !std::mem::take(&mut socket.driver.news) {
             return;
         }
         let hung_up = socket.closed != Closed::Not && socket.plan.is_empty();
-        socket.shell.readable |= hung_up || !socket.inbox.is_empty();
-        if (socket.room > 0 || socket.deaf) && !socket.shell.writable {
-            socket.shell.writable = true;
+        socket.driver.readable |= hung_up || !socket.inbox.is_empty();
+        if (socket.room > 0 || socket.deaf) && !socket.driver.writable {
+            socket.driver.writable = true;
             self.flushable.push(id);
         }
         if hung_up && !socket.hung_up {
@@ -130,7 +130,7 @@ impl Shell {
         self.server.handle_shutdown(self.now);
         self.model.stop(self.now);
         for id in self.sockets.keys().copied().collect::<Vec<_>>() {
-            self.sockets.get_mut(&id).unwrap().shell.readable = true;
+            self.sockets.get_mut(&id).unwrap().driver.readable = true;
             self.enqueue(id);
         }
     }
@@ -182,8 +182,8 @@ impl Shell {
 
     fn enqueue(&mut self, id: ClientId) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if socket.shell.readable && !socket.shell.queued && self.server.wants_input(id) {
-            socket.shell.queued = true;
+        if socket.driver.readable && !socket.driver.queued && self.server.wants_input(id) {
+            socket.driver.queued = true;
             self.runnable.push(id);
         }
     }
@@ -193,8 +193,8 @@ impl Shell {
         rng.shuffle(&mut batch);
         for id in batch {
             let Some(socket) = self.sockets.get_mut(&id) else { continue };
-            socket.shell.queued = false;
-            if !socket.shell.readable || !self.server.wants_input(id) {
+            socket.driver.queued = false;
+            if !socket.driver.readable || !self.server.wants_input(id) {
                 continue;
             }
             if socket.closed == Closed::Reset && rng.percent(70) {
@@ -207,7 +207,7 @@ impl Shell {
             let budget = rng.between(1, most);
             let count = socket.inbox.len().min(budget);
             let full = count == budget || socket.hung_up;
-            socket.shell.readable = full && count > 0;
+            socket.driver.readable = full && count > 0;
             let at_end = socket.closed != Closed::Not && socket.plan.is_empty();
             if count > 0 {
                 let bytes = socket.inbox[..count].to_vec();
@@ -242,7 +242,7 @@ impl Shell {
         self.compare(id);
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let output = self.server.output(id);
-        if output.is_empty() || !socket.shell.writable {
+        if output.is_empty() || !socket.driver.writable {
             return;
         }
         if socket.deaf {
@@ -250,7 +250,7 @@ impl Shell {
             self.model.broken(id, self.now);
         } else {
             let count = output.len().min(socket.room);
-            socket.shell.writable = count == output.len();
+            socket.driver.writable = count == output.len();
             if count == 0 {
                 return;
             }

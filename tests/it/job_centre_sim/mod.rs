@@ -14,7 +14,7 @@ mod server_model;
 use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
-use driver::Shell;
+use driver::SimDriver;
 use generator::{Generator, Profile, error_of};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, READ_BUDGET_BYTES, REJECTED_CONNECTIONS_MAX};
 use jobcentre::base::time::Now;
@@ -64,7 +64,7 @@ struct Run {
     rng: TestRng,
     profile: Profile,
     author: Generator,
-    shell: Shell,
+    driver: SimDriver,
 }
 
 impl Run {
@@ -78,30 +78,30 @@ impl Run {
         let settings = profile.settings;
         let too_long = error_of(&vec![b']'; settings.max_request + 1], settings);
         let server = Server::new(settings, Engine::in_memory(rng.seed()));
-        let shell = Shell::new(server, Model::new(settings.max_request, too_long));
-        Self { rng, author: Generator::new(settings), profile, shell }
+        let driver = SimDriver::new(server, Model::new(settings.max_request, too_long));
+        Self { rng, author: Generator::new(settings), profile, driver }
     }
 
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
             self.pass_time();
             self.happen();
-            self.shell.pass(&mut self.rng);
-            self.shell.server.check_invariants();
+            self.driver.pass(&mut self.rng);
+            self.driver.server.check_invariants();
         }
         if self.rng.percent(70) {
             self.calm_down();
-            self.shell.assert_nothing_is_forgotten();
+            self.driver.assert_nothing_is_forgotten();
         }
         if self.rng.percent(30) {
-            self.shell.stop();
+            self.driver.stop();
             assert!(self.connect().is_none(), "a stopping server takes new clients");
         }
         self.say_goodbye();
-        if !self.shell.stopping {
+        if !self.driver.stopping {
             self.collect();
         }
-        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.model.seen }
+        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.seen }
     }
 
     fn pass_time(&mut self) {
@@ -110,26 +110,26 @@ impl Run {
             12..18 => self.rng.below(1_000_000_000),
             18 => 31_000_000_000,
             _ => {
-                let next = self.shell.server.poll_timeout(self.shell.now);
-                let left = next.map(|at| at.until(self.shell.now.mono).as_nanos());
+                let next = self.driver.server.poll_timeout(self.driver.now);
+                let left = next.map(|at| at.until(self.driver.now.mono).as_nanos());
                 usize::try_from(left.unwrap_or_default()).unwrap()
             }
         };
-        self.shell.now.mono.0 += step as u64;
+        self.driver.now.mono.0 += step as u64;
     }
 
     /// What peers do before a pass.
     fn happen(&mut self) {
         let tries = if self.rng.percent(10) { self.profile.peers } else { 1 };
         for _ in 0..tries {
-            if self.shell.sockets.len() < self.profile.peers && self.rng.percent(60) {
+            if self.driver.sockets.len() < self.profile.peers && self.rng.percent(60) {
                 self.connect();
             }
         }
-        let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
+        let mut ids: Vec<ClientId> = self.driver.sockets.keys().copied().collect();
         self.rng.shuffle(&mut ids);
         for id in ids {
-            let leaving = self.shell.sockets[&id].closed != Closed::Not;
+            let leaving = self.driver.sockets[&id].closed != Closed::Not;
             if !leaving && self.rng.percent(40) {
                 self.compose(id);
             }
@@ -138,18 +138,18 @@ impl Run {
             }
             self.move_bytes(id);
             if self.rng.percent(80) {
-                self.shell.note(id);
+                self.driver.note(id);
             }
         }
     }
 
     fn connect(&mut self) -> Option<ClientId> {
         let max = self.profile.settings.max_clients;
-        let full = self.shell.model.served() >= max;
+        let full = self.driver.model.served() >= max;
         if full {
-            self.shell.model.refusals.note();
+            self.driver.model.rejections.count();
         }
-        let turned_away = full && self.shell.model.refused() >= REJECTED_CONNECTIONS_MAX;
+        let turned_away = full && self.driver.model.refused() >= REJECTED_CONNECTIONS_MAX;
         let packets = self.rng.percent(self.profile.packets);
         let protocol = if packets { Protocol::Pinpriq } else { Protocol::JobCentre };
         let rejection = full.then(|| {
@@ -160,21 +160,21 @@ impl Run {
             format!("{{\"status\":\"error\",\"error\":\"{why}: try again later\"}}\n").into_bytes()
         });
         let room = self.rng.below(3_000);
-        let id = self.shell.open(protocol, rejection, room);
-        assert_eq!(id.is_none(), turned_away || self.shell.stopping);
+        let id = self.driver.open(protocol, rejection, room);
+        assert_eq!(id.is_none(), turned_away || self.driver.stopping);
         if turned_away {
-            self.shell.model.see("there was no room to refuse");
+            self.driver.model.see("there was no room to refuse");
         }
         if let Some(id) = id {
-            self.shell.compare(id);
-            self.shell.sockets.get_mut(&id).unwrap().slow = self.rng.percent(self.profile.slow);
+            self.driver.compare(id);
+            self.driver.sockets.get_mut(&id).unwrap().slow = self.rng.percent(self.profile.slow);
         }
         id
     }
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        if self.shell.model.speaks_packets(id) {
+        if self.driver.model.speaks_packets(id) {
             if self.rng.percent(self.profile.glut) {
                 for (bytes, request) in generator::glut(&mut self.rng) {
                     self.write(id, bytes, request);
@@ -193,29 +193,29 @@ impl Run {
             }
         }
         for _ in 0..self.rng.between(1, self.profile.burst) {
-            let known = &self.shell.model.jobs;
+            let known = &self.driver.model.jobs;
             let (line, request) = self.author.line(&mut self.rng, &self.profile, id, known);
             self.write(id, line, request);
         }
     }
 
     fn write(&mut self, id: ClientId, line: Vec<u8>, request: Request) {
-        self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&line);
-        self.shell.model.write(id, line, request);
+        self.driver.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&line);
+        self.driver.model.write(id, line, request);
     }
 
     /// A peer begins to leave in one of the many ways.
     fn leave(&mut self, id: ClientId) {
-        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let socket = self.driver.sockets.get_mut(&id).unwrap();
         socket.cut_short(&mut self.rng);
-        socket.shell.news = true;
+        socket.driver.news = true;
         socket.leave(&mut self.rng);
     }
 
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
         let rng = &mut self.rng;
-        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let socket = self.driver.sockets.get_mut(&id).unwrap();
         let count = socket.draw_arriving(rng);
         socket.arrive(count);
         let more = socket.draw_reading(rng);
@@ -226,41 +226,41 @@ impl Run {
     fn calm_down(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
-            let before = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
-            for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
-                let socket = self.shell.sockets.get_mut(&id).unwrap();
+            let before = (self.driver.sent.finish(), self.unread(), self.driver.sockets.len());
+            for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+                let socket = self.driver.sockets.get_mut(&id).unwrap();
                 socket.arrive(socket.plan.len());
                 if socket.closed == Closed::Not || !socket.slow {
                     socket.widen(1_000_000 - socket.room.min(1_000_000));
                 }
-                self.shell.note(id);
+                self.driver.note(id);
             }
-            self.shell.pass(&mut self.rng);
-            let after = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
-            let moved = before != after || self.shell.is_busy();
+            self.driver.pass(&mut self.rng);
+            let after = (self.driver.sent.finish(), self.unread(), self.driver.sockets.len());
+            let moved = before != after || self.driver.is_busy();
             quiet = if moved { 0 } else { quiet + 1 };
         }
-        self.shell.server.check_invariants();
+        self.driver.server.check_invariants();
     }
 
     fn unread(&self) -> usize {
-        self.shell.sockets.values().map(|socket| socket.inbox.len()).sum()
+        self.driver.sockets.values().map(|socket| socket.inbox.len()).sum()
     }
 
     /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
-        for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
-            if self.shell.sockets[&id].closed == Closed::Not {
+        for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+            if self.driver.sockets[&id].closed == Closed::Not {
                 self.leave(id);
             }
         }
         for _ in 0..6 {
             self.calm_down();
-            self.shell.now.mono = self.shell.now.mono.after(FLUSH_TIMEOUT);
+            self.driver.now.mono = self.driver.now.mono.after(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.shell.model.clients.len(), 0, "the oracle still sees a client");
-        assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
-        assert_eq!(self.shell.server.counts().waiters, 0, "a waiter is left");
+        assert_eq!(self.driver.model.clients.len(), 0, "the oracle still sees a client");
+        assert_eq!(self.driver.sockets.len(), 0, "a connection is still open");
+        assert_eq!(self.driver.server.counts().waiters, 0, "a waiter is left");
     }
 
     /// A last client fetches and deletes every job, most urgent first.
@@ -270,7 +270,7 @@ impl Run {
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.shell.model.jobs.all.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> = self.driver.model.jobs.all.iter().map(|job| job.id).collect();
         self.rng.shuffle(&mut ids);
         if line.len() > self.profile.settings.max_request {
             ids.clear();
@@ -284,7 +284,7 @@ impl Run {
             self.write(id, line.into_bytes(), Request::Delete(Some(*job)));
         }
         self.calm_down();
-        assert!(ids.is_empty() || self.shell.server.counts().jobs == 0, "a job is left over");
+        assert!(ids.is_empty() || self.driver.server.counts().jobs == 0, "a job is left over");
     }
 }
 
@@ -313,17 +313,17 @@ fn requests_of_a_slow_reader_are_answered() {
     profile.packets = 0;
     let mut run = Run::with(profile, rng);
     let id = run.connect().unwrap();
-    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    let socket = run.driver.sockets.get_mut(&id).unwrap();
     (socket.room, socket.slow) = (0, true);
     let mut say = |line: &str, request: Request| {
         run.write(id, format!("{line}\n").into_bytes(), request);
-        let socket = run.shell.sockets.get_mut(&id).unwrap();
+        let socket = run.driver.sockets.get_mut(&id).unwrap();
         socket.arrive(socket.plan.len());
-        run.shell.note(id);
-        while run.shell.is_busy() {
-            run.shell.pass(&mut run.rng);
+        run.driver.note(id);
+        while run.driver.is_busy() {
+            run.driver.pass(&mut run.rng);
         }
-        run.shell.server.wants_input(id)
+        run.driver.server.wants_input(id)
     };
     let (pri, job) = ("1".to_owned(), format!("{{\"x\":\"{}\"}}", "x".repeat(90_000)));
     let line = format!("{{\"request\":\"put\",\"queue\":\"a\",\"pri\":1,\"job\":{job}}}");
@@ -333,11 +333,11 @@ fn requests_of_a_slow_reader_are_answered() {
         say(r#"{"request":"abort","id":1}"#, Request::Abort(Some(1)));
     }
     say(r#"{"request":"delete","id":1}"#, Request::Delete(Some(1)));
-    assert_eq!(run.shell.server.counts().jobs, 1, "the last request is not read yet");
-    run.shell.sockets.get_mut(&id).unwrap().slow = false;
+    assert_eq!(run.driver.server.counts().jobs, 1, "the last request is not read yet");
+    run.driver.sockets.get_mut(&id).unwrap().slow = false;
     run.calm_down();
-    run.shell.assert_nothing_is_forgotten();
-    assert_eq!(run.shell.server.counts().jobs, 0);
+    run.driver.assert_nothing_is_forgotten();
+    assert_eq!(run.driver.server.counts().jobs, 0);
 }
 
 /// What a seed once found: the replies that could not be sent any more held up the rest.

@@ -12,7 +12,7 @@ use jobcentre::base::limits::{
     FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, REJECTION_NOTICE_INTERVAL,
     STALLED_INPUT_MAX_BYTES,
 };
-use jobcentre::base::rarely::Rarely;
+use jobcentre::base::rate_limited_counter::RateLimitedCounter;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::driver::{Action, Protocol};
 use jobcentre::model::id::ClientId;
@@ -33,7 +33,7 @@ pub(super) struct Model {
     unsettled: usize,
     armed: usize,
     /// Clients that came while there was no place; the operator is told of them now and then.
-    pub(super) refusals: Rarely,
+    pub(super) rejections: RateLimitedCounter,
 }
 
 impl Model {
@@ -49,7 +49,7 @@ impl Model {
             owing: VecDeque::new(),
             unsettled: 0,
             armed: 0,
-            refusals: Rarely::new(REJECTION_NOTICE_INTERVAL),
+            rejections: RateLimitedCounter::new(REJECTION_NOTICE_INTERVAL),
         }
     }
 
@@ -106,8 +106,8 @@ impl Model {
             return Some(now.mono);
         }
         let patience = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
-        let told = self.refusals.next();
-        [patience, self.jobs.next_end(), told].into_iter().flatten().min()
+        let report = self.rejections.next_report();
+        [patience, self.jobs.next_end(), report].into_iter().flatten().min()
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
@@ -185,7 +185,7 @@ impl Model {
             self.end(id, true, now);
         }
         self.jobs.bury(now);
-        self.refusals.take(now.mono);
+        self.rejections.take_report(now.mono);
         for _ in 0..self.resumed.len() {
             let id = self.resumed.pop_front().unwrap();
             if let Some(client) = self.clients.get_mut(&id) {

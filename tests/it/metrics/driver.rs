@@ -8,7 +8,7 @@ use jobcentre::server::{Server, Settings};
 use std::collections::HashMap;
 use std::time::Duration;
 
-pub(super) struct Shell {
+pub(super) struct SimDriver {
     server: Server,
     now: Now,
     received: HashMap<ClientId, Vec<u8>>,
@@ -17,7 +17,7 @@ pub(super) struct Shell {
     pub(super) most: usize,
 }
 
-impl Shell {
+impl SimDriver {
     pub(super) fn new() -> Self {
         let settings = Settings { max_request: 1_000, max_clients: 10 };
         let server = Server::new(settings, Engine::in_memory(1));

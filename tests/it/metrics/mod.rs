@@ -5,7 +5,7 @@
 mod driver;
 
 use crate::support::{Server as Process, TempDir};
-use driver::Shell;
+use driver::SimDriver;
 use jobcentre::base::limits::{
     HTTP_CHUNK_BYTES, METRICS_QUEUES_MAX, STATS_QUEUES_PER_STEP, STATS_SLOTS_PER_STEP,
 };
@@ -61,30 +61,30 @@ fn put(queue: &str) -> String {
 
 #[test]
 fn metrics_match_the_requests() {
-    let mut shell = Shell::new();
-    let client = shell.open(Protocol::JobCentre);
+    let mut driver = SimDriver::new();
+    let client = driver.open(Protocol::JobCentre);
     let mut sent = 0;
     let mut received = 0;
-    let mut say = |shell: &mut Shell, text: &str| {
+    let mut say = |driver: &mut SimDriver, text: &str| {
         sent += text.len();
-        shell.send(client, text.as_bytes());
-        received += shell.pass(client).len();
+        driver.send(client, text.as_bytes());
+        received += driver.pass(client).len();
     };
     for _ in 0..5 {
-        say(&mut shell, &put("a"));
+        say(&mut driver, &put("a"));
     }
-    shell.sleep(Duration::from_millis(1_500));
-    say(&mut shell, &put("b"));
-    say(&mut shell, "{\"request\":\"get\",\"queues\":[\"a\"]}\n");
-    say(&mut shell, "{\"request\":\"get\",\"queues\":[\"a\"]}\n");
-    say(&mut shell, "{\"request\":\"abort\",\"id\":1}\n{\"request\":\"delete\",\"id\":2}\n");
-    say(&mut shell, "{\"request\":\"get\",\"queues\":[\"c\"],\"wait\":true}\n");
-    shell.sleep(Duration::from_millis(500));
-    let other = shell.open(Protocol::JobCentre);
-    shell.send(other, put("d").as_bytes());
-    shell.pass(other);
-    shell.close(other);
-    let figures = Figures::parse(&shell.scrape());
+    driver.sleep(Duration::from_millis(1_500));
+    say(&mut driver, &put("b"));
+    say(&mut driver, "{\"request\":\"get\",\"queues\":[\"a\"]}\n");
+    say(&mut driver, "{\"request\":\"get\",\"queues\":[\"a\"]}\n");
+    say(&mut driver, "{\"request\":\"abort\",\"id\":1}\n{\"request\":\"delete\",\"id\":2}\n");
+    say(&mut driver, "{\"request\":\"get\",\"queues\":[\"c\"],\"wait\":true}\n");
+    driver.sleep(Duration::from_millis(500));
+    let other = driver.open(Protocol::JobCentre);
+    driver.send(other, put("d").as_bytes());
+    driver.pass(other);
+    driver.close(other);
+    let figures = Figures::parse(&driver.scrape());
 
     let events = [("put", 7.), ("reserved", 2.), ("released", 1.), ("deleted", 1.), ("popped", 0.)];
     figures.counts("jobcentre_job_events_total", "event", &events);
@@ -109,8 +109,8 @@ fn metrics_match_the_requests() {
     // Two jobs were handed out after a second and a half.
     assert_eq!(figures.of("jobcentre_job_ready_seconds_count", &[]), 2.);
     assert_eq!(figures.of("jobcentre_job_ready_seconds_sum", &[]), 3.);
-    // Each pass of this shell takes a millisecond. The get that waits is not answered, and the pass
-    // that tells of all this is not over.
+    // Each pass of this driver takes a millisecond. The get that waits is not answered, and the
+    // pass that tells of all this is not over.
     assert_eq!(figures.of("jobcentre_command_seconds_count", &[]), 11.);
     assert!((figures.of("jobcentre_command_seconds_sum", &[]) - 0.011).abs() < 1e-9);
     let passes = figures.of("jobcentre_loop_pass_seconds_count", &[]);
@@ -122,26 +122,26 @@ fn metrics_match_the_requests() {
 #[test]
 fn stats_of_ten_thousand_queues_are_bounded_in_each_pass() {
     const QUEUES: usize = 10_000;
-    let mut shell = Shell::new();
-    let client = shell.open(Protocol::JobCentre);
+    let mut driver = SimDriver::new();
+    let client = driver.open(Protocol::JobCentre);
     for number in 0..QUEUES {
         // Every tenth queue has two jobs.
         for _ in 0..=usize::from(number % 10 == 0) {
-            shell.send(client, put(&format!("q{number}")).as_bytes());
-            shell.pass(client);
+            driver.send(client, put(&format!("q{number}")).as_bytes());
+            driver.pass(client);
         }
     }
-    (shell.passes, shell.most) = (0, 0);
-    let text = shell.scrape_with(|shell| {
+    (driver.passes, driver.most) = (0, 0);
+    let text = driver.scrape_with(|driver| {
         // Another client is answered in the pass that reads the request.
-        shell.send(client, b"{\"request\":\"get\",\"queues\":[\"none\"]}\n");
-        assert!(!shell.pass(client).is_empty());
+        driver.send(client, b"{\"request\":\"get\",\"queues\":[\"none\"]}\n");
+        assert!(!driver.pass(client).is_empty());
     });
     let least = QUEUES / STATS_QUEUES_PER_STEP
         + QUEUES / STATS_SLOTS_PER_STEP as usize
         + METRICS_QUEUES_MAX / 64;
-    assert!(shell.passes >= least, "only {} passes", shell.passes);
-    assert!(shell.most <= HTTP_CHUNK_BYTES, "{} bytes at once", shell.most);
+    assert!(driver.passes >= least, "only {} passes", driver.passes);
+    assert!(driver.most <= HTTP_CHUNK_BYTES, "{} bytes at once", driver.most);
     let figures = Figures::parse(&text);
     let name = |sample: &Sample| sample.labels.get("queue").unwrap().to_owned();
     let named: HashSet<String> = figures.samples("jobcentre_queue_jobs").map(name).collect();

@@ -63,7 +63,7 @@ impl QueryExecutor for Slow {
     }
 }
 
-/// The shell with the server and its oracle.
+/// The driver with the server and its oracle.
 pub(super) struct SimDriver {
     pub(super) server: Server,
     pub(super) model: ServerModel,
@@ -104,9 +104,9 @@ impl SimDriver {
         for (&id, socket) in &mut self.sockets {
             let output = self.server.output(id);
             if let Some(client) = self.model.clients.get_mut(&id) {
-                client.receive(output.get(socket.shell.shown..).unwrap_or_default());
+                client.receive(output.get(socket.driver.shown..).unwrap_or_default());
             }
-            socket.shell.shown = output.len();
+            socket.driver.shown = output.len();
         }
         oracle(&mut self.model);
         for (&id, client) in &mut self.model.clients {
@@ -140,7 +140,7 @@ impl SimDriver {
         self.finish();
     }
 
-    /// The shell sees that a peer has closed its end.
+    /// The driver sees that a peer has closed its end.
     pub(super) fn note_end(&mut self, id: ClientId) {
         let socket = self.sockets.get_mut(&id).unwrap();
         if socket.closed != Closed::Not && socket.plan.is_empty() && !socket.hung_up {
@@ -224,7 +224,7 @@ impl SimDriver {
             self.sent.write_u64(socket.number);
             self.sent.write(&output[..count]);
             socket.room -= count;
-            socket.shell.shown -= count;
+            socket.driver.shown -= count;
             self.call(
                 |server, now| server.handle_sent(id, count, now),
                 |model| model.sent(id, count),

@@ -77,25 +77,25 @@ struct Run {
     rng: TestRng,
     profile: Profile,
     author: Generator,
-    shell: SimDriver,
+    driver: SimDriver,
 }
 
 impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = TestRng::new(seed);
         let profile = Profile::draw(&mut rng);
-        let mut shell = SimDriver::new(rng.seed());
-        shell.pass_time(1_000, 1_700_000_000_000);
-        Self { rng, profile, author: Generator::new(), shell }
+        let mut driver = SimDriver::new(rng.seed());
+        driver.pass_time(1_000, 1_700_000_000_000);
+        Self { rng, profile, author: Generator::new(), driver }
     }
 
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
             let found = self.rng.percent(self.profile.finding);
-            self.shell.set_found(found);
+            self.driver.set_found(found);
             self.pass_time();
             self.happen();
-            self.shell.pass(&mut self.rng);
+            self.driver.pass(&mut self.rng);
         }
         if self.rng.percent(70) {
             self.calm_down();
@@ -103,7 +103,7 @@ impl Run {
         self.say_goodbye();
         self.look_at_all();
         self.collect();
-        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.model.seen }
+        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.seen }
     }
 
     fn pass_time(&mut self) {
@@ -119,28 +119,28 @@ impl Run {
         // The clock on the wall is set now and then.
         let wall = *self.rng.pick(&[0, -2_000, 5_000]);
         let wall = if self.rng.percent(10) { wall } else { ms.cast_signed() };
-        self.shell.pass_time(ms * 1_000_000, wall);
+        self.driver.pass_time(ms * 1_000_000, wall);
     }
 
     fn sleep(&mut self, time: Duration) {
         let ms = u32::try_from(time.as_millis()).unwrap();
-        self.shell.pass_time(u64::from(ms) * 1_000_000, i64::from(ms));
+        self.driver.pass_time(u64::from(ms) * 1_000_000, i64::from(ms));
     }
 
     /// What peers do before a pass.
     fn happen(&mut self) {
-        if self.shell.sockets.len() < self.profile.peers && self.rng.percent(70) {
+        if self.driver.sockets.len() < self.profile.peers && self.rng.percent(70) {
             self.connect();
         }
-        let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
+        let mut ids: Vec<ClientId> = self.driver.sockets.keys().copied().collect();
         self.rng.shuffle(&mut ids);
         for id in ids {
-            let socket = &self.shell.sockets[&id];
-            if socket.closed == Closed::Not && !socket.shell.stuck {
+            let socket = &self.driver.sockets[&id];
+            if socket.closed == Closed::Not && !socket.driver.stuck {
                 if self.rng.percent(40) {
                     self.compose(id);
                 }
-                let client = self.shell.model.clients.get(&id);
+                let client = self.driver.model.clients.get(&id);
                 let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
                 let leaving = self.profile.leaving + if searches { 20 } else { 0 };
                 if self.rng.percent(leaving) && self.rng.percent(30) {
@@ -149,7 +149,7 @@ impl Run {
             }
             self.move_bytes(id);
             if self.rng.percent(80) {
-                self.shell.note_end(id);
+                self.driver.note_end(id);
             }
         }
     }
@@ -161,30 +161,30 @@ impl Run {
             _ => Protocol::JobCentre,
         };
         let room = self.rng.below(3_000);
-        let id = self.shell.open(protocol, room);
-        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let id = self.driver.open(protocol, room);
+        let socket = self.driver.sockets.get_mut(&id).unwrap();
         socket.slow = self.rng.percent(self.profile.slow);
-        socket.shell.patient = self.rng.percent(30);
+        socket.driver.patient = self.rng.percent(30);
     }
 
     /// How many jobs there may be once all have said what they were going to say.
     fn jobs_to_come(&self) -> usize {
-        let scripts = self.shell.model.clients.values().flat_map(|client| &client.script);
+        let scripts = self.driver.model.clients.values().flat_map(|client| &client.script);
         let puts = scripts.filter(|(_, request)| request.is_put()).count();
-        self.shell.model.store.jobs.len() + puts
+        self.driver.model.store.jobs.len() + puts
     }
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        let Some(client) = self.shell.model.clients.get(&id) else { return };
-        let (protocol, patient) = (client.protocol, self.shell.sockets[&id].shell.patient);
+        let Some(client) = self.driver.model.clients.get(&id) else { return };
+        let (protocol, patient) = (client.protocol, self.driver.sockets[&id].driver.patient);
         if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
             return;
         }
         let burst = if patient { 1 } else { self.profile.burst };
         for _ in 0..self.rng.between(1, burst) {
             let full = self.jobs_to_come() >= JOBS_MAX;
-            let (rng, store) = (&mut self.rng, &self.shell.model.store);
+            let (rng, store) = (&mut self.rng, &self.driver.model.store);
             let (bytes, request) =
                 self.author.write(rng, &self.profile, (id, protocol), store, full);
             self.write(id, bytes, request);
@@ -192,18 +192,18 @@ impl Run {
     }
 
     fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
-        self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
-        if let Some(client) = self.shell.model.clients.get_mut(&id) {
+        self.driver.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
+        if let Some(client) = self.driver.model.clients.get_mut(&id) {
             client.script.push_back((bytes, request));
         }
     }
 
     /// A peer begins to leave in one of the many ways, or falls silent.
     fn leave(&mut self, id: ClientId) {
-        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let socket = self.driver.sockets.get_mut(&id).unwrap();
         socket.cut_short(&mut self.rng);
         if self.rng.percent(15) {
-            socket.shell.stuck = true;
+            socket.driver.stuck = true;
             return;
         }
         socket.leave(&mut self.rng);
@@ -212,7 +212,7 @@ impl Run {
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
         let rng = &mut self.rng;
-        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let socket = self.driver.sockets.get_mut(&id).unwrap();
         let count = socket.draw_arriving(rng);
         socket.carry(count);
         socket.room += socket.draw_reading(rng);
@@ -221,23 +221,24 @@ impl Run {
     /// Every client writes what it had to send and reads what it gets, until nothing moves.
     fn calm_down(&mut self) {
         let mut quiet = 0;
-        self.shell.set_found(true);
+        self.driver.set_found(true);
         while quiet < 3 {
             let before = self.state();
-            for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
-                let socket = self.shell.sockets.get_mut(&id).unwrap();
+            for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+                let socket = self.driver.sockets.get_mut(&id).unwrap();
                 socket.inbox.append(&mut socket.plan);
                 if socket.closed == Closed::Not || !socket.slow {
                     socket.room = socket.room.max(1_000_000);
                 }
-                self.shell.note_end(id);
+                self.driver.note_end(id);
             }
-            self.shell.pass(&mut self.rng);
-            let due = self.shell.server.poll_timeout(self.shell.now) == Some(self.shell.now.mono);
+            self.driver.pass(&mut self.rng);
+            let due =
+                self.driver.server.poll_timeout(self.driver.now) == Some(self.driver.now.mono);
             quiet = if before != self.state() || due { 0 } else { quiet + 1 };
         }
-        for (id, client) in &self.shell.model.clients {
-            let socket = &self.shell.sockets[id];
+        for (id, client) in &self.driver.model.clients {
+            let socket = &self.driver.sockets[id];
             if socket.closed != Closed::Not {
                 continue;
             }
@@ -251,16 +252,16 @@ impl Run {
     }
 
     fn state(&self) -> (u64, usize, usize) {
-        let unread = self.shell.sockets.values().map(|socket| socket.inbox.len()).sum();
-        (self.shell.sent.finish(), unread, self.shell.sockets.len())
+        let unread = self.driver.sockets.values().map(|socket| socket.inbox.len()).sum();
+        (self.driver.sent.finish(), unread, self.driver.sockets.len())
     }
 
     /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
-        for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
-            let socket = self.shell.sockets.get_mut(&id).unwrap();
-            socket.shell.stuck = false;
-            while self.shell.sockets[&id].closed == Closed::Not {
+        for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+            let socket = self.driver.sockets.get_mut(&id).unwrap();
+            socket.driver.stuck = false;
+            while self.driver.sockets[&id].closed == Closed::Not {
                 self.leave(id);
             }
         }
@@ -268,9 +269,9 @@ impl Run {
             self.calm_down();
             self.sleep(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.shell.model.clients.len(), 0, "the oracle still sees a client");
-        assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
-        assert_eq!(self.shell.server.counts().waiters, 0, "a waiter is left");
+        assert_eq!(self.driver.model.clients.len(), 0, "the oracle still sees a client");
+        assert_eq!(self.driver.sockets.len(), 0, "a connection is still open");
+        assert_eq!(self.driver.server.counts().waiters, 0, "a waiter is left");
     }
 
     fn requests(&mut self, id: ClientId, question: Question) {
@@ -281,7 +282,7 @@ impl Run {
 
     /// A last client sees everything by HTTP: queues, jobs, states and logs.
     fn look_at_all(&mut self) {
-        let id = self.shell.open(Protocol::Http, 0);
+        let id = self.driver.open(Protocol::Http, 0);
         self.requests(id, Question::Queues);
         for queue in 0..QUEUES.len() {
             self.requests(id, Question::Find { queue, want: Want::default(), limit: None });
@@ -293,11 +294,11 @@ impl Run {
 
     /// Another one fetches and deletes every job that can be had, most urgent first.
     fn collect(&mut self) {
-        let id = self.shell.open(Protocol::JobCentre, 0);
+        let id = self.driver.open(Protocol::JobCentre, 0);
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.shell.model.store.jobs.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> = self.driver.model.store.jobs.iter().map(|job| job.id).collect();
         self.rng.shuffle(&mut ids);
         for _ in 0..=ids.len() {
             let request = Request::Get { queues: queues.clone(), wait: false };
@@ -308,7 +309,7 @@ impl Run {
             self.write(id, line.into_bytes(), Request::Delete(job));
         }
         self.calm_down();
-        assert_eq!(self.shell.server.counts().jobs, 0, "a job is left over");
+        assert_eq!(self.driver.server.counts().jobs, 0, "a job is left over");
     }
 }
 
@@ -330,22 +331,22 @@ fn same_seed_gives_the_same_run() {
 #[test]
 fn long_reply_to_a_slow_reader_is_completed() {
     let mut run = Run::new(1);
-    let id = run.shell.open(Protocol::Http, 0);
+    let id = run.driver.open(Protocol::Http, 0);
     for number in 0..8 {
         let text = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
         let payload = Payload { text, n: Some(number) };
         run.requests(id, Question::Post { queue: DEFAULT, payload, state: 0 });
     }
     run.calm_down();
-    run.shell.sockets.get_mut(&id).unwrap().room = 0;
+    run.driver.sockets.get_mut(&id).unwrap().room = 0;
     run.requests(id, Question::Find { queue: DEFAULT, want: Want::default(), limit: None });
-    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    let socket = run.driver.sockets.get_mut(&id).unwrap();
     socket.inbox.append(&mut socket.plan);
     for _ in 0..100 {
-        run.shell.pass(&mut run.rng);
+        run.driver.pass(&mut run.rng);
     }
-    assert!(run.shell.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
+    assert!(run.driver.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
     run.calm_down();
     let waited = "a long answer waited for its reader";
-    assert_eq!(run.shell.model.seen.get(waited), Some(&1));
+    assert_eq!(run.driver.model.seen.get(waited), Some(&1));
 }
