@@ -27,6 +27,7 @@ use std::time::Duration;
 
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] = &[
+    72_000_002_704,
     400_021_223_990_244_224,
     400_021_223_990_244_796,
     400_021_223_990_245_295,
@@ -259,6 +260,7 @@ impl Simulation {
                 let known = &mut self.peers[peer];
                 // It may hear of a later one first.
                 (known.id, known.dropped) = (known.id.max(number("worker_id")), false);
+                known.unacknowledged = false;
             }
             Asked::Dismiss if status == 404 => {}
             Asked::Dismiss => {
@@ -334,7 +336,9 @@ impl Simulation {
             let mut found = listed.iter().filter(|(at, _)| *at == url).map(|&(_, id)| id);
             let now = found.next();
             assert_eq!(found.next(), None, "two workers at one address");
-            assert!(now.is_some() || peer.id == 0 || peer.dropped, "worker {} is lost", peer.id);
+            let may_be_gone = peer.id == 0 || peer.dropped || peer.unacknowledged;
+            assert!(now.is_some() || may_be_gone, "worker {} is lost", peer.id);
+            peer.unacknowledged |= now.is_some_and(|now| now != peer.id);
             (peer.id, peer.dropped) = (now.unwrap_or(0), peer.dropped && now.is_none());
             peer.unknown.clear();
         }
@@ -347,6 +351,11 @@ impl Simulation {
             // That a worker refuses a job is known in one life of the server.
             job.refused_by.clear();
             let Some(state) = state else {
+                if job.unacknowledged && job.successes == 0 {
+                    self.jobs.remove(&id);
+                    self.note("an unacknowledged put was lost in a later crash");
+                    continue;
+                }
                 assert_eq!(job.successes, 1, "job {id} is lost");
                 if job.told_successes == 0 {
                     job.told_successes = 1;
@@ -374,7 +383,7 @@ impl Simulation {
         let last = self.jobs.keys().next_back().copied().unwrap_or(0);
         for id in last + 1..=last + puts {
             if self.peek(id).is_some() {
-                self.jobs.entry(id).or_default();
+                self.jobs.entry(id).or_default().unacknowledged = true;
                 self.note("an unacknowledged put counts");
             }
         }

@@ -66,6 +66,9 @@ pub(super) struct SimWorker {
     /// Names of which it has said, and the server heard, that it does not know them; since when.
     pub(super) unknown: BTreeMap<String, Mono>,
     pub(super) dropped: bool,
+    /// It was found after a restart, and its registration was not acknowledged: the next crash may
+    /// lose it.
+    pub(super) unacknowledged: bool,
 }
 
 /// Takes a whole request out of what was received: the job's id and name.
@@ -87,7 +90,7 @@ pub(super) fn read_request(received: &mut Vec<u8>) -> Option<(u64, String)> {
 impl SimWorker {
     pub(super) fn new(id: u64, mood: Behaviour, max_jobs: usize, asked: Vec<String>) -> Self {
         let (unknown, dropped) = (BTreeMap::new(), false);
-        Self { id, mood, max_jobs, asked, unknown, dropped }
+        Self { id, mood, max_jobs, asked, unknown, dropped, unacknowledged: false }
     }
 
     /// What it does about a job that it is offered under a lease.

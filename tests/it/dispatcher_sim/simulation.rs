@@ -68,6 +68,8 @@ pub(super) struct Job {
     pub(super) sent: Option<(u64, u32)>,
     /// The lease of a run that is older than the server: it is not sent again.
     pub(super) frozen: Option<u32>,
+    /// It was found after a restart, and its put was not acknowledged: the next crash may lose it.
+    pub(super) unacknowledged: bool,
 }
 
 /// How a job is going, as the server tells it.
@@ -429,7 +431,8 @@ impl Simulation {
         // Its put may not have been acknowledged.
         let job = self.jobs.entry(id).or_default();
         assert_ne!(job.frozen, Some(lease), "job {id} is sent again for the same run");
-        job.sent = Some((worker, lease));
+        // What is sent is durable.
+        (job.sent, job.unacknowledged) = (Some((worker, lease)), false);
         assert!(!job.refused_by.contains(&worker), "job {id} is offered again to {worker}");
         let asked = &self.peers[peer].asked;
         assert!(asked.is_empty() || asked.contains(&name), "{name} was not asked for");
