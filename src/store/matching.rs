@@ -196,7 +196,7 @@ impl Store {
     /// a bounded number of jobs whose limiters are full are blocked, in O(log n) each. `None` if
     /// there are more of the latter.
     #[inline(always)]
-    pub(super) fn pop_ready_head(
+    pub(super) fn ready_head(
         &mut self,
         queue: QueueIdx,
         now: Now,
@@ -238,7 +238,7 @@ impl Store {
     }
 
     /// The ready job of a queue that this client would reserve next; with `true` beside it, that a
-    /// waiting pop would. As [`Store::pop_ready_head`], but considers jobs that other workers have
+    /// waiting pop would. As [`Store::ready_head`], but considers jobs that other workers have
     /// rejected.
     #[inline(always)]
     fn head_for_client(
@@ -248,7 +248,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<Entry<JobIdx>> {
-        let first = self.pop_ready_head(queue, now, fx);
+        let first = self.ready_head(queue, now, fx);
         if self.queues[queue].excluded.is_none() {
             return first;
         }

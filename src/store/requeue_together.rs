@@ -52,7 +52,7 @@ impl Store {
             if !self.queues[queue].waiters.is_empty() {
                 has_waiters = true;
                 // Expired heads go now: below, each requeued job then matches one waiter at most.
-                self.pop_ready_head(queue, now, fx);
+                self.ready_head(queue, now, fx);
             }
         }
         requeued.retain(|&slot| {
