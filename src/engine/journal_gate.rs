@@ -217,11 +217,10 @@ impl JournalGate {
         for number in 0..effects.outcomes.len() {
             let (ticket, outcome) = effects.outcomes[number];
             let batch = own.max(self.depends_on_batch(outcome, store));
-            // A peek shows the store as it is now and cannot be shown later, and an interim reply
-            // says only that another one will follow.
+            // A peek shows the store as it is now and cannot be shown later.
             if batch <= durable
                 || matches!(outcome, Outcome::Peeked(_) | Outcome::ConstraintFound(_))
-                || is_interim(outcome, effects)
+                || is_ungated(outcome, effects)
             {
                 effects.outcomes[kept] = (ticket, outcome);
                 kept += 1;
@@ -384,10 +383,10 @@ impl HeldReply {
     }
 }
 
-/// Whether another reply follows this one.
-fn is_interim(outcome: Outcome, effects: &Effects) -> bool {
+/// Whether the reply is owned, and [`OwnedReply::is_ungated`].
+fn is_ungated(outcome: Outcome, effects: &Effects) -> bool {
     match outcome {
-        Outcome::Owned(number) => effects.owned[number as usize].is_interim(),
+        Outcome::Owned(number) => effects.owned[number as usize].is_ungated(),
         _ => false,
     }
 }

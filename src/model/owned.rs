@@ -52,10 +52,10 @@ impl OwnedReply {
         }
     }
 
-    /// Whether it need not be durable before it is sent: it says that the command has to be
+    /// Whether it is sent before what it says is durable: it says that the command has to be
     /// repeated, or counts, or is for a dispatcher, which ends with the process.
     #[must_use]
-    pub fn is_interim(&self) -> bool {
+    pub fn is_ungated(&self) -> bool {
         matches!(
             self,
             Self::IndexedPage(IndexedPage::NotYet | IndexedPage::QueueDropped { more: true, .. })

@@ -1,8 +1,7 @@
 //! Invariant checks of the whole store, between two commands: for simulators and tests.
 
 use super::history::DEFAULT;
-use super::idx::Holder;
-use super::idx::{QueueIdx, QueueScope, WaiterIdx};
+use super::idx::{Holder, QueueIdx, QueueScope, WaiterIdx};
 use super::job::Job;
 use super::{Due, JobIdx, Store};
 use crate::base::slab_index::SlabIndex;

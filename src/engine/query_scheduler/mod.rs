@@ -178,7 +178,7 @@ impl QueryScheduler {
         if std::mem::take(&mut self.some_half_closed) {
             self.end_half_closed(now.mono, fx);
         }
-        self.update_pace(now.mono);
+        self.update_stop_requests(now.mono);
     }
 
     /// Counters since the start.
@@ -311,19 +311,18 @@ impl QueryScheduler {
         self.limit_started(now);
     }
 
-    /// Beyond [`QUERIES_SUSPENDED_MAX`] started queries, resets the one of the lowest rank: it
-    /// starts again in its next turn. O(queries log queries).
+    /// Beyond [`QUERIES_SUSPENDED_MAX`] started queries, resets those of the lowest rank: they
+    /// start again in their next turns. O(queries log queries).
     fn limit_started(&mut self, now: Mono) {
+        let Some(executor) = &mut self.executor else { return };
         let begun = self.queries.values_mut().filter(|query| query.task.is_some());
         let mut begun: Vec<&mut Query> = begun.collect();
         if begun.len() <= QUERIES_SUSPENDED_MAX {
             return;
         }
         begun.sort_by_key(|query| self.turns.rank(query.search.ticket.client, now));
-        if let (Some(last), Some(executor)) = (begun.pop(), &mut self.executor)
-            && let Some(task) = last.task.take()
-        {
-            executor.discard(task);
+        for query in begun.drain(QUERIES_SUSPENDED_MAX..) {
+            query.task.take().into_iter().for_each(|task| executor.discard(task));
         }
     }
 

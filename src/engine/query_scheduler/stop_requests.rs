@@ -99,9 +99,8 @@ impl BusyLane {
 
 impl QueryScheduler {
     /// Requests an earlier end of the turn, if others wait, and moves late queries to lanes with a
-    /// share.
-    /// O(busy lanes).
-    pub(super) fn update_pace(&mut self, now: Mono) {
+    /// share. O(busy lanes), and O(queries log queries) if some are moved.
+    pub(super) fn update_stop_requests(&mut self, now: Mono) {
         if !self.blocked {
             self.next_check = None;
         }
@@ -129,7 +128,7 @@ impl QueryScheduler {
     /// Takes late queries from lanes without a share: those run on idle processors only.
     fn move_late_queries(&mut self, now: Mono) {
         let Some(executor) = &mut self.executor else { return };
-        let mut moved = 0;
+        let mut moved = false;
         for out in self.busy_lanes.iter_mut().filter(|out| !out.has_share) {
             let Some(number) = out.query else { continue };
             let Some(query) = self.queries.get_mut(&number).filter(|_| !out.rank.half_closed)
@@ -153,12 +152,14 @@ impl QueryScheduler {
                 self.turn_lane = self.turn_lane.filter(|&lane| lane != out.lane);
                 self.turns.requeue(out.client, number, true, query.arrived);
                 self.next_check = Some(now);
-                moved += 1;
+                moved = true;
                 continue;
             }
             let at = if now < late { late } else { anew };
             self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));
         }
-        (0..moved).for_each(|_| self.limit_started(now));
+        if moved {
+            self.limit_started(now);
+        }
     }
 }

@@ -22,10 +22,7 @@ impl Constraints {
         if !state.is_active() {
             return !state.replaced;
         }
-        if self.scan_pos < state.scanned_at {
-            return false;
-        }
-        if state.definition.max_running.is_some_and(|max| record.running >= max) {
+        if self.scan_pos < state.scanned_at || state.is_at_max(record.running) {
             return false;
         }
         record.tokens.set_rate(state.definition.rate, state.rate_since);
@@ -154,9 +151,7 @@ impl Constraints {
             }
             return;
         }
-        if state.definition.max_running.is_some_and(|most| record.running >= most)
-            || record.tokens.has_token(now)
-        {
+        if state.is_at_max(record.running) || record.tokens.has_token(now) {
             return;
         }
         let Some(at) = record.tokens.next_token_at() else { return };

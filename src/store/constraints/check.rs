@@ -277,8 +277,7 @@ impl Store {
             assert!(listed || !limiter.awaits_scan, "a limiter that awaits the scan is on no list");
             blocked += limiter.blocked_waitlists.len();
             let state = &all.states[limiter.constraint];
-            let max = state.definition.max_running;
-            let at_limit = max.is_some_and(|max| limiter.running >= max);
+            let at_limit = state.is_at_max(limiter.running);
             // The bucket may have been refilled before the timer for its next token was handled.
             let due =
                 limiter.tokens.next_token_at().unwrap_or_else(|| limiter.tokens.refilled_at());

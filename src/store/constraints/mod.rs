@@ -98,6 +98,11 @@ struct ConstraintState {
 }
 
 impl ConstraintState {
+    /// Whether `running` jobs are as many as a limiter of it admits.
+    fn is_at_max(&self, running: u32) -> bool {
+        self.definition.max_running.is_some_and(|max| running >= max)
+    }
+
     /// Whether it applies to new jobs.
     fn is_active(&self) -> bool {
         self.record.is_some()

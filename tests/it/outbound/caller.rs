@@ -164,7 +164,7 @@ impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
 
     fn handle_sent(&mut self, client: ClientId, count: usize, _now: Now) {
         let call = self.calls.table.get_mut(client).expect("sent for a call that was forgotten");
-        // The shell goes on by itself with what is left.
+        // The driver goes on by itself with what is left.
         call.output.drain(..count);
     }
 
