@@ -377,8 +377,17 @@ impl Model {
         self.tell();
     }
 
-    /// What the engine may notice at any time.
+    /// What the engine may notice at any time: of each queue, and of several together.
     fn notice(&mut self) {
-        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+        let mut noticed = Vec::new();
+        for queue in 0..QUEUES.len() {
+            if self.would_serve(queue) && self.notices() {
+                noticed.push(queue);
+            }
+        }
+        if noticed.len() > 1 && self.notices() {
+            return self.serve(&noticed);
+        }
+        noticed.into_iter().for_each(|queue| self.serve(&[queue]));
     }
 }

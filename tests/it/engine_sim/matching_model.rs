@@ -144,12 +144,14 @@ impl Model {
     /// Matches waiters with a job that has become ready merely because time has passed, if
     /// the engine notices.
     pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
-        while self.next_service(queue).is_some() {
-            if !self.notices() {
-                return;
-            }
+        if self.would_serve(queue) && self.notices() {
             self.serve(&[queue]);
         }
+    }
+
+    /// Whether a waiter of a queue could have a job.
+    pub(super) fn would_serve(&self, queue: Queue) -> bool {
+        self.next_service(queue).is_some()
     }
 
     /// Whether the engine looks at a queue where nothing has changed but that time has passed.
@@ -160,7 +162,7 @@ impl Model {
     }
 
     /// The next choice of the engine.
-    fn notices(&mut self) -> bool {
+    pub(super) fn notices(&mut self) -> bool {
         if self.chosen == self.choices.len() {
             self.choices.push(false);
         }

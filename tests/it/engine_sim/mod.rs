@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use types::Request;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 18] = [
+const FAILED_ONCE: [u64; 19] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -53,6 +53,7 @@ const FAILED_ONCE: [u64; 18] = [
     11_004_450_550_500,
     12_042_871_744_589,
     30_310_001_134_285,
+    71_000_615_493,
 ];
 
 const PLAN: Plan = Plan::new(300, &FAILED_ONCE);
