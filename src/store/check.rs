@@ -87,7 +87,7 @@ impl Store {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
-            assert!(job.id < self.next_id, "a job has an id that was not given out yet");
+            assert!(self.ids.was_given_out(job.id), "a job has an id that was not given out yet");
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
@@ -157,11 +157,14 @@ impl Store {
         self.declared.check_invariants();
         let hidden = self.declared.iter().map(|(_, record)| record.id);
         for id in hidden.chain(self.constraints.record_ids()) {
-            assert!(id.0 >= self.first_hidden_id, "a record has an id that was not given out yet");
+            assert!(self.ids.is_hidden(id), "a record has an id that was not given out yet");
             assert_eq!(self.ids.find(id.0), None, "a record has a job's id");
         }
         for (_, worker) in self.workers.iter() {
-            assert!(worker.id.0 < self.next_id, "a worker has an id that was not given out yet");
+            assert!(
+                self.ids.was_given_out(worker.id.0),
+                "a worker has an id that was not given out yet"
+            );
             assert_eq!(self.ids.find(worker.id.0), None, "a worker has a job's id");
         }
     }

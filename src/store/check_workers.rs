@@ -57,7 +57,7 @@ impl Store {
         for client in self.registry_watchers.attached() {
             assert!(self.reservations.worker_of(client).is_some(), "a detached client waits");
         }
-        assert!(self.pending_outcomes.is_empty(), "an answer of a watcher is pending");
+        assert!(!self.watchers.has_ended(), "an answer of a watcher is pending");
         for (number, watcher) in self.watchers.iter() {
             let has_timeout = !self.watchers.timer(number).is_none();
             let job = &self.jobs[watcher.job];
@@ -97,7 +97,9 @@ impl Store {
         for heap in excluded.iter().flat_map(|excluded| excluded.iter()) {
             let Some(entry) = heap.ready.peek() else { continue };
             let wide = self.jobs[entry.slot].is_too_large_to_pop();
-            let meant = |waiter: &Waiter| heap.is_eligible(self.worker_of(waiter.ticket.client));
+            let meant = |waiter: &Waiter| {
+                heap.is_eligible(self.workers.of_client(waiter.ticket.client, &self.reservations))
+            };
             let next = self.waiters.first_of(wait_queues, WaitQueues::default(), wide, meant);
             assert_eq!(next, None, "a waiter is eligible for a job with an exclusion set");
         }

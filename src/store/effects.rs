@@ -1,15 +1,17 @@
 //! Effects of commands: answers, and records to journal.
 
-use super::JobIdx;
-use super::idx::ConstraintIdx;
-use super::indexed_commands::SearchRequest;
-use super::persist::DirtyRecord;
+use super::idx::{ConstraintIdx, JobIdx};
+use super::job::Job;
+use super::record_tables::RecordKey;
 use crate::model::event;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::OwnedReply;
+use crate::model::query::Query;
 use crate::model::reply::Rejection;
+use crate::model::row::Rows;
 use crate::model::worker::{ConstraintReply, TrackedReply, WorkerId, WorkerReply};
+use std::sync::Arc;
 
 /// Capacity, in packets, that `popped` keeps between two uses.
 const POPPED_CAPACITY: usize = 1024;
@@ -61,6 +63,39 @@ pub enum Outcome {
 
 const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<(Ticket, Outcome)>() == 32);
 
+/// A record that has to be journaled. Slots are valid until the next command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirtyRecord {
+    /// A job was put, a queue declared, a worker registered, or a constraint set. It may have been
+    /// removed by the end of the same command.
+    Put(RecordKey, JobId),
+    /// The status, result or worker of a job has changed.
+    State(JobIdx, JobId),
+    /// An event was appended to the history of a job: the one of this index in
+    /// [`Effects::events`].
+    Event(JobIdx, JobId, u32),
+    /// The record was removed.
+    Gone(RecordKey, JobId),
+}
+
+/// A query over many rows. The engine evaluates it outside the event loop and answers it.
+#[derive(Clone, Debug)]
+pub struct SearchRequest {
+    /// The ticket to answer.
+    pub ticket: Ticket,
+    /// Name of the queue.
+    pub queue: Arc<[u8]>,
+    /// A snapshot of the candidates.
+    pub rows: Rows,
+    /// The conditions.
+    pub query: Arc<Query>,
+    /// Most rows to return; `None`: no limit.
+    pub limit: Option<u64>,
+    /// The state that the first match gets ([`Store::advance_first`](super::Store::advance_first)); `None`: the rows are
+    /// returned.
+    pub poll: Option<Arc<[u8]>>,
+}
+
 /// What commands have brought about, in order. Reused: the engine takes the outcomes and clears it.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -99,6 +134,24 @@ impl Effects {
     pub(super) fn mark_dirty(&mut self, change: DirtyRecord) {
         if self.keeps_changes {
             self.changes.push(change);
+        }
+    }
+
+    /// Marks a job that was put dirty, which is in `slot`.
+    pub(super) fn mark_put_dirty(&mut self, slot: JobIdx, job: &Job) {
+        self.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(job.id)));
+    }
+
+    /// Marks the state of the job in `slot` dirty.
+    pub(super) fn mark_state_dirty(&mut self, slot: JobIdx, job: &Job) {
+        self.mark_dirty(DirtyRecord::State(slot, JobId(job.id)));
+    }
+
+    /// Marks the state of the job in `slot` dirty if a registered worker had reserved it.
+    #[inline(never)]
+    pub(super) fn mark_dirty_if_worker_job(&mut self, slot: JobIdx, job: &Job) {
+        if job.worker().is_some() {
+            self.mark_state_dirty(slot, job);
         }
     }
 

@@ -10,7 +10,7 @@ use super::state_machine::{JobEvent, transition};
 use super::transitions::TransitionRequest;
 use super::{Effects, Outcome, Store};
 use crate::base::limits::STATS_SLOTS_PER_STEP;
-use crate::base::time::{Now, Wall};
+use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::external_id::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::{JobId, Ticket};
@@ -19,7 +19,6 @@ use crate::model::owned::OwnedReply;
 use crate::model::reply::Rejection;
 use crate::model::stats::JobCounter;
 use crate::model::worker::{WorkerId, WorkerReply};
-use std::time::Duration;
 
 /// The result of a job that finishes without one.
 const NOTHING: Payload<'static> = Payload { encoding: Encoding::JsonLine, bytes: b"null" };
@@ -44,27 +43,11 @@ impl Store {
         }
         let what = (Priority::Small(priority), TieBreak::Fifo, payload);
         let slot = self.insert_job(ticket, job.queue, what, now, fx);
-        self.assign_id(slot, job.name);
+        self.external_ids.assign(job.name, slot, &mut self.jobs);
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
         self.make_ready_cold(slot, now, fx);
-    }
-
-    /// Assigns an external id to a job, unless another job has it. O(1).
-    pub(super) fn assign_id(&mut self, slot: JobIdx, name: &[u8]) {
-        if self.external_ids.find(name, &self.jobs).is_none() {
-            self.jobs[slot].set_external_id(name);
-            self.external_ids.insert(name, slot);
-        }
-    }
-
-    /// Releases the external id of a job that is about to be removed or replaced. O(1).
-    #[inline(never)]
-    pub(super) fn release_id(&mut self, slot: JobIdx) {
-        if let Some(name) = self.jobs[slot].external_id() {
-            self.external_ids.remove(name, slot);
-        }
     }
 
     /// The job with this external id, or the job without one with this id, in the queue named.
@@ -91,7 +74,7 @@ impl Store {
         let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let caller = self.caller(ticket, slot, None);
+        let caller = self.reservations.caller(ticket.client, &self.jobs[slot], None);
         match transition(&self.jobs[slot], JobEvent::Touch, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => {
@@ -116,12 +99,14 @@ impl Store {
         let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let id = JobId(self.jobs[slot].id);
+        let job = &self.jobs[slot];
+        let id = JobId(job.id);
+        let caller = self.reservations.caller(ticket.client, job, None);
         let request = TransitionRequest {
             note: Some(NOTHING),
             ..TransitionRequest::of(id, None, JobEvent::Finish)
         };
-        self.request_transition_cold(ticket, &request, now, fx);
+        self.request_transition_by_cold(ticket, slot, &request, caller, now, fx);
     }
 
     /// O(log n + log d).
@@ -134,7 +119,7 @@ impl Store {
     ) {
         match self.find_by_ref(job, now, fx) {
             Some(slot) => {
-                self.ids.remove(self.jobs[slot].id, self.next_id);
+                self.ids.remove(self.jobs[slot].id);
                 self.delete_cold(ticket, slot, now, fx);
             }
             None => fx.answer(ticket, Outcome::NoJob),
@@ -161,7 +146,7 @@ impl Store {
             if self.jobs[slot].progress().is_some() {
                 continue;
             }
-            self.mark_dirty_if_worker_job(slot, fx);
+            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].has_row() {
@@ -206,7 +191,8 @@ impl Store {
                     }
                     Status::Reserved if bus_worker.is_some() && job.worker() == bus_worker => {
                         let name = job.external_id().map(Into::into);
-                        let since = self.lease_start(slot, now);
+                        let due = job.due(&self.deadlines);
+                        let since = self.workers.lease_start(job, due, now);
                         page.reserved.push(ReservedJob {
                             id,
                             name,
@@ -220,15 +206,6 @@ impl Store {
             page.next = (stop < end).then_some(stop);
         }
         fx.reply(ticket, OwnedReply::QueueScan(Box::new(page)));
-    }
-
-    /// When the lease of a job that the bus worker has reserved started. O(log w).
-    fn lease_start(&self, slot: JobIdx, now: Now) -> Wall {
-        let job = &self.jobs[slot];
-        let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
-        let left = self.due(job).map_or(Duration::ZERO, |until| until.until(now.mono));
-        let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        Wall(now.wall.0.saturating_sub(lease_ms.saturating_sub(left_ms)))
     }
 }
 

@@ -62,8 +62,25 @@ impl ExternalIds {
         self.shards.get(shard)?.find(spread(hash), is_meant).map(|known| known.slot)
     }
 
+    /// Assigns an external id to a job that has none, unless another job has it.
+    pub(super) fn assign(&mut self, name: &[u8], slot: JobIdx, jobs: &mut Jobs) {
+        debug_assert!(jobs[slot].external_id().is_none(), "a job has two external ids");
+        if self.find(name, jobs).is_none() {
+            jobs[slot].set_external_id(name);
+            self.insert(name, slot);
+        }
+    }
+
+    /// Releases the external id of a job that is about to be removed or replaced, if it has one.
+    #[inline(never)]
+    pub(super) fn release(&mut self, slot: JobIdx, jobs: &Jobs) {
+        if let Some(name) = jobs[slot].external_id() {
+            self.remove(name, slot);
+        }
+    }
+
     /// Adds an external id that no job has.
-    pub(super) fn insert(&mut self, name: &[u8], slot: JobIdx) {
+    fn insert(&mut self, name: &[u8], slot: JobIdx) {
         let (shard, hash) = self.index(name);
         if self.shards.is_empty() {
             self.shards.resize_with(SHARDS, HashTable::new);
@@ -77,7 +94,8 @@ impl ExternalIds {
     ///
     /// # Panics
     /// If the job is not found by it.
-    pub(super) fn remove(&mut self, name: &[u8], slot: JobIdx) {
+    fn remove(&mut self, name: &[u8], slot: JobIdx) {
+        assert!(self.len > 0, "no job has an external id");
         let (shard, hash) = self.index(name);
         let shard = &mut self.shards[shard];
         match shard.find_entry(spread(hash), |known| known.slot == slot) {

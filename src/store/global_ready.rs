@@ -15,7 +15,6 @@ use crate::base::heap::{Entry, Heap, PositionMap, orders_before};
 use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::job::Status;
-use crate::model::worker::WorkerId;
 use std::cmp::Ordering;
 
 /// How many expired or blocked jobs one reserve without queue names passes over.
@@ -68,7 +67,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<Entry<JobIdx>> {
-        let worker = self.worker_of(client);
+        let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
         for _ in 0..SKIPPED_MAX {
             let excluded =
@@ -96,11 +95,6 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
-    /// The registered worker to which a client is attached.
-    pub(super) fn worker_of(&self, client: ClientId) -> Option<WorkerId> {
-        self.reservations.worker_of(client).map(|place| self.workers[place].id)
-    }
-
     /// The ready job of a queue with exclusion sets that this client would reserve next. With
     /// `poppable_only`, heaps whose first job a pop cannot carry are skipped. O(exclusion sets),
     /// and O(exclusion sets + log n) for each expired job on the way and for a bounded number of
@@ -113,7 +107,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<Entry<JobIdx>> {
-        let worker = self.worker_of(client);
+        let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
         loop {
             let fits = |entry: &Entry<JobIdx>| {
@@ -321,10 +315,11 @@ impl Store {
             Some(entry) if entry.slot == slot => self.global_ready.wait_queues,
             _ => WaitQueues::default(),
         };
-        let eligible = |ticket: Ticket| match self.worker_of(ticket.client) {
-            Some(worker) => excluded_workers.binary_search(&worker).is_err(),
-            None => true,
-        };
+        let eligible =
+            |ticket: Ticket| match self.workers.of_client(ticket.client, &self.reservations) {
+                Some(worker) => excluded_workers.binary_search(&worker).is_err(),
+                None => true,
+            };
         let found =
             self.waiters.first_of(wait_queues, global, job.is_too_large_to_pop(), |waiter| {
                 eligible(waiter.ticket)
@@ -357,7 +352,8 @@ impl Store {
             if job.is_too_large_to_pop() || job.is_expired(now) {
                 return None;
             }
-            let eligible = |client| heap.is_eligible(self.worker_of(client));
+            let eligible =
+                |client| heap.is_eligible(self.workers.of_client(client, &self.reservations));
             let is_eligible = |waiter: &super::waiters::Waiter| eligible(waiter.ticket.client);
             let waiter =
                 self.waiters.first_of(wait_queues, WaitQueues::default(), false, is_eligible)?;

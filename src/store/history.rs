@@ -7,7 +7,7 @@
 use super::idx::QueueIdx;
 use super::queue_index::next_row;
 use super::state_machine::{JobEvent, Transition};
-use super::{DirtyRecord, Effects, JobIdx, RecordKey, Store};
+use super::{Effects, JobIdx, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
@@ -143,9 +143,5 @@ impl Store {
         let index = self.queues[job.queue].index_mut();
         let created = index.event_time(now);
         index.make_row(job, Some(payload.into()), state, created)
-    }
-
-    pub(super) fn mark_put_dirty(&self, slot: JobIdx, fx: &mut Effects) {
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(self.jobs[slot].id)));
     }
 }

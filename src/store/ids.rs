@@ -1,4 +1,8 @@
-//! Job ids and their slots.
+//! Job ids and their slots, and which id is given out next.
+//!
+//! Ids are given out upwards to jobs and registered workers, and downwards from the end of the id
+//! space to records that no protocol can name (declared queues, constraints). None is given out
+//! twice.
 //!
 //! Ids rise by one, so the slots of 64 neighbours share a page, and only pages are hashed: a lookup
 //! touches a table a sixty-fourth of the size, and growing that table stalls a sixty-fourth as
@@ -6,7 +10,9 @@
 //! one it costs 5.
 
 use super::idx::JobIdx;
+use crate::base::limits::JOB_ID_END;
 use crate::base::slab_index::PackedOption;
+use crate::model::id::JobId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -42,10 +48,20 @@ impl Hasher for PageHasher {
     }
 }
 
-/// The slot of each job id.
-#[derive(Debug, Default)]
+/// The slot of each job id, and the ids that are given out next.
+#[derive(Debug)]
 pub(super) struct Ids {
     pages: HashMap<u64, Box<Page>, BuildHasherDefault<PageHasher>>,
+    /// The next id of a job or worker: all that were given out to these are below it.
+    next: u64,
+    /// Ids from here on belong to hidden records.
+    first_hidden: u64,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self { pages: HashMap::default(), next: 1, first_hidden: JOB_ID_END }
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the remainder is below PAGE")]
@@ -54,6 +70,54 @@ fn offset(id: u64) -> usize {
 }
 
 impl Ids {
+    /// Whether the ids are used up: those given out upwards have met those given out downwards.
+    #[inline(always)]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.next >= self.first_hidden
+    }
+
+    /// A new id for a job or worker. The caller has checked that there is one. O(1).
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> u64 {
+        debug_assert!(!self.is_exhausted(), "an id of a hidden record would be given out again");
+        let id = self.next;
+        self.next += 1;
+        id
+    }
+
+    /// A new id for a record that no protocol can name. As [`Ids::take`].
+    pub(super) fn take_hidden(&mut self) -> JobId {
+        assert!(!self.is_exhausted(), "an id of a job or worker would be given out again");
+        self.first_hidden -= 1;
+        JobId(self.first_hidden)
+    }
+
+    /// The id that is given out next to a job or worker.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Makes all ids that are given out from now on to jobs and workers at least `next`.
+    pub(super) fn skip_to(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
+    /// Notes that a restored hidden record has this id.
+    pub(super) fn skip_hidden(&mut self, id: JobId) {
+        self.first_hidden = self.first_hidden.min(id.0);
+    }
+
+    /// Whether a job or worker has, or had, this id.
+    pub(super) fn was_given_out(&self, id: u64) -> bool {
+        (1..self.next).contains(&id)
+    }
+
+    /// Whether a hidden record has, or had, this id.
+    pub(super) fn is_hidden(&self, id: JobId) -> bool {
+        id.0 >= self.first_hidden
+    }
+
     /// The slot of `id`, if there is such a job. O(1).
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<JobIdx> {
@@ -73,16 +137,16 @@ impl Ids {
         page.live += 1;
     }
 
-    /// Removes `id` and returns its slot, if there is such a job. The page of `next_id`, the id
-    /// that is given next, is kept, so that a job that comes and goes alone costs no allocation.
-    /// O(1).
+    /// Removes `id` and returns its slot, if there is such a job. The page of the id that is given
+    /// out next is kept, so that a job that comes and goes alone costs no allocation. O(1).
     #[inline(always)]
-    pub(super) fn remove(&mut self, id: u64, next_id: u64) -> Option<JobIdx> {
+    pub(super) fn remove(&mut self, id: u64) -> Option<JobIdx> {
         let number = id >> SHIFT;
         let page = self.pages.get_mut(&number)?;
         let slot = page.slots[offset(id)].take()?;
+        debug_assert!(page.live > 0, "a page counts fewer ids than it has");
         page.live -= 1;
-        if page.live == 0 && number != next_id >> SHIFT {
+        if page.live == 0 && number != self.next >> SHIFT {
             self.pages.remove(&number);
             if self.pages.capacity() > SMALL && self.pages.len() < self.pages.capacity() / 16 {
                 self.pages.shrink_to(self.pages.capacity() / 4);
@@ -108,25 +172,33 @@ mod tests {
     fn id_is_found_until_removed() {
         let (mut ids, mut model) = (Ids::default(), BTreeMap::new());
         let mut rng = Rng::new(3);
-        let mut next_id = 1;
         for _ in 0..20_000 {
             if rng.below(5) < 3 {
-                let slot = JobIdx::from_slot(u32::try_from(next_id % 1_000).unwrap());
-                ids.insert(next_id, slot);
-                model.insert(next_id, slot);
-                next_id += 1;
-            } else if let Some((&id, _)) = model.range(rng.below(next_id)..).next() {
-                assert_eq!(ids.remove(id, next_id), model.remove(&id));
-                assert_eq!(ids.remove(id, next_id), None);
+                let id = ids.take();
+                let slot = JobIdx::from_slot(u32::try_from(id % 1_000).unwrap());
+                ids.insert(id, slot);
+                model.insert(id, slot);
+            } else if let Some((&id, _)) = model.range(rng.below(ids.next())..).next() {
+                assert_eq!(ids.remove(id), model.remove(&id));
+                assert_eq!(ids.remove(id), None);
             }
-            let id = rng.below(next_id + 2);
+            let id = rng.below(ids.next() + 2);
             assert_eq!(ids.find(id), model.get(&id).copied());
         }
         assert_eq!(ids.count(), model.len());
         for &id in model.keys() {
-            ids.remove(id, next_id);
+            ids.remove(id);
         }
         assert!(ids.pages.len() <= 2, "pages of removed ids are freed");
         assert_eq!(ids.find(u64::MAX), None);
+    }
+    #[test]
+    fn ids_are_exhausted_when_both_ends_meet() {
+        let mut ids = Ids::default();
+        ids.skip_to(7);
+        ids.skip_hidden(JobId(10));
+        assert_eq!((ids.take(), ids.take_hidden(), ids.take()), (7, JobId(9), 8));
+        assert!(ids.is_exhausted());
+        assert!(ids.was_given_out(8) && !ids.was_given_out(9) && ids.is_hidden(JobId(9)));
     }
 }

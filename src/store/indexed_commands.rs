@@ -8,7 +8,7 @@ use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::has_capacity;
 use super::queues::Queues;
-use super::{DirtyRecord, Effects, RecordKey, Store};
+use super::{DirtyRecord, Effects, RecordKey, SearchRequest, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DECLARED_QUEUES_MAX, DROPPED_JOBS_PER_CHUNK,
     QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK, ROWS_PER_CHUNK,
@@ -23,24 +23,6 @@ use crate::model::query::Query;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::JobCounter;
 use std::sync::Arc;
-
-/// A query over many rows. The engine evaluates it outside the event loop and answers it.
-#[derive(Clone, Debug)]
-pub struct SearchRequest {
-    /// The ticket to answer.
-    pub ticket: Ticket,
-    /// Name of the queue.
-    pub queue: Arc<[u8]>,
-    /// A snapshot of the candidates.
-    pub rows: Rows,
-    /// The conditions.
-    pub query: Arc<Query>,
-    /// Most rows to return; `None`: no limit.
-    pub limit: Option<u64>,
-    /// The state that the first match gets ([`Store::advance_first`]); `None`: the rows are
-    /// returned.
-    pub poll: Option<Arc<[u8]>>,
-}
 
 impl Queues {
     /// Lists a bounded number of queues. `default` comes first, so that it is listed once whether
@@ -276,7 +258,7 @@ impl Store {
         fx: &mut Effects,
     ) -> bool {
         let found = self.advance_any(ticket, candidates.iter(), state, now, fx);
-        self.notify_watchers(fx);
+        self.watchers.answer_ended(fx);
         found
     }
 
@@ -310,7 +292,7 @@ impl Store {
             None => IndexedCommand::Find { queue, query, limit: search.limit },
         };
         self.indexed_command(search.ticket, &command, now, fx);
-        self.notify_watchers(fx);
+        self.watchers.answer_ended(fx);
     }
 
     /// Adds a job with a state. O(log n).
@@ -327,8 +309,7 @@ impl Store {
             return fx.reply(ticket, IndexedReply::Full);
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.ids.take();
         self.totals.count(JobCounter::Put);
         let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, content, now));
@@ -336,7 +317,7 @@ impl Store {
         self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
         fx.reply(ticket, IndexedReply::Row(row));
-        self.mark_put_dirty(slot, fx);
+        fx.mark_put_dirty(slot, &self.jobs[slot]);
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
@@ -413,7 +394,7 @@ impl Store {
 
     /// Declares a queue, so that it exists without jobs. O(name).
     fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
-        if self.has_no_ids() || self.declared.len() >= DECLARED_QUEUES_MAX {
+        if self.ids.is_exhausted() || self.declared.len() >= DECLARED_QUEUES_MAX {
             return fx.reply(ticket, IndexedReply::Full);
         }
         let name: Box<[u8]> = match name {
@@ -429,7 +410,7 @@ impl Store {
         if *name == *DEFAULT || known.is_some_and(|queue| self.queues[queue].exists()) {
             return fx.reply(ticket, IndexedReply::QueueExists);
         }
-        let id = self.take_hidden_id();
+        let id = self.ids.take_hidden();
         let record = self.add_declaration(id, &name);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Queue(record), id));
         fx.reply(ticket, IndexedReply::Queue(name));

@@ -7,7 +7,6 @@
 use super::JOBS_MAX;
 use super::idx::{Holder, JobIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
-use super::queues::Queues;
 use super::rank::{UNSELECTED_RANK, number, rank};
 use crate::base::heap::Entry;
 use crate::base::limits::PACKET_MAX_BYTES;
@@ -324,9 +323,9 @@ impl Job {
         Payload { encoding: self.encoding, bytes }
     }
 
-    /// The job as clients see it. O(1).
+    /// The job as clients see it, with the name of its queue. O(1).
     #[inline]
-    pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
+    pub(super) fn view<'a>(&'a self, queue: &'a [u8]) -> JobView<'a> {
         let (bytes, priority, lease, named) = match &self.body {
             Body::Inline(bytes) if self.rank != UNSELECTED_RANK => {
                 (&**bytes, Priority::Small(number(self.rank)), LeaseEpoch(0), false)
@@ -338,7 +337,7 @@ impl Job {
         };
         JobView {
             id: JobId(self.id),
-            queue: &queues[self.queue].name,
+            queue,
             priority,
             payload: Payload { encoding: self.encoding, bytes },
             lease,

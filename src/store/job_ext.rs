@@ -1,7 +1,6 @@
 //! Rarely used job fields, boxed so that a table slot stays at 64 bytes.
 
 use super::idx::JobClassIdx;
-use super::job::Job;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
@@ -64,22 +63,6 @@ const _: () = assert!(size_of::<JobExt>() == 64, "one allocation of a usual size
 
 /// Later than every deadline.
 pub(super) const NEVER: Mono = Mono(u64::MAX);
-
-impl Job {
-    /// Its job class, if a constraint selects it.
-    #[inline]
-    pub(super) fn class(&self) -> Option<JobClassIdx> {
-        self.ext()?.class.expand()
-    }
-
-    /// Its job class.
-    ///
-    /// # Panics
-    /// If no constraint selects it.
-    pub(super) fn expect_class(&self) -> JobClassIdx {
-        self.class().expect("a job with limiters has a class")
-    }
-}
 
 impl JobExt {
     pub(super) fn new(payload: Box<[u8]>) -> Self {

@@ -4,7 +4,8 @@
 //! O(log v) for v watchers.
 
 use super::idx::{JobIdx, WatcherIdx};
-use super::{Due, Outcome};
+use super::jobs::Jobs;
+use super::{Due, Effects, Outcome};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use crate::base::timer_queue::{TimerId, TimerQueue};
@@ -39,6 +40,8 @@ pub(super) struct JobWatchers {
     by_ticket: BTreeMap<Ticket, WatcherIdx>,
     by_job: BTreeMap<(JobIdx, WatchFor, u64), WatcherIdx>,
     arrivals: u64,
+    /// Answers to watchers that have ended during this call, in order.
+    ended: Vec<(Ticket, Outcome)>,
 }
 
 impl JobWatchers {
@@ -51,8 +54,58 @@ impl JobWatchers {
         self.slots.len() == 0
     }
 
-    pub(super) fn begin(&mut self, ticket: Ticket, job: JobIdx, watch_for: WatchFor) -> WatcherIdx {
+    /// Whether watchers have ended that were not answered yet.
+    #[inline(always)]
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Answers the watchers that have ended during this call, after its other answers.
+    #[cold]
+    pub(super) fn answer_ended(&mut self, fx: &mut Effects) {
+        for (ticket, outcome) in self.ended.drain(..) {
+            fx.answer(ticket, outcome);
+        }
+    }
+
+    /// Ends the watchers of a job whose reservation ends. O(log v + log d) for each.
+    pub(super) fn end_reservation(&mut self, job: JobIdx, deadlines: &mut TimerQueue<Due>) {
+        self.end_all(job, WatchFor::Release, Outcome::Done, deadlines);
+    }
+
+    /// Ends the watchers of a job that is about to be removed. O(log v + log d) for each.
+    #[cold]
+    pub(super) fn remove_all_of(&mut self, job: JobIdx, deadlines: &mut TimerQueue<Due>) {
+        self.end_all(job, WatchFor::Release, Outcome::Done, deadlines);
+        let deleted = Outcome::Tracked(TrackedReply::Deleted);
+        self.end_all(job, WatchFor::Completion, deleted, deadlines);
+    }
+
+    #[inline]
+    fn end_all(
+        &mut self,
+        job: JobIdx,
+        watch_for: WatchFor,
+        outcome: Outcome,
+        deadlines: &mut TimerQueue<Due>,
+    ) {
+        while let Some(watcher) = self.first_for(job, watch_for) {
+            let ticket = self.remove(watcher, deadlines);
+            self.ended.push((ticket, outcome));
+        }
+    }
+
+    /// Adds a watcher of the job in this slot.
+    pub(super) fn begin(
+        &mut self,
+        ticket: Ticket,
+        job: JobIdx,
+        watch_for: WatchFor,
+        jobs: &mut Jobs,
+    ) -> WatcherIdx {
         debug_assert!(self.find(ticket).is_none(), "a ticket has one watcher");
+        // A job without rare fields is removed without a search for watchers.
+        jobs[job].ext_mut_or_insert();
         self.arrivals += 1;
         let (arrival, timer) = (self.arrivals, TimerId::NONE);
         let watcher = self.slots.insert(JobWatcher { ticket, job, watch_for, arrival, timer });

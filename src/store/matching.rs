@@ -345,9 +345,9 @@ impl Store {
 
     #[inline(never)]
     fn mark_reserved_cold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
-        if let Some(worker) = self.worker_of(client) {
+        if let Some(worker) = self.workers.of_client(client, &self.reservations) {
             self.jobs[slot].set_worker(Some(worker));
-            self.mark_state_dirty(slot, fx);
+            fx.mark_state_dirty(slot, &self.jobs[slot]);
         }
         if !self.jobs[slot].is_simple() {
             self.jobs[slot].count_lease();

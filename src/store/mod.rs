@@ -56,7 +56,7 @@ mod waiters;
 mod worker_commands;
 mod worker_registry;
 
-use crate::base::limits::{JOB_ID_END, JOBS_MAX};
+use crate::base::limits::JOBS_MAX;
 use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
@@ -69,19 +69,17 @@ use crate::model::reply::{JobInfo, JobView, Rejection};
 use crate::model::stats::{JobCounter, JobTotals};
 use crate::model::worker::TrackedReply;
 use constraints::Constraints;
-pub use effects::{Effects, Outcome};
+pub use effects::{DirtyRecord, Effects, Outcome, SearchRequest};
 use external_ids::ExternalIds;
 use global_ready::GlobalReady;
 use history::NO_STATE;
 use ids::Ids;
 pub use idx::{ConstraintIdx, ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
 use idx::{LimiterIdx, QueueIdx, WaiterIdx, WatcherIdx};
-pub use indexed_commands::SearchRequest;
 use job::Job;
 use job_watchers::JobWatchers;
 use jobs::Jobs;
 use key_groups::KeyGroups;
-pub use persist::DirtyRecord;
 use queues::Queues;
 pub use record_tables::RecordKey;
 use record_tables::RecordTable;
@@ -129,13 +127,7 @@ pub struct Store {
     watchers: JobWatchers,
     registry_watchers: RegistryWatchers,
     external_ids: ExternalIds,
-    /// Answers to watchers that have ended during this call.
-    pending_outcomes: Vec<(Ticket, Outcome)>,
     rng: Rng,
-    next_id: u64,
-    /// Ids from here on belong to records that are not jobs (declared queues, constraints). They
-    /// are given out downwards, and no protocol can name them.
-    first_hidden_id: u64,
     totals: JobTotals,
     /// Jobs that are requeued together. Reused.
     requeue_buf: Vec<JobIdx>,
@@ -161,10 +153,7 @@ impl Store {
             watchers: JobWatchers::default(),
             registry_watchers: RegistryWatchers::default(),
             external_ids: ExternalIds::new(seed),
-            pending_outcomes: Vec::new(),
             rng: Rng::new(seed),
-            next_id: 1,
-            first_hidden_id: JOB_ID_END,
             totals: JobTotals::default(),
             requeue_buf: Vec::new(),
         }
@@ -174,7 +163,7 @@ impl Store {
     /// call if the command waits.
     #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
-        debug_assert!(self.pending_outcomes.is_empty(), "a call answers the watchers that it ends");
+        debug_assert!(!self.watchers.has_ended(), "a call answers the watchers that it ends");
         match *command {
             Command::Put { queue, priority, tie_break, payload, options } => {
                 self.put(ticket, queue, (priority, tie_break, payload), options, now, fx);
@@ -200,8 +189,8 @@ impl Store {
         if self.constraints.is_pending() {
             self.run_pending(now, fx);
         }
-        if !self.pending_outcomes.is_empty() {
-            self.notify_watchers(fx);
+        if self.watchers.has_ended() {
+            self.watchers.answer_ended(fx);
         }
     }
 
@@ -269,19 +258,7 @@ impl Store {
     /// Whether the ids or the slots of jobs are used up.
     #[inline(always)]
     fn is_full(&self) -> bool {
-        self.has_no_ids() || self.jobs.len() >= JOBS_MAX
-    }
-
-    /// Whether the ids are used up: those given out upwards have met those given out downwards.
-    #[inline(always)]
-    fn has_no_ids(&self) -> bool {
-        self.next_id >= self.first_hidden_id
-    }
-
-    /// The id of a new record that no protocol can name. The caller has checked that there is one.
-    fn take_hidden_id(&mut self) -> JobId {
-        self.first_hidden_id -= 1;
-        JobId(self.first_hidden_id)
+        self.ids.is_exhausted() || self.jobs.len() >= JOBS_MAX
     }
 
     /// Adds an unlinked job, answers the put and marks it dirty. O(1).
@@ -294,8 +271,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> JobIdx {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.ids.take();
         self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add(queue);
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, payload, now));
@@ -327,7 +303,7 @@ impl Store {
     /// Deletes a job, whatever its status and its reserver. O(log n).
     #[inline(always)]
     fn delete(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
-        let Some(slot) = self.ids.remove(id.0, self.next_id) else {
+        let Some(slot) = self.ids.remove(id.0) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
@@ -394,13 +370,12 @@ impl Store {
             self.watchers.remove(watcher, &mut self.deadlines);
         }
         if let Some(place) = self.reservations.worker_of(client) {
-            self.drop_detach(client);
-            self.clear_client(client, place);
+            self.workers.detach(place, client, &mut self.reservations);
         }
         self.registry_watchers.disconnect_client(client);
         let mut requeued = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.reservations.first_job(client) {
-            self.mark_dirty_if_worker_job(slot, fx);
+            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].has_row() {
@@ -467,7 +442,8 @@ impl Store {
     #[must_use]
     #[inline]
     pub fn view(&self, slot: JobIdx) -> JobView<'_> {
-        self.jobs[slot].view(&self.queues)
+        let job = &self.jobs[slot];
+        job.view(&self.queues[job.queue].name)
     }
 
     /// The job in `slot` with status, deadline, options and result. O(1).
@@ -480,7 +456,7 @@ impl Store {
         JobInfo {
             job: self.view(slot),
             status: job.status,
-            due: self.due(job),
+            due: job.due(&self.deadlines),
             lease_ms: job.options().lease_ms,
             retries: job.retries(),
             result: job.result(),

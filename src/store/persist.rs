@@ -2,34 +2,18 @@
 //! are restored.
 
 use super::history::NO_STATE;
-use super::idx::WorkerIdx;
 use super::job::Job;
 use super::queue_index::next_row;
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
-use crate::base::time::{Mono, Now};
+use crate::base::time::Now;
 use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Status};
 use crate::model::row::Row;
 use crate::model::snapshot::{History, PersistedStatus, PersistedWorker, Record, Snapshot, State};
-use crate::model::worker::{Worker, WorkerId};
+use crate::model::worker::WorkerId;
 use std::borrow::Cow;
-
-/// A record that has to be journaled. Slots are valid until the next command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirtyRecord {
-    /// A job was put, a queue declared, a worker registered, or a constraint set. It may have been
-    /// removed by the end of the same command.
-    Put(RecordKey, JobId),
-    /// The status, result or worker of a job has changed.
-    State(JobIdx, JobId),
-    /// An event was appended to the history of a job: the one of this index in
-    /// [`super::Effects::events`].
-    Event(JobIdx, JobId, u32),
-    /// The record was removed.
-    Gone(RecordKey, JobId),
-}
 
 impl Store {
     /// The slot of the job with this id. O(1).
@@ -62,7 +46,7 @@ impl Store {
                 let record = &self.declared[record];
                 Record::Queue(record.id, &self.queues[record.place].name)
             }
-            RecordKey::Worker(worker) => self.worker_record(worker),
+            RecordKey::Worker(worker) => self.workers.record(worker),
             RecordKey::Constraint(record) => {
                 let (id, constraint) = self.constraints.record(record);
                 Record::Constraint(id, Cow::Borrowed(constraint))
@@ -120,7 +104,7 @@ impl Store {
     #[must_use]
     pub fn state(&self, slot: JobIdx) -> State<'_> {
         let job = &self.jobs[slot];
-        let due = || self.due(job);
+        let due = || job.due(&self.deadlines);
         let stage = match job.status {
             Status::Reserved if let Some(worker) = job.worker() => {
                 PersistedStatus::Running { worker, until: due(), lease: job.lease() }
@@ -134,12 +118,6 @@ impl Store {
         };
         let (result, message) = (job.result(), job.result_message());
         State { stage, retries: job.retries(), result, message, progress: job.progress() }
-    }
-
-    /// When the status of a job ends by itself. O(1).
-    pub(super) fn due(&self, job: &Job) -> Option<Mono> {
-        let timer = job.ext()?.timer;
-        (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
     /// Restores a job, replacing one with the same id. A job without history counts as put now.
@@ -166,9 +144,9 @@ impl Store {
             self.ids.insert(job.id.0, slot);
             slot
         };
-        self.next_id = self.next_id.max(job.id.0 + 1);
+        self.ids.skip_to(job.id.0 + 1);
         if let Some(name) = job.name {
-            self.assign_id(slot, name);
+            self.external_ids.assign(name, slot, &mut self.jobs);
         }
         if let Some(history) = &job.history {
             let (job, queue) = (&mut self.jobs[slot], &mut self.queues[queue]);
@@ -208,14 +186,14 @@ impl Store {
 
     /// Restores the declaration of a queue. O(log q).
     pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> RecordKey {
-        self.first_hidden_id = self.first_hidden_id.min(id.0);
+        self.ids.skip_hidden(id);
         let known = self.declared.find(id);
         RecordKey::Queue(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
     /// Restores a registered worker. O(log w).
     pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> RecordKey {
-        self.next_id = self.next_id.max(id.0 + 1);
+        self.ids.skip_to(id.0 + 1);
         if let Some(place) = self.workers.find(id) {
             return RecordKey::Worker(place);
         }
@@ -237,14 +215,6 @@ impl Store {
             self.workers.remove_entry(place);
         }
         self.finish_constraint_scan(now);
-    }
-
-    fn worker_record(&self, place: WorkerIdx) -> Record<'_> {
-        let entry = &self.workers[place];
-        let worker = entry.registered.as_ref().expect("the worker is registered").view();
-        let Worker { name, url, max_jobs, queues } = worker;
-        let queues = queues.map(|names| names.into_iter().collect());
-        Record::Worker(entry.id, PersistedWorker { name, url, max_jobs, queues })
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).
@@ -280,12 +250,12 @@ impl Store {
     /// All ids given so far are below this one.
     #[must_use]
     pub fn next_id(&self) -> JobId {
-        JobId(self.next_id)
+        JobId(self.ids.next())
     }
 
     /// Makes all ids given from now on at least `next`.
     pub fn skip_ids(&mut self, next: JobId) {
-        self.next_id = self.next_id.max(next.0);
+        self.ids.skip_to(next.0);
     }
 
     /// Links a restored job as its state says.

@@ -1,14 +1,12 @@
 //! Waiting requests of dispatchers for changes of the worker registry: for the next registrations,
 //! and for the end of an attachment.
 
-use super::{Effects, Outcome, Store};
-use crate::base::limits::WORKERS_PER_PAGE;
-use crate::base::strings::Strings;
-use crate::base::time::Now;
-use crate::model::command::Wait;
+use super::reservations::Reservations;
+use super::worker_registry::Workers;
+use super::{Effects, Outcome};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::owned::OwnedReply;
-use crate::model::worker::{OwnedWorker, WorkerId, WorkerReply};
+use crate::model::worker::WorkerId;
 use std::collections::BTreeSet;
 
 /// Invariant: a client with a ticket in `detach` is attached to a worker.
@@ -35,10 +33,64 @@ impl RegistryWatchers {
         found
     }
 
-    /// Removes what a client without attachment has.
-    #[inline]
+    /// Removes what a client that has ended waits for, unanswered. O(n).
     pub(super) fn disconnect_client(&mut self, client: ClientId) {
         self.registration.retain(|(ticket, _)| ticket.client != client);
+        while self.take_detach(client).is_some() {}
+    }
+
+    /// Answers with the workers from this id on; if there are none, waits for the next one. O(log
+    /// w), and O(bytes) for each worker of a page.
+    pub(super) fn await_workers(
+        &mut self,
+        ticket: Ticket,
+        from: WorkerId,
+        workers: &Workers,
+        fx: &mut Effects,
+    ) {
+        debug_assert!(!self.contains(ticket), "a ticket waits once");
+        let page = workers.page(from);
+        if page.is_empty() {
+            self.registration.push((ticket, from));
+        } else {
+            fx.reply(ticket, OwnedReply::Workers(page));
+        }
+    }
+
+    /// Answers the requests for which this registration is the first. O(requests).
+    pub(super) fn notify_registration(
+        &mut self,
+        worker: WorkerId,
+        workers: &Workers,
+        fx: &mut Effects,
+    ) {
+        debug_assert!(workers.find(worker).is_some(), "the worker is registered");
+        let waits = |&mut (_, from): &mut (Ticket, WorkerId)| from <= worker;
+        for (ticket, from) in self.registration.extract_if(.., waits) {
+            fx.reply(ticket, OwnedReply::Workers(workers.page(from)));
+        }
+    }
+
+    /// Answers when the client is attached to no worker. O(log n).
+    pub(super) fn await_detach(
+        &mut self,
+        ticket: Ticket,
+        reservations: &Reservations,
+        fx: &mut Effects,
+    ) {
+        if reservations.worker_of(ticket.client).is_some() {
+            let is_new = self.detach.insert(ticket);
+            debug_assert!(is_new, "a ticket waits once");
+        } else {
+            fx.answer(ticket, Outcome::Done);
+        }
+    }
+
+    /// Answers the requests that wait for the end of the client's attachment. O(log n) each.
+    pub(super) fn notify_detach(&mut self, client: ClientId, fx: &mut Effects) {
+        while let Some(ticket) = self.take_detach(client) {
+            fx.answer(ticket, Outcome::Done);
+        }
     }
 
     /// Takes one ticket that waits for the end of the client's attachment. O(log n).
@@ -52,74 +104,5 @@ impl RegistryWatchers {
     /// The clients that wait for the end of their attachment. For checks.
     pub(super) fn attached(&self) -> impl Iterator<Item = ClientId> {
         self.detach.iter().map(|ticket| ticket.client)
-    }
-}
-
-impl Store {
-    /// O(log w), and O(bytes) for each worker of a page.
-    pub(super) fn await_workers(&mut self, ticket: Ticket, from: WorkerId, fx: &mut Effects) {
-        let page = self.worker_page(from);
-        if page.is_empty() {
-            self.registry_watchers.registration.push((ticket, from));
-        } else {
-            fx.reply(ticket, OwnedReply::Workers(page));
-        }
-    }
-
-    fn worker_page(&self, from: WorkerId) -> Box<[OwnedWorker]> {
-        let workers = self.workers.iter_from(from).filter_map(|(_, entry)| {
-            let worker = entry.registered.as_ref()?;
-            Some(OwnedWorker::new(entry.id, &worker.view()))
-        });
-        workers.take(WORKERS_PER_PAGE).collect()
-    }
-
-    /// Answers the requests for which this registration is the first. O(requests).
-    pub(super) fn notify_registration(&mut self, worker: WorkerId, fx: &mut Effects) {
-        let waits = |&mut (_, from): &mut (Ticket, WorkerId)| from <= worker;
-        let tickets: Vec<_> = self.registry_watchers.registration.extract_if(.., waits).collect();
-        for (ticket, from) in tickets {
-            fx.reply(ticket, OwnedReply::Workers(self.worker_page(from)));
-        }
-    }
-
-    /// O(log n).
-    pub(super) fn await_detach(&mut self, ticket: Ticket, fx: &mut Effects) {
-        if self.reservations.worker_of(ticket.client).is_some() {
-            self.registry_watchers.detach.insert(ticket);
-        } else {
-            fx.answer(ticket, Outcome::Done);
-        }
-    }
-
-    /// Answers the requests that wait for the end of the client's attachment. O(log n) each.
-    pub(super) fn notify_detach(&mut self, client: ClientId, fx: &mut Effects) {
-        while let Some(ticket) = self.registry_watchers.take_detach(client) {
-            fx.answer(ticket, Outcome::Done);
-        }
-    }
-
-    /// The same for a client that ends: they stay unanswered.
-    pub(super) fn drop_detach(&mut self, client: ClientId) {
-        while self.registry_watchers.take_detach(client).is_some() {}
-    }
-
-    /// Reserves a job for a worker, if the client is attached to it. As a reserve.
-    #[inline(never)]
-    pub(super) fn reserve_for(
-        &mut self,
-        ticket: Ticket,
-        worker: WorkerId,
-        queues: Option<Strings<'_>>,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        if self.worker_of(ticket.client) != Some(worker) {
-            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
-        }
-        match queues {
-            Some(queues) => self.reserve(ticket, queues, Wait::Forever, now, fx),
-            None => self.reserve_any(ticket, now, fx),
-        }
     }
 }

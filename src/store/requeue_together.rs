@@ -26,7 +26,7 @@ impl Store {
             {
                 self.unlink_cold(slot);
                 self.jobs[slot].set_retries(0);
-                self.mark_state_dirty(slot, fx);
+                fx.mark_state_dirty(slot, &self.jobs[slot]);
                 if self.jobs[slot].has_row() {
                     self.record_event(slot, EventKind::Kicked, now, fx);
                 }

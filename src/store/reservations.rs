@@ -10,10 +10,11 @@
 use super::idx::{Holder, HolderKind, JobIdx, WaiterIdx, WorkerIdx};
 use super::job::Job;
 use super::jobs::Jobs;
+use super::state_machine::Caller;
 use super::waiters::Waiters;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::model::id::{ClientId, Ticket};
-use crate::model::job::Status;
+use crate::model::job::{LeaseEpoch, Status};
 
 #[derive(Clone, Copy, Debug)]
 struct ClientEntry {
@@ -67,6 +68,19 @@ impl Reservations {
         job.is_held_by(Holder::client(client.index)) && self.known(client).is_some()
     }
 
+    /// How `job`, if it is reserved, regards this client, which believes the present lease epoch to
+    /// be `lease`. O(1).
+    #[inline(always)]
+    pub(super) fn caller(&self, client: ClientId, job: &Job, lease: Option<LeaseEpoch>) -> Caller {
+        if !self.holds(client, job) {
+            Caller::OtherClient
+        } else if lease.is_some_and(|lease| lease != job.lease()) {
+            Caller::FormerReserver
+        } else {
+            Caller::Reserver
+        }
+    }
+
     /// Adds a job to the client's list. O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: JobIdx, jobs: &mut Jobs) {
@@ -109,7 +123,8 @@ impl Reservations {
         self.known(client)?.worker.expand()
     }
 
-    /// Sets the worker of `client`, or none. O(1) amortised.
+    /// Sets the worker of `client`, or none: [`Workers`](super::worker_registry::Workers) keeps the
+    /// reverse. O(1) amortised.
     pub(super) fn set_worker(&mut self, client: ClientId, place: Option<WorkerIdx>) {
         self.record(client).worker = place.into();
     }

@@ -1,12 +1,51 @@
-//! Accessors of [`Job`] for tracking, registered workers and exclusion sets.
+//! Accessors of [`Job`] for deadlines, constraints, tracking, registered workers and exclusion
+//! sets.
 
+use super::Due;
+use super::idx::JobClassIdx;
 use super::job::Job;
+use super::retry::backoff_ms;
 use crate::base::limits::EXCLUDED_WORKERS_MAX;
+use crate::base::rng::Rng;
+use crate::base::time::Mono;
+use crate::base::timer_queue::TimerQueue;
 use crate::model::external_id::Fraction;
 use crate::model::job::{LeaseEpoch, Payload};
 use crate::model::worker::WorkerId;
 
 impl Job {
+    /// Its job class, if a constraint selects it.
+    #[inline]
+    pub(super) fn class(&self) -> Option<JobClassIdx> {
+        self.ext()?.class.expand()
+    }
+
+    /// Its job class.
+    ///
+    /// # Panics
+    /// If no constraint selects it.
+    pub(super) fn expect_class(&self) -> JobClassIdx {
+        self.class().expect("a job with limiters has a class")
+    }
+
+    /// When its status ends by itself. O(1).
+    pub(super) fn due(&self, deadlines: &TimerQueue<Due>) -> Option<Mono> {
+        let timer = self.ext()?.timer;
+        (!timer.is_none()).then(|| deadlines.moment(timer))
+    }
+
+    /// Counts one more retry, and returns the delay before it in milliseconds.
+    ///
+    /// # Panics
+    /// If it has no retry policy.
+    pub(super) fn count_retry(&mut self, rng: &mut Rng) -> u64 {
+        debug_assert!(self.retries_left(), "a job is tried again more often than its limit");
+        let retry = self.retries() + 1;
+        self.set_retries(retry);
+        let policy = self.retry().expect("a job without a policy is not tried again");
+        backoff_ms(&policy, retry, rng)
+    }
+
     /// Whether a reserve without queue names may hand it out, and its status is asked for.
     pub(super) fn is_tracked(&self) -> bool {
         self.work().is_some_and(|work| work.options.tracked)
@@ -22,6 +61,12 @@ impl Job {
         if worker != self.worker() {
             self.work_mut().worker = worker;
         }
+    }
+
+    /// Clears what is known of its run, which has ended: worker and progress.
+    pub(super) fn clear_run(&mut self) {
+        self.set_worker(None);
+        self.set_progress(None);
     }
 
     /// The message of the last error, for people.

@@ -1,7 +1,6 @@
 //! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
 
 use super::job::Job;
-use super::retry::backoff_ms;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
@@ -67,22 +66,26 @@ impl Store {
         let Some(slot) = self.find(request.id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let caller = self.caller(ticket, slot, request.lease);
+        let caller = self.reservations.caller(ticket.client, &self.jobs[slot], request.lease);
         self.request_transition_by(ticket, slot, request, caller, now, fx);
     }
 
-    /// [`Store::request_transition`], not inlined.
+    /// [`Store::request_transition_by`], not inlined.
     #[inline(never)]
-    pub(super) fn request_transition_cold(
+    pub(super) fn request_transition_by_cold(
         &mut self,
         ticket: Ticket,
+        slot: JobIdx,
         request: &TransitionRequest<'_>,
+        caller: Caller,
         now: Now,
         fx: &mut Effects,
     ) {
-        self.request_transition(ticket, request, now, fx);
+        self.request_transition_by(ticket, slot, request, caller, now, fx);
     }
 
+    /// Executes a request of this caller to change the job in `slot`, which has not expired. O(log
+    /// n).
     #[inline(always)]
     fn request_transition_by(
         &mut self,
@@ -94,6 +97,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
+        debug_assert_eq!(job.id, request.id.0, "a request for another job");
         let recorded = !job.is_simple() && job.has_row();
         match transition(job, request.event, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
@@ -115,33 +119,6 @@ impl Store {
                 }
                 self.apply_transition(slot, step, now, fx);
             }
-        }
-    }
-
-    /// Executes a request on behalf of the client or worker that reserved the job in `slot`. O(log
-    /// n).
-    #[inline(never)]
-    pub(super) fn request_transition_for_reserver(
-        &mut self,
-        ticket: Ticket,
-        slot: JobIdx,
-        request: &TransitionRequest<'_>,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        self.request_transition_by(ticket, slot, request, Caller::Reserver, now, fx);
-    }
-
-    /// How a reserved job regards the client of `ticket`. O(1).
-    #[inline(always)]
-    pub(super) fn caller(&self, ticket: Ticket, slot: JobIdx, lease: Option<LeaseEpoch>) -> Caller {
-        let job = &self.jobs[slot];
-        if !self.reservations.holds(ticket.client, job) {
-            Caller::OtherClient
-        } else if lease.is_some_and(|lease| lease != job.lease()) {
-            Caller::FormerReserver
-        } else {
-            Caller::Reserver
         }
     }
 
@@ -184,7 +161,7 @@ impl Store {
     fn apply_transition(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
         if step == Transition::Requeue {
             if !self.jobs[slot].is_simple() {
-                self.mark_dirty_if_worker_job(slot, fx);
+                fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             }
             self.unlink(slot);
             self.make_ready(slot, now, fx);
@@ -204,20 +181,23 @@ impl Store {
         if step == Transition::Renew {
             self.jobs.disarm(slot, &mut self.deadlines);
             if self.jobs[slot].worker().is_some() {
-                self.mark_state_dirty(slot, fx);
+                fx.mark_state_dirty(slot, &self.jobs[slot]);
             }
             return self.start_lease(slot, now);
         }
         self.unlink_cold(slot);
         if step != Transition::Remove {
-            self.mark_state_dirty(slot, fx);
+            fx.mark_state_dirty(slot, &self.jobs[slot]);
             if self.jobs[slot].has_row() {
                 self.record_transition(slot, step, now, fx);
             }
         }
         match step {
             Transition::Renew | Transition::Requeue => unreachable!("handled above"),
-            Transition::Retry => self.retry(slot, now, fx),
+            Transition::Retry => {
+                let wait_ms = self.jobs[slot].count_retry(&mut self.rng);
+                self.delay(slot, wait_ms, now, fx);
+            }
             Transition::Complete => {
                 self.jobs[slot].status = Status::Completed;
                 let keep_ms = self.jobs[slot].options().result_retention_ms;
@@ -245,27 +225,6 @@ impl Store {
         if matches!(step, Transition::Complete | Transition::Bury) && !self.watchers.is_empty() {
             self.notify_end(slot, fx);
         }
-    }
-
-    /// Marks the state of a job dirty if a registered worker had reserved it. O(1).
-    #[inline(never)]
-    pub(super) fn mark_dirty_if_worker_job(&self, slot: JobIdx, fx: &mut Effects) {
-        if self.jobs[slot].worker().is_some() {
-            self.mark_state_dirty(slot, fx);
-        }
-    }
-
-    pub(super) fn mark_state_dirty(&self, slot: JobIdx, fx: &mut Effects) {
-        fx.mark_dirty(DirtyRecord::State(slot, JobId(self.jobs[slot].id)));
-    }
-
-    fn retry(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
-        let job = &mut self.jobs[slot];
-        let retry = job.retries() + 1;
-        job.set_retries(retry);
-        let policy = job.retry().expect("a job without a policy is not tried again");
-        let wait = backoff_ms(&policy, retry, &mut self.rng);
-        self.delay(slot, wait, now, fx);
     }
 
     /// Delays an unlinked job by `wait_ms` before it becomes ready. O(log d).
@@ -399,7 +358,10 @@ impl Store {
         }
         match self.jobs[slot].status {
             Status::Ready => self.remove_ready(slot),
-            Status::Reserved => self.unlink_reservation(slot),
+            Status::Reserved => {
+                self.jobs[slot].clear_run();
+                self.watchers.end_reservation(slot, &mut self.deadlines);
+            }
             _ => {}
         }
         if bound {
@@ -420,7 +382,7 @@ impl Store {
     pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
-        self.ids.remove(job.id, self.next_id);
+        self.ids.remove(job.id);
         job
     }
 
@@ -429,10 +391,10 @@ impl Store {
     #[inline(always)]
     pub(super) fn detach_from_queue(&mut self, slot: JobIdx) {
         if !self.watchers.is_empty() {
-            self.remove_watchers(slot);
+            self.watchers.remove_all_of(slot, &mut self.deadlines);
         }
         if !self.external_ids.is_empty() {
-            self.release_id(slot);
+            self.external_ids.release(slot, &self.jobs);
         }
         let job = &self.jobs[slot];
         if !job.is_simple() && job.class().is_some() {

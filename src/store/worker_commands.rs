@@ -3,14 +3,17 @@
 //! A registered worker outlives the client that is attached to it. Reservations made by an attached
 //! client belong to the worker; they are journaled when made, and survive a restart.
 
-use super::idx::{WatcherIdx, WorkerIdx};
+use super::ids::Ids;
+use super::idx::WorkerIdx;
 use super::job_watchers::WatchFor;
-use super::state_machine::{JobEvent, transition};
+use super::state_machine::{Caller, JobEvent, transition};
 use super::transitions::TransitionRequest;
-use super::worker_registry::RegisteredWorker;
+use super::worker_registry::{RegisteredWorker, Workers};
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
 use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
+use crate::base::strings::Strings;
 use crate::base::time::Now;
+use crate::model::command::Wait;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Status};
@@ -34,9 +37,13 @@ impl Store {
         match *work {
             WorkerCommand::Register(ref worker) => self.register(ticket, worker, now, fx),
             WorkerCommand::Deregister { worker } => self.deregister(ticket, worker, now, fx),
-            WorkerCommand::AwaitWorkers { from } => self.await_workers(ticket, from, fx),
+            WorkerCommand::AwaitWorkers { from } => {
+                self.registry_watchers.await_workers(ticket, from, &self.workers, fx);
+            }
             WorkerCommand::Attach { worker } => self.attach(ticket, worker, fx),
-            WorkerCommand::AwaitDetach => self.await_detach(ticket, fx),
+            WorkerCommand::AwaitDetach => {
+                self.registry_watchers.await_detach(ticket, &self.reservations, fx);
+            }
             WorkerCommand::AttachWithLease { worker, lease_ms } => {
                 self.attach_with_lease(ticket, worker, lease_ms, now, fx);
             }
@@ -88,11 +95,10 @@ impl Store {
             return fx.answer(ticket, Outcome::Registered(bus_worker));
         }
         let former = self.workers.find_by_url(worker.url);
-        if self.has_no_ids() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
+        if self.ids.is_exhausted() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
             return fx.answer(ticket, Outcome::Worker(WorkerReply::Full));
         }
-        let id = WorkerId(self.next_id);
-        self.next_id += 1;
+        let id = WorkerId(self.ids.take());
         let Worker { name, url, max_jobs, queues } = *worker;
         let record = RegisteredWorker::new(name, url, max_jobs, queues);
         let place = self.workers.register(id, record);
@@ -101,7 +107,7 @@ impl Store {
         if let Some(former) = former {
             self.remove_worker(former, now, fx);
         }
-        self.notify_registration(id, fx);
+        self.registry_watchers.notify_registration(id, &self.workers, fx);
     }
 
     fn deregister(&mut self, ticket: Ticket, worker: WorkerId, now: Now, fx: &mut Effects) {
@@ -124,7 +130,7 @@ impl Store {
         }
         let mut requeued = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.reservations.first_detached(place) {
-            self.mark_dirty_if_worker_job(slot, fx);
+            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             self.unlink_cold(slot);
             if self.jobs[slot].has_row() {
                 self.record_event(slot, EventKind::Abandoned, now, fx);
@@ -153,14 +159,8 @@ impl Store {
             self.reservations.unlink(slot, &mut self.jobs);
             self.reservations.link_detached(place, slot, &mut self.jobs);
         }
-        self.clear_client(client, place);
-        self.notify_detach(client, fx);
-    }
-
-    /// Ends the attachment of a client in both tables.
-    pub(super) fn clear_client(&mut self, client: ClientId, place: WorkerIdx) {
-        self.reservations.set_worker(client, None);
-        self.workers.set_client(place, None);
+        self.workers.detach(place, client, &mut self.reservations);
+        self.registry_watchers.notify_detach(client, fx);
     }
 
     /// O(h) for the jobs that the worker has reserved, and what [`Store::attach_client`] costs.
@@ -192,16 +192,34 @@ impl Store {
             }
             for slot in self.reservations.jobs_of(client.index, &self.jobs) {
                 self.jobs[slot].set_worker(Some(worker));
-                self.mark_state_dirty(slot, fx);
+                fx.mark_state_dirty(slot, &self.jobs[slot]);
             }
             while let Some(slot) = self.reservations.first_detached(place) {
                 self.reservations.unlink(slot, &mut self.jobs);
                 self.reservations.link(client, slot, &mut self.jobs);
             }
-            self.reservations.set_worker(client, Some(place));
-            self.workers.set_client(place, Some(client));
+            self.workers.attach(place, client, &mut self.reservations);
         }
         true
+    }
+
+    /// Reserves a job for a worker, if the client is attached to it. As a reserve.
+    #[inline(never)]
+    pub(super) fn reserve_for(
+        &mut self,
+        ticket: Ticket,
+        worker: WorkerId,
+        queues: Option<Strings<'_>>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.workers.of_client(ticket.client, &self.reservations) != Some(worker) {
+            return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
+        }
+        match queues {
+            Some(queues) => self.reserve(ticket, queues, Wait::Forever, now, fx),
+            None => self.reserve_any(ticket, now, fx),
+        }
     }
 
     /// O(log v).
@@ -215,15 +233,9 @@ impl Store {
         match found {
             None => fx.answer(ticket, Outcome::Done),
             Some(slot) => {
-                self.add_watcher(ticket, slot, WatchFor::Release);
+                self.watchers.begin(ticket, slot, WatchFor::Release, &mut self.jobs);
             }
         }
-    }
-
-    fn add_watcher(&mut self, ticket: Ticket, slot: JobIdx, watch_for: WatchFor) -> WatcherIdx {
-        // A job without rare fields is removed without a search for watchers.
-        self.jobs[slot].ext_mut_or_insert();
-        self.watchers.begin(ticket, slot, watch_for)
     }
 
     /// O(log n).
@@ -238,7 +250,7 @@ impl Store {
         let Some(slot) = self.find_cold(id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let caller = self.caller(ticket, slot, Some(lease));
+        let caller = self.reservations.caller(ticket.client, &self.jobs[slot], Some(lease));
         let step = match transition(&self.jobs[slot], JobEvent::Release, caller) {
             Err(rejection) => return fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => step,
@@ -257,7 +269,7 @@ impl Store {
             return self.apply_transition_cold(slot, step, now, fx);
         }
         // Offered to every worker at once, it would be rejected in circles.
-        self.mark_state_dirty(slot, fx);
+        fx.mark_state_dirty(slot, &self.jobs[slot]);
         self.unlink_cold(slot);
         self.jobs[slot].clear_exclusions();
         let rest = u64::try_from(EXCLUSION_RESET_DELAY.as_millis()).unwrap_or(u64::MAX);
@@ -305,7 +317,7 @@ impl Store {
             message,
             ..TransitionRequest::of(id, None, event)
         };
-        self.request_transition_for_reserver(ticket, slot, &request, now, fx);
+        self.request_transition_by_cold(ticket, slot, &request, Caller::Reserver, now, fx);
     }
 
     /// Answers with the status of a job; with `wait_ms`, when it has ended. O(log n).
@@ -318,25 +330,19 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_cold(id, now, fx) else {
-            return fx.answer(ticket, Outcome::Tracked(self.missing_reply(id)));
+            return fx
+                .answer(ticket, Outcome::Tracked(missing_reply(id, &self.ids, &self.workers)));
         };
         let has_ended = matches!(self.jobs[slot].status, Status::Completed | Status::Buried);
         if let Some(wait_ms) = wait_ms
             && !has_ended
         {
-            let watcher = self.add_watcher(ticket, slot, WatchFor::Completion);
+            let watcher = self.watchers.begin(ticket, slot, WatchFor::Completion, &mut self.jobs);
             let at = now.mono.after(Duration::from_millis(wait_ms));
             self.watchers.arm(watcher, at, &mut self.deadlines);
             return;
         }
         self.answer_status(ticket, slot, fx);
-    }
-
-    /// The answer about a job that does not exist.
-    fn missing_reply(&self, id: JobId) -> TrackedReply {
-        let given_out = (1..self.next_id).contains(&id.0);
-        let is_worker = self.workers.find(WorkerId(id.0)).is_some();
-        if given_out && !is_worker { TrackedReply::Deleted } else { TrackedReply::NoJob }
     }
 
     /// Answers with the status of a job, and removes it if its result may be fetched only once.
@@ -367,7 +373,8 @@ impl Store {
     /// O(log n).
     fn cancel_wait(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let Some(slot) = self.find_cold(id, now, fx) else {
-            return fx.answer(ticket, Outcome::Tracked(self.missing_reply(id)));
+            return fx
+                .answer(ticket, Outcome::Tracked(missing_reply(id, &self.ids, &self.workers)));
         };
         let job = &self.jobs[slot];
         if !job.waits() {
@@ -390,37 +397,11 @@ impl Store {
             }
         }
     }
+}
 
-    /// Clears worker and progress of a job whose reservation ends, and ends the watchers for that.
-    pub(super) fn unlink_reservation(&mut self, slot: JobIdx) {
-        self.jobs[slot].set_worker(None);
-        self.jobs[slot].set_progress(None);
-        while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Release) {
-            let ticket = self.watchers.remove(watcher, &mut self.deadlines);
-            self.pending_outcomes.push((ticket, Outcome::Done));
-        }
-    }
-
-    /// Ends the watchers of a job that is about to be removed. O(log v) for each.
-    #[cold]
-    pub(super) fn remove_watchers(&mut self, slot: JobIdx) {
-        for watch_for in [WatchFor::Release, WatchFor::Completion] {
-            while let Some(watcher) = self.watchers.first_for(slot, watch_for) {
-                let ticket = self.watchers.remove(watcher, &mut self.deadlines);
-                let outcome = match watch_for {
-                    WatchFor::Release => Outcome::Done,
-                    WatchFor::Completion => Outcome::Tracked(TrackedReply::Deleted),
-                };
-                self.pending_outcomes.push((ticket, outcome));
-            }
-        }
-    }
-
-    /// Answers the watchers that ended during this call, after its other answers.
-    #[cold]
-    pub(super) fn notify_watchers(&mut self, fx: &mut Effects) {
-        for (ticket, outcome) in self.pending_outcomes.drain(..) {
-            fx.answer(ticket, outcome);
-        }
-    }
+/// The answer about a job that does not exist.
+fn missing_reply(id: JobId, ids: &Ids, workers: &Workers) -> TrackedReply {
+    debug_assert!(ids.find(id.0).is_none(), "the job exists");
+    let is_worker = workers.find(WorkerId(id.0)).is_some();
+    if ids.was_given_out(id.0) && !is_worker { TrackedReply::Deleted } else { TrackedReply::NoJob }
 }

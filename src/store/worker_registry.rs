@@ -7,12 +7,18 @@
 //! another one was registered with the same URL later. All operations are O(log w) for w workers.
 
 use super::idx::WorkerIdx;
+use super::job::Job;
+use super::reservations::Reservations;
+use crate::base::limits::WORKERS_PER_PAGE;
 use crate::base::paged::PagedSlab;
 use crate::base::strings::StringList;
+use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::ClientId;
-use crate::model::worker::{Worker, WorkerId, WorkerKind};
+use crate::model::snapshot::{PersistedWorker, Record};
+use crate::model::worker::{OwnedWorker, Worker, WorkerId, WorkerKind};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
+use std::time::Duration;
 
 /// An entry of the registry.
 #[derive(Debug)]
@@ -112,6 +118,35 @@ impl Workers {
         Some(self.slots[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
     }
 
+    /// When the lease of a job that the bus worker has reserved started, if it ends at `due`.
+    pub(super) fn lease_start(&self, job: &Job, due: Option<Mono>, now: Now) -> Wall {
+        let lease_ms = job.worker().and_then(|worker| self.lease_ms(worker)).unwrap_or(0);
+        let left = due.map_or(Duration::ZERO, |until| until.until(now.mono));
+        let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Wall(now.wall.0.saturating_sub(lease_ms.saturating_sub(left_ms)))
+    }
+
+    /// The base record of a registered worker, for the journal.
+    ///
+    /// # Panics
+    /// If it is not registered.
+    pub(super) fn record(&self, place: WorkerIdx) -> Record<'_> {
+        let entry = &self.slots[place];
+        let worker = entry.registered.as_ref().expect("the worker is registered").view();
+        let Worker { name, url, max_jobs, queues } = worker;
+        let queues = queues.map(|names| names.into_iter().collect());
+        Record::Worker(entry.id, PersistedWorker { name, url, max_jobs, queues })
+    }
+
+    /// A page of the registered workers from this id on. O(log w), and O(bytes) for each.
+    pub(super) fn page(&self, from: WorkerId) -> Box<[OwnedWorker]> {
+        let workers = self.iter_from(from).filter_map(|(_, entry)| {
+            let worker = entry.registered.as_ref()?;
+            Some(OwnedWorker::new(entry.id, &worker.view()))
+        });
+        workers.take(WORKERS_PER_PAGE).collect()
+    }
+
     /// The slot of a registered worker.
     pub(super) fn find(&self, id: WorkerId) -> Option<WorkerIdx> {
         let place = *self.by_id.get(&id)?;
@@ -147,6 +182,7 @@ impl Workers {
 
     /// Deregisters a worker; its entry stays.
     pub(super) fn remove(&mut self, place: WorkerIdx) -> Option<RegisteredWorker> {
+        debug_assert!(self.slots[place].client.is_none(), "a deregistered worker has a client");
         let removed = self.slots[place].registered.take();
         if let Some(removed) = &removed {
             self.registered_count -= 1;
@@ -176,8 +212,46 @@ impl Workers {
         self.by_id.remove(&record.id);
     }
 
+    /// The worker to which a client is attached. O(1).
+    pub(super) fn of_client(
+        &self,
+        client: ClientId,
+        reservations: &Reservations,
+    ) -> Option<WorkerId> {
+        let worker = &self.slots[reservations.worker_of(client)?];
+        debug_assert_eq!(worker.client, Some(client), "the worker has another client");
+        Some(worker.id)
+    }
+
+    /// Attaches a client, which is attached to no worker, to a worker that has no client. O(1)
+    /// amortised.
+    pub(super) fn attach(
+        &mut self,
+        place: WorkerIdx,
+        client: ClientId,
+        reservations: &mut Reservations,
+    ) {
+        debug_assert!(self.slots[place].client.is_none(), "a worker has two clients");
+        debug_assert!(reservations.worker_of(client).is_none(), "a client has two workers");
+        reservations.set_worker(client, Some(place));
+        self.set_client(place, Some(client));
+    }
+
+    /// Ends the attachment of a client to its worker. O(1).
+    pub(super) fn detach(
+        &mut self,
+        place: WorkerIdx,
+        client: ClientId,
+        reservations: &mut Reservations,
+    ) {
+        debug_assert_eq!(self.slots[place].client, Some(client), "the worker has another client");
+        debug_assert_eq!(reservations.worker_of(client), Some(place), "the client has another one");
+        reservations.set_worker(client, None);
+        self.set_client(place, None);
+    }
+
     /// Sets the attached client of a worker, and clears its lease. O(1).
-    pub(super) fn set_client(&mut self, place: WorkerIdx, client: Option<ClientId>) {
+    fn set_client(&mut self, place: WorkerIdx, client: Option<ClientId>) {
         let former = std::mem::replace(&mut self.slots[place].client, client);
         self.slots[place].lease_ms = 0;
         self.attached_count -= u32::from(former.is_some());

@@ -172,10 +172,10 @@ impl Store {
             let reply = ConstraintReply::Set { new: false };
             return self.constraints.reply_when_in_force(ticket, reply);
         }
-        if self.has_no_ids() || self.constraints.len() >= CONSTRAINTS_MAX {
+        if self.ids.is_exhausted() || self.constraints.len() >= CONSTRAINTS_MAX {
             return fx.answer(ticket, Outcome::Constraint(ConstraintReply::Full));
         }
-        let id = self.take_hidden_id();
+        let id = self.ids.take_hidden();
         let record = self.constraints.add(id, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
@@ -202,7 +202,7 @@ impl Store {
 
     /// Recovery: sets a constraint, in place of the one with its id. O(log c).
     pub fn restore_constraint(&mut self, id: JobId, new: &Constraint, now: Now) -> RecordKey {
-        self.first_hidden_id = self.first_hidden_id.min(id.0);
+        self.ids.skip_hidden(id);
         let Some(record) = self.constraints.records.find(id) else {
             return RecordKey::Constraint(self.constraints.add(id, new, false, now));
         };

@@ -322,7 +322,7 @@ impl Store {
             if job.is_tracked() { self.global_ready.wait_queues } else { WaitQueues::default() };
         let excluded = job.excluded_workers();
         let is_eligible = |waiter: &Waiter| {
-            let worker = self.worker_of(waiter.ticket.client);
+            let worker = self.workers.of_client(waiter.ticket.client, &self.reservations);
             worker.is_none_or(|worker| excluded.binary_search(&worker).is_err())
         };
         self.waiters.first_of(own, anywhere, job.is_too_large_to_pop(), is_eligible)
