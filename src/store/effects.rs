@@ -91,8 +91,8 @@ pub struct SearchRequest {
     pub query: Arc<Query>,
     /// Most rows to return; `None`: no limit.
     pub limit: Option<u64>,
-    /// The state that the first match gets ([`Store::advance_first`](super::Store::advance_first)); `None`: the rows are
-    /// returned.
+    /// The state that the first match gets ([`Store::advance_first`](super::Store::advance_first));
+    /// `None`: the rows are returned.
     pub poll: Option<Arc<[u8]>>,
 }
 

@@ -10,15 +10,13 @@ type Module = Vec<String>;
 
 /// The circles that there may be: files, or folders with all files in them. What one entry names
 /// may name each other.
-const CIRCLES: [&[&str]; 4] = [
+const CIRCLES: [&[&str]; 3] = [
     // A message of the tracker shows bytes as those of the protocols do.
     &["cli/bench/job_tracker", "cli/bench/protocols"],
     // The table's words for numbers stand in the report, too.
     &["cli/bench/report", "cli/bench/table"],
     // Standard input and output are one kind of stream, and their driver moves bytes as a socket.
     &["reactor/socket", "reactor/stdio"],
-    // Jobs, queues, waiters and histories link each other.
-    &["store"],
 ];
 
 fn module_of(path: &str) -> Option<Module> {
