@@ -388,6 +388,8 @@ impl Model {
         if noticed.len() > 1 && self.notices() {
             return self.serve(&noticed);
         }
-        noticed.into_iter().for_each(|queue| self.serve(&[queue]));
+        for queue in noticed {
+            self.serve(&[queue]);
+        }
     }
 }
