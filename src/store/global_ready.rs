@@ -97,8 +97,8 @@ impl Store {
 
     /// The ready job of a queue with exclusion sets that this client would reserve next. With
     /// `poppable_only`, heaps whose first job a pop cannot carry are skipped. O(exclusion sets),
-    /// and O(exclusion sets + log n) for each expired job on the way and for a bounded number of
-    /// blocked ones; `None` if there are more.
+    /// and O(exclusion sets + log n) for each of a bounded number of expired and blocked jobs on
+    /// the way; `None` if there are more.
     #[cold]
     pub(super) fn head_with_excluded(
         &mut self,
@@ -121,10 +121,12 @@ impl Store {
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
+                self.constraints.count_expired();
                 self.global_head_wins(queue, now, fx);
             } else if !self.is_blocked(entry.slot, now) {
                 return Some(entry);
-            } else if !self.constraints.has_scan_budget(&mut budget) {
+            }
+            if !self.constraints.has_scan_budget(&mut budget) {
                 self.constraints.defer_scan(queue);
                 return None;
             }
@@ -264,18 +266,19 @@ impl Store {
     }
 
     /// Hands tracked jobs to the waiters for any of them, until there are no more of either or the
-    /// budget for blocked jobs is used up; then the rest is scheduled. These waiters exist only
+    /// budget for expired and blocked jobs is used up; then the rest is scheduled. These waiters exist only
     /// while no tracked job is ready, so each job was offered to its queue before.
     pub(super) fn match_global(&mut self, now: Now, fx: &mut Effects) {
         let mut budget = None;
         while let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
             && let Some(entry) = self.global_ready.ready.peek()
         {
-            if self.jobs[entry.slot].is_expired(now) {
+            let is_expired = self.jobs[entry.slot].is_expired(now);
+            if is_expired {
                 self.expire_head(entry.slot, now, fx);
-                continue;
+                self.constraints.count_expired();
             }
-            if self.is_blocked(entry.slot, now) {
+            if is_expired || self.is_blocked(entry.slot, now) {
                 if !self.constraints.has_scan_budget(&mut budget) {
                     return self.constraints.schedule_match(QueueScope::Any);
                 }

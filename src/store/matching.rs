@@ -192,9 +192,9 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// The head of a queue's ready heap. Expired jobs before it are removed, each in O(log n), and
-    /// a bounded number of jobs whose limiters are full are blocked, in O(log n) each. `None` if
-    /// there are more of the latter.
+    /// The head of a queue's ready heap. A bounded number of jobs before it are removed if they are
+    /// expired, and blocked if their limiters are full, in O(log n) each. `None` if there are more
+    /// of them: then the queue is scheduled.
     #[inline(always)]
     pub(super) fn ready_head(
         &mut self,
@@ -255,9 +255,9 @@ impl Store {
         self.head_with_excluded(queue, client, now, fx)
     }
 
-    /// Removes expired jobs from the head of a queue, and blocks those whose limiters are full.
-    /// Returns the head after that, or `None` if too many are blocked or none is left, and whether
-    /// any was removed.
+    /// Removes expired jobs from the head of a queue, and blocks those whose limiters are full, up
+    /// to a budget of both. Returns the head after that, or `None` if there are more of them or
+    /// none is left, and whether any was removed.
     #[inline(never)]
     fn expire_heads(
         &mut self,
@@ -270,10 +270,12 @@ impl Store {
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
+                self.constraints.count_expired();
                 dropped = true;
             } else if !self.is_blocked(entry.slot, now) {
                 return (Some(entry), dropped);
-            } else if !self.constraints.has_scan_budget(&mut budget) {
+            }
+            if !self.constraints.has_scan_budget(&mut budget) {
                 self.constraints.defer_scan(queue);
                 break;
             }

@@ -18,7 +18,8 @@
 //! a reserve names, `d` the number of deadlines. No cost depends on the number of clients or
 //! queues, or on jobs of other queues. An expired job is removed when its deadline fires or when a
 //! reserve meets it at the head of its queue, whichever comes first: such a reserve pays O(log n +
-//! log d) for each, once.
+//! log d) for each, once. It removes a bounded number; if there are more, it is answered in a later
+//! pass, and meanwhile the queue is not considered by reserves that find a job in another one.
 
 mod buried;
 mod check;

@@ -266,11 +266,12 @@ impl Store {
         'heads: loop {
             let heads = self.awaited_heads(queue);
             for &slot in &heads {
-                if self.jobs[slot].is_expired(now) {
+                let is_expired = self.jobs[slot].is_expired(now);
+                if is_expired {
                     self.expire_head(slot, now, fx);
-                    continue 'heads;
+                    self.constraints.count_expired();
                 }
-                if self.is_blocked(slot, now) {
+                if is_expired || self.is_blocked(slot, now) {
                     if !self.constraints.has_scan_budget(&mut budget) {
                         return NextMatch::Unknown;
                     }

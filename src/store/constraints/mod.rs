@@ -160,7 +160,7 @@ pub(super) struct Constraints {
     scanned: ScanProgress,
     /// Number of changes of constraints so far.
     revision: u64,
-    /// Steps so far: jobs, classes and waitlists moved or checked.
+    /// Steps so far: jobs, classes and waitlists moved or checked, expired jobs removed by scans.
     steps: u64,
     /// Steps of this pass that count against [`BudgetLimits::per_pass`].
     steps_used: u64,
@@ -208,10 +208,16 @@ pub(super) struct StepBudget {
 }
 
 impl Constraints {
-    /// Whether the scan may go on after a blocked job. The first call starts the budget.
+    /// Whether the scan may go on after an expired or blocked job. The first call starts the
+    /// budget.
     pub(super) fn has_scan_budget(&mut self, budget: &mut Option<StepBudget>) -> bool {
         let budget = *budget.get_or_insert_with(|| self.start_budget());
         self.is_running(budget)
+    }
+
+    /// Counts an expired job that a scan has removed.
+    pub(super) fn count_expired(&mut self) {
+        self.steps += 1;
     }
 
     /// Whether no job has limiters.

@@ -1,6 +1,6 @@
 //! Bounds of one command and of one pass, in steps.
 
-use super::{Harness, argument, client, names, on};
+use super::{Harness, argument, client, ms, names, on};
 use crate::base::limits::{
     CONSTRAINT_SCAN_JOBS_PER_PASS, CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS,
     CONSTRAINTS_MAX, SCAN_DEFER_MAX_MS,
@@ -8,6 +8,7 @@ use crate::base::limits::{
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
+use crate::model::job::JobOptions;
 use crate::model::worker::{Compare, Condition, Constraint, ConstraintReply, Scalar};
 use crate::store::Outcome;
 
@@ -98,6 +99,29 @@ fn shared_limit_blocks_classes_with_own_limiters_together() {
     let (steps, _) = harness.steps(|harness| harness.delete(first));
     assert!(steps <= 16, "{steps} steps in one delete");
     assert!(harness.reserve(1, &["q"]).is_some());
+    harness.store.check_invariants();
+}
+
+#[test]
+fn reserve_removes_a_bounded_number_of_expired_jobs_and_misses_no_job() {
+    let mut harness = Harness::new();
+    let options = JobOptions { ttl_ms: 10, ..JobOptions::default() };
+    for _ in 0..5_000 {
+        harness.put_with("q", 1, "{}", Some(&options));
+    }
+    let live = harness.put_with("q", 0, "{}", None);
+    // No deadline has fired yet.
+    harness.now = ms(100);
+    let (steps, (ticket, told)) = harness.steps(|harness| harness.try_reserve(1, "q"));
+    assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one reserve");
+    assert_eq!(told, None, "the live job is not found yet");
+    let left = u64::try_from(harness.store.counts().jobs).unwrap();
+    assert!((5_001 - STEPS_AT_ONCE..5_001).contains(&left), "{left} jobs are left");
+    harness.store.check_invariants();
+    let (passes, answers) = harness.run_passes();
+    assert!(passes > 2, "{passes} passes");
+    let [(told, found)] = answers[..] else { panic!("{answers:?}") };
+    assert_eq!((told, harness.id_of(found)), (ticket, live));
     harness.store.check_invariants();
 }
 
