@@ -33,6 +33,10 @@ pub const IN_FLIGHT_MAX: u32 = 1024;
 /// all of them.
 pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
+/// Queues that one reserve names, repeated ones included: a reserve looks at each of them, and one
+/// that waits is in the wait queue of each, all in one pass.
+pub const QUEUES_PER_RESERVE_MAX: usize = 4096;
+
 /// Queue names checked for one connection in one turn: a delivery checks all subscribed queues, a
 /// subscription is compared with all others. Then the other connections have their turn.
 pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;

@@ -11,6 +11,7 @@ pub mod names;
 pub mod paged;
 pub mod rate_limited_counter;
 pub mod rng;
+pub mod sharded_table;
 pub mod slab;
 pub mod slab_index;
 pub mod strings;

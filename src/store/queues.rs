@@ -13,8 +13,8 @@ use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES_MAX;
 use crate::base::paged::PagedSlab;
+use crate::base::sharded_table::ShardedTable;
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
@@ -93,7 +93,7 @@ impl Queue {
 #[derive(Debug)]
 pub(super) struct Queues {
     slots: PagedSlab<Queue, QueueIdx>,
-    by_name: HashTable<QueueIdx>,
+    by_name: ShardedTable<QueueIdx>,
     hasher: FixedState,
     idle: VecDeque<QueueIdx>,
     /// How many queues were made; the last serial.
@@ -104,7 +104,7 @@ impl Queues {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: PagedSlab::default(),
-            by_name: HashTable::new(),
+            by_name: ShardedTable::default(),
             hasher: FixedState::with_seed(seed),
             idle: VecDeque::new(),
             made: 0,
@@ -179,11 +179,8 @@ impl Queues {
         record.listed = false;
         if record.is_idle() {
             assert!(record.ready.is_empty(), "an idle queue holds a ready job");
-            let hash = record.hash;
-            match self.by_name.find_entry(hash, |&queue| queue == oldest) {
-                Ok(entry) => entry.remove(),
-                Err(_) => unreachable!("every queue is found by its name"),
-            };
+            let (hash, slots) = (record.hash, &self.slots);
+            self.by_name.remove(hash, |&queue| queue == oldest, |&queue| slots[queue].hash);
             self.slots.remove(oldest);
         }
     }
@@ -194,6 +191,7 @@ impl Queues {
 
     /// Asserts that names, slots and the idle list agree. O(queues).
     pub(super) fn check_invariants(&self) {
+        self.by_name.check_invariants();
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
         assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {

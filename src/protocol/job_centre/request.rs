@@ -2,6 +2,7 @@
 //! "Errors").
 
 use super::request_cache::RequestCache;
+use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
@@ -69,6 +70,10 @@ pub(super) enum RequestError {
     TooLong {
         max: usize,
     },
+    /// A reserve names more than [`QUEUES_PER_RESERVE_MAX`] queues.
+    TooManyQueues {
+        count: usize,
+    },
     UnknownRequest(String),
     /// A field has a value of another type or range.
     Wrong {
@@ -103,6 +108,10 @@ impl fmt::Display for RequestError {
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")
             }
+            Self::TooManyQueues { count } => write!(
+                f,
+                "field 'queues' names {count} queues: it must name at most {QUEUES_PER_RESERVE_MAX}"
+            ),
             Self::UnknownRequest(name) => write!(
                 f,
                 "field 'request' names the unknown request '{name}': it must be {REQUESTS}"
@@ -203,6 +212,9 @@ fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Reque
         Value::Strings(at) => arrays.strings(at),
         other => return Err(problem(other, "queues", SOME_QUEUES)),
     };
+    if queues.len() > QUEUES_PER_RESERVE_MAX {
+        return Err(RequestError::TooManyQueues { count: queues.len() });
+    }
     let wait = match values[WAIT] {
         Value::Absent => None,
         Value::Bool(wait) => Some(wait),
@@ -285,6 +297,23 @@ mod tests {
             }
             other => format!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn reserve_that_names_too_many_queues_is_refused() {
+        let get = |count| {
+            let (mut json, mut cache) = (Parser::default(), RequestCache::default());
+            let line =
+                format!("{{\"request\":\"get\",\"queues\":[{}]}}", vec!["\"q\""; count].join(","));
+            match parse(line.as_bytes(), &mut json, &mut cache, &mut JobOptions::default()) {
+                Ok(Command::Reserve { queues, .. }) => Ok(queues.len()),
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        assert_eq!(get(QUEUES_PER_RESERVE_MAX), Ok(QUEUES_PER_RESERVE_MAX));
+        let error = "field 'queues' names 4097 queues: it must name at most 4096";
+        assert_eq!(get(4097), Err(error.to_owned()));
     }
 
     #[test]
