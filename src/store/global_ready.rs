@@ -266,8 +266,8 @@ impl Store {
     }
 
     /// Hands tracked jobs to the waiters for any of them, until there are no more of either or the
-    /// budget for expired and blocked jobs is used up; then the rest is scheduled. These waiters exist only
-    /// while no tracked job is ready, so each job was offered to its queue before.
+    /// budget for expired and blocked jobs is used up; then the rest is scheduled. These waiters
+    /// exist only while no tracked job is ready, so each job was offered to its queue before.
     pub(super) fn match_global(&mut self, now: Now, fx: &mut Effects) {
         let mut budget = None;
         while let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
