@@ -1,0 +1,31 @@
+"""Waiting gets that name many new queues reset together."""
+
+import string
+
+import attack as a
+
+LARGE, SMALL = 20, 4
+NAMES = 120_000
+LETTERS = string.digits + string.ascii_letters
+
+
+def name(number):
+    """Four characters."""
+    return "".join(LETTERS[number // 62 ** place % 62] for place in range(4))
+
+
+def run(attack):
+    clients = [attack.client() for _ in range(attack.size)]
+    for index, client in enumerate(clients):
+        names = ",".join(f'"{name(index * NAMES + number)}"' for number in range(NAMES))
+        client.socket.sendall(f'{{"request":"get","wait":true,"queues":[{names}]}}\n'.encode())
+    other = attack.client()
+    assert other.ask(a.put("no one waits")), "all gets were read before"
+    attack.begin()
+    with attack.frozen():
+        for client in clients:
+            client.reset()
+    for index in range(attack.size):
+        queue = name(index * NAMES)
+        put = a.ids(other.ask(a.put(queue)))
+        assert a.ids(other.ask(a.get(queue))) == put, "a get that was reset took a job"
