@@ -11,7 +11,7 @@ use crate::{ROUND, sized};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::journal::disk::{Disk, DiskOp, IoCompletion, IoKind, PrefillTarget};
+use jobcentre::journal::disk::{Disk, DiskOp, IoCompletion, IoKind, PrefillTarget, SpaceOp};
 use jobcentre::journal::limits::JOURNAL_SEGMENT_BYTES;
 use jobcentre::journal::{
     BatchSeq, Journal, JournalOptions, RecordRole, Recovered, SyncMode, recover,
@@ -174,8 +174,12 @@ impl Disk for Nothing {
         let (kind, buffer) = match op {
             DiskOp::Write { bytes, .. } => (IoKind::Written, bytes),
             DiskOp::Sync { .. } => (IoKind::Synced, Vec::new()),
-            _ => (IoKind::Space, Vec::new()),
         };
+        self.0.push_back(IoCompletion { kind, result: Ok(()), buffer, sync_ns: 0 });
+    }
+
+    fn submit_space(&mut self, _: SpaceOp) {
+        let (kind, buffer) = (IoKind::Space, Vec::new());
         self.0.push_back(IoCompletion { kind, result: Ok(()), buffer, sync_ns: 0 });
     }
 

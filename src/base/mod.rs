@@ -4,6 +4,7 @@
 //! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod buf;
+pub mod hash_index;
 pub mod heap;
 pub mod histogram;
 pub mod limits;

@@ -4,6 +4,7 @@
 //! As in [`HashTable`], the caller hashes and compares: an entry is in most cases the index of a
 //! slab slot, where key and hash stand.
 
+use super::hash_index::remove_entry;
 use hashbrown::HashTable;
 
 /// Number of parts. With a million entries one of them has about 4,000.
@@ -74,9 +75,7 @@ impl<T> ShardedTable<T> {
         hash_of: impl Fn(&T) -> u64,
     ) -> T {
         let shard = &mut self.shards[shard(hash)];
-        let entry = shard.find_entry(hash, is_it).ok();
-        // Proof: the documented duty of the caller.
-        let (removed, _) = entry.expect("an entry is found by the hash of its key").remove();
+        let removed = remove_entry(shard, hash, is_it);
         self.len -= 1;
         if shard.capacity() > SMALL && shard.len() < shard.capacity() / 8 {
             shard.shrink_to(shard.capacity() / 4, hash_of);

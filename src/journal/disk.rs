@@ -28,18 +28,18 @@ impl std::error::Error for DiskError {}
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoFailure {
-    /// There is no space left. Only [`DiskOp::Prepare`] may fail so and be tried again.
+    /// There is no space left. Only [`SpaceOp::Prepare`] may fail so and be tried again.
     Full(DiskError),
     /// Any other error: fatal.
     Error(DiskError),
 }
 
-/// An operation on one segment or spare.
+/// An operation on the content of one segment.
 ///
-/// There are three queues: writes, syncs, and space (prepare, free, discard). The operations of one
-/// queue are executed and completed in the order of their submission, none after a fatal error. The
-/// queues are independent of each other, but a sync covers every write to its segment that was
-/// submitted before it. A write with `sync` belongs to the first two queues.
+/// There are three queues: writes, syncs, and space ([`SpaceOp`]). The operations of one queue are
+/// executed and completed in the order of their submission, none after a fatal error. The queues
+/// are independent of each other, but a sync covers every write to its segment that was submitted
+/// before it. A write with `sync` belongs to the first two queues.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DiskOp {
     /// Writes `bytes` at `offset` of a segment.
@@ -58,6 +58,11 @@ pub enum DiskOp {
         /// The segment.
         epoch: u64,
     },
+}
+
+/// An operation on space: it makes or removes one segment or spare.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SpaceOp {
     /// Creates a segment that begins with `head`. On completion it is durable, with its name. Under
     /// its name it must never be visible in another state.
     Prepare {
@@ -91,7 +96,7 @@ pub enum IoKind {
     Written,
     /// The earliest unfinished [`DiskOp::Sync`].
     Synced,
-    /// The earliest unfinished operation on space.
+    /// The earliest unfinished [`SpaceOp`].
     Space,
     /// The earliest unfinished [`DiskOp::Write`], made durable by the sync of the one before it.
     Coalesced,
@@ -122,8 +127,11 @@ pub enum PrefillTarget {
 
 /// The disk under a running journal.
 pub trait Disk: Send {
-    /// Submits an operation; does not block.
+    /// Submits a write or a sync; does not block.
     fn submit(&mut self, op: DiskOp);
+
+    /// Submits an operation on space; does not block.
+    fn submit_space(&mut self, op: SpaceOp);
 
     /// Says how soon segment `epoch`, whose preparation was submitted, is needed. Called in every
     /// pass: O(1).

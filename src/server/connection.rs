@@ -29,10 +29,9 @@ pub(super) enum ReadSide {
     Eof,
 }
 
-/// The one timer of a connection, and what happens when it fires.
+/// The one armed timer of a connection, and what happens when it fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deadline {
-    Unarmed,
     /// The session's own deadline is checked; the timer is at or before it.
     Session(TimerId),
     /// The connection ends: a connect, flush or linger timeout.
@@ -41,16 +40,10 @@ pub(super) enum Deadline {
 
 impl Deadline {
     #[inline]
-    pub(super) fn timer(self) -> Option<TimerId> {
+    pub(super) fn timer(self) -> TimerId {
         match self {
-            Self::Unarmed => None,
-            Self::Session(timer) | Self::Close(timer) => Some(timer),
+            Self::Session(timer) | Self::Close(timer) => timer,
         }
-    }
-
-    #[inline]
-    pub(super) fn is_armed(self) -> bool {
-        self != Self::Unarmed
     }
 }
 
@@ -70,7 +63,7 @@ pub(super) struct Connection {
     /// To be sent.
     pub(super) output: OutBuf,
     pub(super) read_side: ReadSide,
-    pub(super) deadline: Deadline,
+    pub(super) deadline: Option<Deadline>,
     /// The input may hold whole requests, but the session takes none at the moment.
     pub(super) stalled: bool,
     /// The server closes it: further input is discarded, and it ends once all output is flushed.
@@ -92,7 +85,7 @@ impl Connection {
             input: InBuf::default(),
             output: OutBuf::default(),
             read_side: ReadSide::Open,
-            deadline: Deadline::Unarmed,
+            deadline: None,
             stalled: false,
             closing: false,
             broken: false,
@@ -156,7 +149,7 @@ impl Connection {
         assert!(!self.broken || self.is_peer_closed(), "broken output, but the peer is expected");
         let dialing = self.origin == Origin::Dialing;
         assert!(
-            !dialing || matches!(self.deadline, Deadline::Close(_)),
+            !dialing || matches!(self.deadline, Some(Deadline::Close(_))),
             "a dialing connection has no timeout"
         );
         assert!(!dialing || !self.is_peer_closed(), "a dialing connection was closed by the peer");
@@ -167,7 +160,7 @@ impl Connection {
         );
         let unscheduled = self.session.wants_poll() && below && !self.resumable;
         assert!(!unscheduled, "a session that wants to be polled is not scheduled");
-        let session_timer = matches!(self.deadline, Deadline::Session(_));
+        let session_timer = matches!(self.deadline, Some(Deadline::Session(_)));
         assert!(!session_timer || !self.is_leaving(), "a leaving connection has a session timer");
         assert!(
             below || self.session.open_subscription().is_none(),

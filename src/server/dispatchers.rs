@@ -104,9 +104,8 @@ impl Dispatchers {
         now: Now,
         deadlines: &mut TimerQueue<ClientId>,
     ) {
-        let Some(entry) = self.table.get_mut(&client) else {
-            unreachable!("the end of a client cancels its deadline");
-        };
+        // Proof: the end of a connection and of a dispatcher cancels its timer.
+        let entry = self.table.get_mut(&client).expect("the client of a timer has not ended");
         assert!(entry.timer.take().is_some(), "a timer fires that the dispatcher has not armed");
         if entry.dispatcher.deadline().is_none_or(|at| at > now.mono) {
             return self.arm(client, deadlines);
@@ -180,11 +179,6 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn add_dispatcher(&mut self, dispatcher: WorkerDispatcher) {
-        let worker = dispatcher.worker();
-        debug_assert!(
-            self.dispatchers.table.values().all(|other| other.dispatcher.worker() != worker),
-            "a worker has two dispatchers"
-        );
         let client = self.connections.reserve_key();
         let entry = DispatcherEntry { dispatcher, timer: None };
         let former = self.dispatchers.table.insert(client, entry);

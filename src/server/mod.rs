@@ -42,7 +42,6 @@ use notices::Notices;
 pub use outbound::ConnectionLimits;
 use run_queues::RunQueues;
 use stats::Counters;
-use std::mem::replace;
 use std::time::Duration;
 
 /// Limits from the configuration.
@@ -194,12 +193,12 @@ impl<E: CommandExecutor> Server<E> {
         };
         assert_eq!(self.outbound, self.connections.iter().filter(outbound).count());
         self.check_dispatchers();
-        let armed = |(_, connection): &(ClientId, &Connection)| connection.deadline.is_armed();
+        let armed = |(_, connection): &(ClientId, &Connection)| connection.deadline.is_some();
         let armed = self.connections.iter().filter(armed).count() + self.dispatchers.timers();
         assert_eq!(self.deadlines.len(), armed);
         self.deadlines.check_invariants(|timer, _, client| {
             let connection = self.connections.get(client);
-            let armed = connection.and_then(|connection| connection.deadline.timer());
+            let armed = connection.and_then(|connection| connection.deadline).map(Deadline::timer);
             assert_eq!(armed.or_else(|| self.dispatchers.timer(client)), Some(timer));
         });
     }
@@ -378,7 +377,7 @@ impl<E: CommandExecutor> Server<E> {
         if connection.is_peer_closed() && connection.protocol == Protocol::Http && !self.stopping {
             self.engine.half_close_client(client);
         }
-        if matches!(connection.deadline, Deadline::Session(_)) && connection.is_leaving() {
+        if matches!(connection.deadline, Some(Deadline::Session(_))) && connection.is_leaving() {
             self.disarm(client);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
@@ -397,10 +396,10 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let flushed = connection.session.is_settled() && connection.output.is_empty();
         assert!(!connection.is_finished(), "a finished connection is to linger");
-        if connection.closing && flushed && !connection.deadline.is_armed() {
+        if connection.closing && flushed && connection.deadline.is_none() {
             self.run_queues.actions.push_back(Action::ShutdownWrite(client));
             let timer = self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
-            connection.deadline = Deadline::Close(timer);
+            connection.deadline = Some(Deadline::Close(timer));
         }
     }
 
@@ -410,18 +409,17 @@ impl<E: CommandExecutor> Server<E> {
         // Assignments of the processor have no flush timeout before the shutdown.
         let exempt = self.processor == Some(client) && !self.stopping;
         let waits = connection.is_ending() && !connection.output.is_empty() && !exempt;
-        if waits && !connection.deadline.is_armed() {
+        if waits && connection.deadline.is_none() {
             let timer = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
-            connection.deadline = Deadline::Close(timer);
+            connection.deadline = Some(Deadline::Close(timer));
         }
     }
 
     fn disarm(&mut self, client: ClientId) {
         if let Some(connection) = self.connections.get_mut(client)
-            && let Some(timer) = connection.deadline.timer()
+            && let Some(deadline) = connection.deadline.take()
         {
-            connection.deadline = Deadline::Unarmed;
-            self.deadlines.cancel(timer);
+            self.deadlines.cancel(deadline.timer());
         }
     }
 
@@ -462,10 +460,10 @@ impl<E: CommandExecutor> Server<E> {
                 self.dispatchers.handle_timeout(client, now, &mut self.deadlines);
                 continue;
             };
-            match replace(&mut connection.deadline, Deadline::Unarmed) {
+            // Proof: whatever ends a deadline before it fires cancels its timer.
+            match connection.deadline.take().expect("a timer that fires was armed") {
                 Deadline::Session(_) => self.on_session_timeout(client, now),
                 Deadline::Close(_) => self.end(client, now, true),
-                Deadline::Unarmed => unreachable!("a timer that is not armed does not fire"),
             }
         }
     }

@@ -46,7 +46,7 @@ impl<E: CommandExecutor> Server<E> {
         let client = self.connections.insert(connection);
         let timer = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.deadline = Deadline::Close(timer);
+            connection.deadline = Some(Deadline::Close(timer));
         }
         self.outbound += 1;
         self.run_queues.actions.push_back(Action::Connect(client, target));

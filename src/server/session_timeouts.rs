@@ -25,7 +25,7 @@ impl<E: CommandExecutor> Server<E> {
             connection.origin != Origin::Dialing,
             "the deadline of a session would replace the connect timeout"
         );
-        if let Some(timer) = connection.deadline.timer() {
+        if let Some(timer) = connection.deadline.map(Deadline::timer) {
             if self.deadlines.moment(timer) <= at {
                 return;
             }
@@ -33,14 +33,14 @@ impl<E: CommandExecutor> Server<E> {
         }
         let timer = self.deadlines.arm(at, client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.deadline = Deadline::Session(timer);
+            connection.deadline = Some(Deadline::Session(timer));
         }
     }
 
     /// Called when the timer of a session has fired.
     pub(super) fn on_session_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        assert!(!connection.deadline.is_armed(), "a timer that has fired counts as armed");
+        assert!(connection.deadline.is_none(), "a timer that has fired counts as armed");
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
             return self.arm_session_timeout(client);
         }

@@ -7,6 +7,7 @@
 
 use super::idx::JobIdx;
 use super::jobs::Jobs;
+use crate::base::hash_index::remove_entry;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
@@ -98,10 +99,7 @@ impl ExternalIds {
         assert!(self.len > 0, "no job has an external id");
         let (shard, hash) = self.index(name);
         let shard = &mut self.shards[shard];
-        match shard.find_entry(spread(hash), |known| known.slot == slot) {
-            Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("a job is found by its external id"),
-        };
+        remove_entry(shard, spread(hash), |known| known.slot == slot);
         self.len -= 1;
         if shard.capacity() > SMALL && shard.len() < shard.capacity() / 8 {
             shard.shrink_to(shard.capacity() / 4, |known| spread(known.hash));

@@ -65,53 +65,42 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let name = match *command {
-            IndexedCommand::Stats(scan) => return self.scan_stats(ticket, scan, now, fx),
-            IndexedCommand::Queues { from } => return fx.reply(ticket, self.queues.page(from)),
-            IndexedCommand::CreateQueue { queue } => return self.create_queue(ticket, queue, fx),
-            IndexedCommand::DropQueue { queue }
-            | IndexedCommand::List { queue }
-            | IndexedCommand::Find { queue, .. }
-            | IndexedCommand::Poll { queue, .. }
-            | IndexedCommand::Put { queue, .. }
-            | IndexedCommand::Show { queue, .. }
-            | IndexedCommand::Delete { queue, .. }
-            | IndexedCommand::CompareAndSetState { queue, .. }
-            | IndexedCommand::AppendEvent { queue, .. } => queue,
-        };
-        let Some(queue) = self.indexed_queue(name) else {
-            return fx.reply(ticket, IndexedReply::NoQueue);
-        };
         match *command {
-            IndexedCommand::Stats(_)
-            | IndexedCommand::Queues { .. }
-            | IndexedCommand::CreateQueue { .. } => {
-                unreachable!("handled above")
+            IndexedCommand::Stats(scan) => self.scan_stats(ticket, scan, now, fx),
+            IndexedCommand::Queues { from } => fx.reply(ticket, self.queues.page(from)),
+            IndexedCommand::CreateQueue { queue } => self.create_queue(ticket, queue, fx),
+            IndexedCommand::DropQueue { queue } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
+                self.drop_jobs(ticket, queue, now, fx);
             }
-            IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
-            IndexedCommand::List { .. } => {
-                if !self.backfill_step(queue, fx) {
-                    return fx.reply(ticket, IndexedPage::NotYet);
-                }
-                let rows = self.queues[queue].index_mut().rows().clone();
-                fx.reply(ticket, IndexedReply::Rows(rows));
+            IndexedCommand::List { queue } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
+                self.list_rows(ticket, queue, fx);
             }
-            IndexedCommand::Find { query, limit, .. } => {
+            IndexedCommand::Find { queue, query, limit } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 self.find_matching(ticket, queue, query, limit, fx);
             }
-            IndexedCommand::Poll { query, state, .. } => {
+            IndexedCommand::Poll { queue, query, state } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 self.claim_matching(ticket, queue, query, state, now, fx);
             }
-            IndexedCommand::Put { payload, state, .. } => {
+            IndexedCommand::Put { queue, payload, state } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 self.put_indexed(ticket, queue, payload, state, now, fx);
             }
-            IndexedCommand::Show { id, .. } => {
+            IndexedCommand::Show { queue, id } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 if let Some((_, row)) = self.find_with_row(ticket, queue, id, now, fx) {
                     fx.reply(ticket, IndexedReply::Row(row));
                 }
             }
-            IndexedCommand::Delete { id, .. } => self.delete_indexed(ticket, queue, id, now, fx),
-            IndexedCommand::CompareAndSetState { id, old, new, .. } => {
+            IndexedCommand::Delete { queue, id } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
+                self.delete_indexed(ticket, queue, id, now, fx);
+            }
+            IndexedCommand::CompareAndSetState { queue, id, old, new } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else {
                     return;
                 };
@@ -122,7 +111,8 @@ impl Store {
                 };
                 fx.reply(ticket, answer);
             }
-            IndexedCommand::AppendEvent { id, event, .. } => {
+            IndexedCommand::AppendEvent { queue, id, event } => {
+                let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
                 let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else {
                     return;
                 };
@@ -135,13 +125,25 @@ impl Store {
         }
     }
 
-    /// The queue of this name, if it exists, indexed from now on. O(name).
-    fn indexed_queue(&mut self, name: &[u8]) -> Option<QueueIdx> {
+    /// The queue of this name, indexed from now on. If there is none, answers the ticket. O(name).
+    fn indexed_queue(&mut self, ticket: Ticket, name: &[u8], fx: &mut Effects) -> Option<QueueIdx> {
         let found = self.queues.find(name).filter(|&queue| self.queues[queue].exists());
         let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
-        let queue = found.or_else(default)?;
-        self.queues[queue].start_indexing();
-        Some(queue)
+        let queue = found.or_else(default);
+        match queue {
+            Some(queue) => self.queues[queue].start_indexing(),
+            None => fx.reply(ticket, IndexedReply::NoQueue),
+        }
+        queue
+    }
+
+    /// All rows of a queue. O(1), or a bounded step of the backfill.
+    fn list_rows(&mut self, ticket: Ticket, queue: QueueIdx, fx: &mut Effects) {
+        if !self.backfill_step(queue, fx) {
+            return fx.reply(ticket, IndexedPage::NotYet);
+        }
+        let rows = self.queues[queue].index_mut().rows().clone();
+        fx.reply(ticket, IndexedReply::Rows(rows));
     }
 
     /// A job of a queue, with its row. If there is none, answers the ticket. O(log n).

@@ -11,6 +11,7 @@
 use super::idx::{JobIdx, KeyGroupIdx, QueueIdx};
 use super::job::NewerPacket;
 use super::jobs::Jobs;
+use crate::base::hash_index::remove_entry;
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use foldhash::fast::FixedState;
@@ -186,10 +187,7 @@ impl KeyGroups {
     fn remove_group(&mut self, number: KeyGroupIdx) {
         let group = self.slots.remove(number).expect("a group was removed twice");
         let shard = &mut self.shards[Self::shard(group.hash)];
-        match shard.find_entry(group.hash, |&other| other == number) {
-            Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("every group is found by its key"),
-        };
+        remove_entry(shard, group.hash, |&other| other == number);
         if shard.is_empty() && shard.capacity() > SMALL {
             *shard = HashTable::new();
         }

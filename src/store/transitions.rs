@@ -145,6 +145,26 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
+    /// Executes a legal transition.
+    #[inline(always)]
+    fn apply_transition(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
+        if step == Transition::Requeue {
+            self.requeue_reserved(slot, now, fx);
+        } else {
+            self.apply_transition_cold(slot, step, now, fx);
+        }
+    }
+
+    #[inline(always)]
+    fn requeue_reserved(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        if !self.jobs[slot].is_simple() {
+            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
+        }
+        self.unlink(slot);
+        self.make_ready(slot, now, fx);
+    }
+
+    /// [`Store::apply_transition`], not inlined.
     #[inline(never)]
     pub(super) fn apply_transition_cold(
         &mut self,
@@ -153,52 +173,22 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.apply_transition(slot, step, now, fx);
-    }
-
-    /// Executes a legal transition.
-    #[inline(always)]
-    fn apply_transition(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
-        if step == Transition::Requeue {
-            if !self.jobs[slot].is_simple() {
-                fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
-            }
-            self.unlink(slot);
-            self.make_ready(slot, now, fx);
-        } else {
-            self.apply_rare_transition(slot, step, now, fx);
-        }
-    }
-
-    #[inline(never)]
-    fn apply_rare_transition(
-        &mut self,
-        slot: JobIdx,
-        step: Transition,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        if step == Transition::Renew {
-            self.jobs.disarm(slot, &mut self.deadlines);
-            if self.jobs[slot].worker().is_some() {
-                fx.mark_state_dirty(slot, &self.jobs[slot]);
-            }
-            return self.start_lease(slot, now);
-        }
-        self.unlink_cold(slot);
-        if step != Transition::Remove {
-            fx.mark_state_dirty(slot, &self.jobs[slot]);
-            if self.jobs[slot].has_row() {
-                self.record_transition(slot, step, now, fx);
-            }
-        }
         match step {
-            Transition::Renew | Transition::Requeue => unreachable!("handled above"),
+            Transition::Requeue => self.requeue_reserved(slot, now, fx),
+            Transition::Renew => {
+                self.jobs.disarm(slot, &mut self.deadlines);
+                if self.jobs[slot].worker().is_some() {
+                    fx.mark_state_dirty(slot, &self.jobs[slot]);
+                }
+                self.start_lease(slot, now);
+            }
             Transition::Retry => {
+                self.unlink_recorded(slot, step, now, fx);
                 let wait_ms = self.jobs[slot].count_retry(&mut self.rng);
                 self.delay(slot, wait_ms, now, fx);
             }
             Transition::Complete => {
+                self.unlink_recorded(slot, step, now, fx);
                 self.jobs[slot].status = Status::Completed;
                 let keep_ms = self.jobs[slot].options().result_retention_ms;
                 self.jobs.arm(
@@ -208,6 +198,7 @@ impl Store {
                 );
             }
             Transition::Bury => {
+                self.unlink_recorded(slot, step, now, fx);
                 let job = &mut self.jobs[slot];
                 job.status = Status::Buried;
                 let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
@@ -220,10 +211,23 @@ impl Store {
                     );
                 }
             }
-            Transition::Remove => drop(self.remove(slot, fx)),
+            Transition::Remove => {
+                self.unlink_cold(slot);
+                drop(self.remove(slot, fx));
+            }
         }
         if matches!(step, Transition::Complete | Transition::Bury) && !self.watchers.is_empty() {
             self.notify_end(slot, fx);
+        }
+    }
+
+    /// Takes a job out of its place for a transition that its journal record and its history show.
+    /// O(log n).
+    fn unlink_recorded(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
+        self.unlink_cold(slot);
+        fx.mark_state_dirty(slot, &self.jobs[slot]);
+        if self.jobs[slot].has_row() {
+            self.record_transition(slot, step, now, fx);
         }
     }
 

@@ -9,7 +9,7 @@
 use super::Journal;
 use super::pacer::prefill_target;
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{DiskError, DiskOp, IoFailure};
+use crate::journal::disk::{DiskError, IoFailure, SpaceOp};
 use crate::journal::format::{
     FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
@@ -224,7 +224,7 @@ impl Journal {
             self.allocator.freeing_bytes += size;
         }
         self.allocator.tasks.push_back(SegmentTask::Free { size, keep });
-        self.disk.submit(DiskOp::Free { epoch, keep });
+        self.disk.submit_space(SpaceOp::Free { epoch, keep });
     }
 
     /// The segment to prepare now; `None` while one is being prepared.
@@ -297,7 +297,7 @@ impl Journal {
         let fresh = reuse.is_none() && size >= self.options.segment_bytes;
         self.allocator.tasks.push_back(SegmentTask::Prepare { epoch, size, fresh });
         let head = SegmentHeader { epoch, size, salt: self.salt }.encode();
-        self.disk.submit(DiskOp::Prepare { epoch, size, head, reuse });
+        self.disk.submit_space(SpaceOp::Prepare { epoch, size, head, reuse });
     }
 
     /// Sets the prefill target of the segment in preparation.
@@ -319,7 +319,7 @@ impl Journal {
             if let Some((spare, size)) = self.allocator.spares.pop() {
                 self.allocator.freeing_bytes += size;
                 self.allocator.tasks.push_back(SegmentTask::Discard { size });
-                self.disk.submit(DiskOp::Discard { spare });
+                self.disk.submit_space(SpaceOp::Discard { spare });
             } else if self.prepared() > 1 && !self.allocator.preparing {
                 self.shrink_last();
             } else {

@@ -12,7 +12,7 @@ use super::segment_files::SegmentFiles;
 use super::segment_preparer::{PrefillPacer, SegmentPreparer};
 use crate::journal::SyncMode;
 use crate::journal::disk::{
-    Disk, DiskError, DiskOp, IoCompletion, IoFailure, IoKind, PrefillTarget,
+    Disk, DiskError, DiskOp, IoCompletion, IoFailure, IoKind, PrefillTarget, SpaceOp,
 };
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::thread_priority::lower_priority;
@@ -33,7 +33,7 @@ pub type Notify = Arc<dyn Fn() + Send + Sync>;
 pub struct FileDisk {
     writer: SegmentFiles,
     syncs: Option<Sender<DiskOp>>,
-    space: Option<Sender<DiskOp>>,
+    space: Option<Sender<SpaceOp>>,
     done: Receiver<IoCompletion>,
     /// Completions of writes on the calling thread.
     written: VecDeque<IoCompletion>,
@@ -94,7 +94,7 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn submit(&mut self, op: DiskOp) {
-        let thread = match &op {
+        match &op {
             // Writes keep their order: none is done here while the sync thread has others.
             DiskOp::Write { sync: false, epoch, .. }
                 if self.queued_writes == 0 && self.writer.can_open(*epoch) =>
@@ -102,15 +102,14 @@ impl Disk for FileDisk {
                 self.written.push_back(execute(&mut self.writer, op));
                 return;
             }
-            DiskOp::Write { .. } => {
-                self.queued_writes += 1;
-                &self.syncs
-            }
-            DiskOp::Sync { .. } => &self.syncs,
-            DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => &self.space,
-        };
-        let sent = thread.as_ref().map(|thread| thread.send(op));
-        assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
+            DiskOp::Write { .. } => self.queued_writes += 1,
+            DiskOp::Sync { .. } => {}
+        }
+        send(self.syncs.as_ref(), op);
+    }
+
+    fn submit_space(&mut self, op: SpaceOp) {
+        send(self.space.as_ref(), op);
     }
 
     fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget) {
@@ -125,6 +124,7 @@ impl Disk for FileDisk {
         }
         let done = self.done.try_recv().ok()?;
         if matches!(done.kind, IoKind::Written | IoKind::Coalesced) {
+            debug_assert!(self.queued_writes > 0, "a write completes that was not queued");
             self.queued_writes -= 1;
         }
         Some(done)
@@ -148,6 +148,12 @@ impl Drop for FileDisk {
             let _ = thread.join();
         }
     }
+}
+
+/// Hands an operation to a thread.
+fn send<T>(thread: Option<&Sender<T>>, op: T) {
+    let sent = thread.map(|thread| thread.send(op));
+    assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
 }
 
 fn spawn(
@@ -235,9 +241,6 @@ fn execute(segments: &mut SegmentFiles, op: DiskOp) -> IoCompletion {
             let result = segments.sync(epoch);
             sync_ns = watch.nanos();
             (IoKind::Synced, result, Vec::new())
-        }
-        DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => {
-            unreachable!("the space thread has these")
         }
     };
     IoCompletion { kind, result: result.map_err(IoFailure::Error), buffer, sync_ns }

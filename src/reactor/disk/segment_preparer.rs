@@ -12,7 +12,7 @@
 use super::direct;
 use super::directory::{fault, free_bytes, note_removal, note_use, sync_names_of};
 use super::reserve::Reserve;
-use crate::journal::disk::{DiskError, DiskOp, IoCompletion, IoFailure, IoKind, PrefillTarget};
+use crate::journal::disk::{DiskError, IoCompletion, IoFailure, IoKind, PrefillTarget, SpaceOp};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
 use std::fmt::Write;
@@ -106,7 +106,7 @@ fn pause(made: u64, needed: u64, took: Duration) -> Duration {
     }
 }
 
-/// Executes `Prepare`, `Free` and `Discard`.
+/// Executes the operations on space.
 pub(super) struct SegmentPreparer {
     path: PathBuf,
     /// Whether segments will be written with direct I/O.
@@ -127,7 +127,7 @@ impl SegmentPreparer {
         Self { path, direct, pacer, reserve, fault: None }
     }
 
-    pub(super) fn execute(&mut self, op: DiskOp) -> IoCompletion {
+    pub(super) fn execute(&mut self, op: SpaceOp) -> IoCompletion {
         let result = match (&self.fault, op) {
             (Some(fault), _) => Err(IoFailure::Error(fault.clone())),
             (None, op) => self.try_to(op),
@@ -138,12 +138,13 @@ impl SegmentPreparer {
         IoCompletion { kind: IoKind::Space, result, buffer: Vec::new(), sync_ns: 0 }
     }
 
-    fn try_to(&self, op: DiskOp) -> Result<(), IoFailure> {
+    fn try_to(&self, op: SpaceOp) -> Result<(), IoFailure> {
         match op {
-            DiskOp::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
-            DiskOp::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
-            DiskOp::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
-            DiskOp::Write { .. } | DiskOp::Sync { .. } => unreachable!("the sync thread has these"),
+            SpaceOp::Prepare { epoch, size, head, reuse } => {
+                self.prepare(epoch, size, &head, reuse)
+            }
+            SpaceOp::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
+            SpaceOp::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
         }
     }
 
@@ -288,8 +289,8 @@ mod tests {
     use super::*;
     use crate::reactor::disk::testing::new_dir;
 
-    fn prepare(epoch: u64, size: u64) -> DiskOp {
-        DiskOp::Prepare { epoch, size, head: vec![7; 64], reuse: None }
+    fn prepare(epoch: u64, size: u64) -> SpaceOp {
+        SpaceOp::Prepare { epoch, size, head: vec![7; 64], reuse: None }
     }
 
     #[test]

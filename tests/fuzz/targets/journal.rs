@@ -6,6 +6,7 @@
 use jobcentre::base::time::Now;
 use jobcentre::journal::disk::{
     Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoKind, PrefillTarget,
+    SpaceOp,
 };
 use jobcentre::journal::{
     JournalOptions, RecordLocation, RecordRole, SyncMode, read, recover, salvage,
@@ -25,41 +26,48 @@ fn segment(epoch: u64) -> String {
     format!("{epoch:016x}.seg")
 }
 
+impl Memory {
+    fn complete(&self, kind: IoKind, buffer: Vec<u8>) {
+        let done = IoCompletion { kind, result: Ok(()), buffer, sync_ns: 0 };
+        self.done.lock().expect("one thread").push_back(done);
+    }
+}
+
 impl Disk for Memory {
     fn set_prefill_target(&mut self, _: u64, _: PrefillTarget) {}
 
     fn submit(&mut self, op: DiskOp) {
         let mut files = self.files.lock().expect("one thread");
-        let (mut kind, mut buffer) = (IoKind::Space, Vec::new());
         match op {
             DiskOp::Write { epoch, offset, bytes, .. } => {
                 let file = files.get_mut(&segment(epoch)).expect("a segment that is there");
                 file[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-                (kind, buffer) = (IoKind::Written, bytes);
+                self.complete(IoKind::Written, bytes);
             }
-            DiskOp::Sync { .. } => kind = IoKind::Synced,
-            DiskOp::Prepare { epoch, size, head, reuse } => {
+            DiskOp::Sync { .. } => self.complete(IoKind::Synced, Vec::new()),
+        }
+    }
+
+    fn submit_space(&mut self, op: SpaceOp) {
+        let mut files = self.files.lock().expect("one thread");
+        match op {
+            SpaceOp::Prepare { epoch, size, head, reuse } => {
                 let spare = reuse.and_then(|spare| files.remove(&format!("spare-{spare}.seg")));
                 let mut file = spare.unwrap_or_else(|| vec![0; size as usize]);
                 file[..head.len()].copy_from_slice(&head);
                 files.insert(segment(epoch), file);
             }
-            DiskOp::Free { epoch, keep } => {
+            SpaceOp::Free { epoch, keep } => {
                 let file = files.remove(&segment(epoch)).expect("a segment that is there");
                 if let Some(spare) = keep {
                     files.insert(format!("spare-{spare}.seg"), file);
                 }
             }
-            DiskOp::Discard { spare } => {
+            SpaceOp::Discard { spare } => {
                 files.remove(&format!("spare-{spare}.seg"));
             }
         }
-        self.done.lock().expect("one thread").push_back(IoCompletion {
-            kind,
-            result: Ok(()),
-            buffer,
-            sync_ns: 0,
-        });
+        self.complete(IoKind::Space, Vec::new());
     }
 
     fn poll(&mut self) -> Option<IoCompletion> {

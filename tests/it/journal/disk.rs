@@ -5,6 +5,7 @@
 use crate::rng::TestRng;
 use jobcentre::journal::disk::{
     Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoFailure, IoKind, PrefillTarget,
+    SpaceOp,
 };
 
 use std::collections::{BTreeMap, VecDeque};
@@ -94,7 +95,7 @@ pub(crate) struct Platter {
     pub(crate) files: BTreeMap<String, File>,
     /// Operations of the lanes that write and sync, and of the one for space.
     submitted: VecDeque<(u64, DiskOp)>,
-    space: VecDeque<DiskOp>,
+    space: VecDeque<SpaceOp>,
     number: u64,
     done: [VecDeque<IoCompletion>; 3],
     /// How many bytes there may be in all files.
@@ -152,13 +153,12 @@ impl Platter {
             // Writes are done in their order; one that syncs also behind earlier syncs.
             DiskOp::Write { sync, .. } => earlier.into_iter().all(|(_, before)| match before {
                 DiskOp::Write { .. } => false,
-                _ => !sync,
+                DiskOp::Sync { .. } => !sync,
             }),
             DiskOp::Sync { epoch } => earlier.into_iter().all(|(_, before)| match before {
                 DiskOp::Write { epoch: other, sync, .. } => !sync && other != epoch,
-                _ => false,
+                DiskOp::Sync { .. } => false,
             }),
-            _ => unreachable!("space has its own lane"),
         }
     }
 
@@ -209,7 +209,6 @@ impl Platter {
             DiskOp::Sync { epoch } => {
                 done(IoKind::Synced, self.sync(&segment_name(epoch)), Vec::new())
             }
-            _ => unreachable!("space has its own lane"),
         }
     }
 
@@ -226,7 +225,7 @@ impl Platter {
         Ok(())
     }
 
-    fn make_room(&mut self, op: DiskOp) -> Result<(), IoFailure> {
+    fn make_room(&mut self, op: SpaceOp) -> Result<(), IoFailure> {
         self.operations += 1;
         if std::mem::take(&mut self.fail_space) {
             self.space.clear();
@@ -234,7 +233,7 @@ impl Platter {
             return Err(IoFailure::Error(failure("make room for", "a segment")));
         }
         match op {
-            DiskOp::Prepare { epoch, size, head, reuse } => {
+            SpaceOp::Prepare { epoch, size, head, reuse } => {
                 let size = usize::try_from(size).unwrap();
                 let mut file = match reuse {
                     Some(spare) => self.files.remove(&spare_name(spare)).expect("a known spare"),
@@ -249,16 +248,15 @@ impl Platter {
                 let former = self.files.insert(segment_name(epoch), file);
                 assert!(former.is_none(), "a segment was made twice");
             }
-            DiskOp::Free { epoch, keep } => {
+            SpaceOp::Free { epoch, keep } => {
                 let file = self.files.remove(&segment_name(epoch)).expect("a known segment");
                 if let Some(spare) = keep {
                     assert!(self.files.insert(spare_name(spare), file).is_none());
                 }
             }
-            DiskOp::Discard { spare } => {
+            SpaceOp::Discard { spare } => {
                 self.files.remove(&spare_name(spare)).expect("a known spare");
             }
-            _ => unreachable!("only space"),
         }
         Ok(())
     }
@@ -275,7 +273,7 @@ impl Platter {
                 self.write(&name, offset, &part);
             }
         }
-        if let Some(DiskOp::Prepare { size, head, reuse, .. }) = self.space.front() {
+        if let Some(SpaceOp::Prepare { size, head, reuse, .. }) = self.space.front() {
             // Never under its name.
             let name = spare_name(reuse.unwrap_or(u32::MAX));
             let part = rng.between(0, usize::try_from(*size).unwrap());
@@ -299,7 +297,7 @@ impl Platter {
         let cached = cached.filter(|cached| !cached.stale).map(|cached| &cached.bytes);
         let submitted = self.submitted.iter().filter_map(|(_, op)| match op {
             DiskOp::Write { bytes, .. } => Some(bytes),
-            _ => None,
+            DiskOp::Sync { .. } => None,
         });
         let open = cached.chain(submitted).filter_map(|bytes| sequence_of(bytes));
         open.min().map_or(last, |first| first - 1)
@@ -354,7 +352,7 @@ impl SimDisk {
     pub(crate) fn dawdles(&self) -> bool {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);
-        let Some(DiskOp::Prepare { epoch, .. }) = platter.space.front() else { return false };
+        let Some(SpaceOp::Prepare { epoch, .. }) = platter.space.front() else { return false };
         told && platter.submitted.is_empty()
             && platter.hurried != Some((*epoch, PrefillTarget::Immediately))
     }
@@ -362,7 +360,7 @@ impl SimDisk {
     /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
     pub(crate) fn knows_need(&self) -> bool {
         let platter = self.platter.lock().unwrap();
-        let Some(DiskOp::Prepare { epoch, .. }) = platter.space.front() else { return true };
+        let Some(SpaceOp::Prepare { epoch, .. }) = platter.space.front() else { return true };
         platter.hurried.is_some_and(|(hurried, _)| hurried == *epoch)
     }
 
@@ -407,15 +405,18 @@ impl Disk for SimDisk {
                 let done = platter.carry_out(op);
                 platter.done[IoKind::Written as usize].push_back(done);
             }
-            DiskOp::Write { .. } | DiskOp::Sync { .. } => {
+            _ => {
                 let number = platter.number;
                 platter.number += 1;
                 platter.submitted.push_back((number, op));
             }
-            _ if platter.space_is_broken => {}
-            DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => {
-                platter.space.push_back(op);
-            }
+        }
+    }
+
+    fn submit_space(&mut self, op: SpaceOp) {
+        let mut platter = self.platter.lock().unwrap();
+        if !platter.space_is_broken {
+            platter.space.push_back(op);
         }
     }
 

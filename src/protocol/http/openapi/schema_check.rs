@@ -33,7 +33,16 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
             "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
             "minItems" => value.as_array().map(|items| items.len() as u64) >= says.as_u64(),
             "maxItems" => value.as_array().map(|items| items.len() as u64) <= says.as_u64(),
-            "oneOf" | "prefixItems" | "items" => fits_inside(word, words, value, document)?,
+            "oneOf" => {
+                let options = says.as_array().unwrap().iter();
+                options.filter(|option| fits(option, value, document).is_ok()).count() == 1
+            }
+            "prefixItems" => {
+                let mut pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
+                pairs.try_for_each(|(schema, item)| fits(schema, item, document))?;
+                true
+            }
+            "items" => fits_items(words, says, value, document)?,
             "required" => {
                 let mut names = says.as_array().unwrap().iter();
                 names.all(|name| value.get(name.as_str().unwrap()).is_some())
@@ -61,35 +70,20 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
     Ok(())
 }
 
-/// The keywords that apply to parts of a value.
-fn fits_inside(
-    word: &str,
+/// The keyword `items`: `schema` is that of each item.
+fn fits_items(
     words: &Map<String, Value>,
+    schema: &Value,
     value: &Value,
     document: &Value,
 ) -> Result<bool, String> {
-    let says = &words[word];
-    Ok(match word {
-        "oneOf" => {
-            let options = says.as_array().unwrap().iter();
-            options.filter(|option| fits(option, value, document).is_ok()).count() == 1
-        }
-        "prefixItems" => {
-            let mut pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
-            pairs.try_for_each(|(schema, item)| fits(schema, item, document))?;
-            true
-        }
-        "items" => match says {
-            // With `maxItems` there are no items beyond the first ones.
-            Value::Bool(false) => words.contains_key("maxItems"),
-            schema => {
-                let mut parts = value.as_array().ok_or("no array")?.iter();
-                parts.try_for_each(|part| fits(schema, part, document))?;
-                true
-            }
-        },
-        _ => unreachable!("not one of them"),
-    })
+    if *schema == false {
+        // With `maxItems` there are no items beyond the first ones.
+        return Ok(words.contains_key("maxItems"));
+    }
+    let mut items = value.as_array().ok_or("no array")?.iter();
+    items.try_for_each(|item| fits(schema, item, document))?;
+    Ok(true)
 }
 
 fn is_kind(kind: &Value, value: &Value) -> bool {

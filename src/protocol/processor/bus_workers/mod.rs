@@ -22,6 +22,7 @@
 mod links;
 mod views;
 
+use crate::base::hash_index::remove_entry;
 use crate::base::limits::PROCESSOR_WORKERS_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
@@ -161,10 +162,7 @@ impl WorkerTable {
         if queue.idle + queue.busy + queue.open_reserves > 0 || queue.dispatching {
             return;
         }
-        match self.by_name.find_entry(queue.hash, |&other| other == slot) {
-            Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("a queue is found by its name"),
-        };
+        remove_entry(&mut self.by_name, queue.hash, |&other| other == slot);
         self.queues.remove(slot);
     }
 
@@ -440,10 +438,7 @@ impl WorkerTable {
         let record = &self.workers[worker];
         let (hash, uuid) = (record.hash, record.uuid.clone());
         let queue = self.queues[record.queue].name.clone();
-        match self.by_uuid.find_entry(hash, |&other| other == worker) {
-            Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("a worker is found by its name"),
-        };
+        remove_entry(&mut self.by_uuid, hash, |&other| other == worker);
         let former = self.leave(worker);
         self.leave_queue(former);
         if self.workers[worker].reserve == Reserve::None {
