@@ -194,6 +194,10 @@ pub const METRICS_QUEUES_PER_STEP: usize = 64;
 /// Shortest time between two samples of resident memory.
 pub const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Time from a pass until the memory that it has freed goes back to the system: what is freed and
+/// soon used again stays.
+pub const PURGE_DELAY: Duration = Duration::from_secs(1);
+
 /// Shortest window of the busy fraction of the loop.
 pub const BUSY_WINDOW_MIN: Duration = Duration::from_secs(10);
 

@@ -9,7 +9,8 @@ use crate::model::driver::Protocol;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
-    CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, ignore_signals,
+    CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, defer_purges,
+    ignore_signals,
 };
 use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
@@ -78,6 +79,7 @@ impl Serve {
 
 /// Runs the server. Returns how it was shut down, and whether stdin and stdout worked to the end.
 fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
+    defer_purges();
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let shares = descriptors::reserve_descriptors_for_clients(config.max_clients);
     let max_clients = shares.clients;

@@ -1,4 +1,4 @@
-//! A snapshot as a virtual table of SQLite: the only module with `unsafe`.
+//! A snapshot as a virtual table of SQLite, with the `unsafe` that its calls need.
 //!
 //! The table `snapshot` has one cursor at a time, which iterates over the rows in their order and
 //! returns their columns ([`rows`](super::rows)); nothing is copied into a table, and a column that

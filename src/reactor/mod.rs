@@ -26,6 +26,7 @@ mod listener;
 mod loop_waker;
 mod notices;
 mod outbound;
+mod purge;
 pub mod query_threads;
 mod resolve;
 mod rss;
@@ -52,6 +53,8 @@ pub use loop_waker::LoopWaker;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use purge::Purger;
+pub use purge::defer_purges;
 use shutdown::Shutdown;
 pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
@@ -91,6 +94,7 @@ pub struct Reactor<C> {
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Shutdown>,
+    purger: Purger,
     /// When the resident memory is sampled next.
     next_memory_sample: Mono,
 }
@@ -134,6 +138,7 @@ impl<C: Core> Reactor<C> {
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
+            purger: Purger::default(),
             next_memory_sample: Mono::default(),
         })
     }
@@ -162,6 +167,8 @@ impl<C: Core> Reactor<C> {
     pub fn run(&mut self) -> io::Result<ShutdownOutcome> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
         self.begin_stdio();
+        // The start may have freed memory.
+        self.purger.end_pass(self.now.mono);
         loop {
             let timeout = self.timeout();
             let polled = self.poll.poll(&mut events, timeout);
@@ -185,6 +192,7 @@ impl<C: Core> Reactor<C> {
             self.close();
             self.check()?;
             self.sample_stats();
+            self.purger.end_pass(self.now.mono);
             if let Some(ending) = self.ending() {
                 let whole = ending != ShutdownOutcome::Forced && self.finish(&mut events)?;
                 return Ok(if whole { ending } else { ShutdownOutcome::Forced });
@@ -219,8 +227,8 @@ impl<C: Core> Reactor<C> {
         }
         let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
         let stop = self.stop.map(|stop| stop.next(self.now.mono));
-        let next = [self.core.poll_timeout(self.now), retry, stop, self.lingering.next()];
-        let next = next.into_iter().flatten().min()?;
+        let own = [retry, stop, self.lingering.next(), self.purger.next()];
+        let next = own.into_iter().chain([self.core.poll_timeout(self.now)]).flatten().min()?;
         // mio rounds up to the milliseconds of epoll, so the poll does not end early and spin.
         Some(next.until(self.now.mono))
     }
