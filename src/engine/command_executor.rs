@@ -3,7 +3,6 @@
 //! The contract is that of the module [`engine`](super): callers act on completions only. The
 //! server is generic over it, so that each call is resolved and inlined at compile time.
 
-use super::Engine;
 use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
 use crate::model::command::Command;
@@ -16,134 +15,74 @@ use std::fmt::Debug;
 
 /// Executes commands: each ticket completes exactly once, at once or later, in any order.
 pub trait CommandExecutor: Debug {
-    /// As [`Engine::submit`].
+    /// Executes a command. See the module for when its ticket completes.
     fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now);
 
-    /// As [`Engine::cancel`].
+    /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
     fn cancel(&mut self, ticket: Ticket, now: Now);
 
-    /// As [`Engine::disconnect_client`].
+    /// Ends a client: cancels its commands and requeues its reserved jobs. O(jobs of the client).
     fn disconnect_client(&mut self, client: ClientId, now: Now);
 
-    /// As [`Engine::half_close_client`].
+    /// A client has closed its sending side: each of its queries gets one turn at most, after those
+    /// of all other clients.
     fn half_close_client(&mut self, client: ClientId);
 
-    /// As [`Engine::expire`].
+    /// Begins a pass: resets the store's budgets for a pass and fires up to
+    /// `STORE_DEADLINES_PER_PASS` timers. [`CommandExecutor::poll_timeout`] says whether some are
+    /// left.
     fn expire(&mut self, now: Now);
 
-    /// As [`Engine::commit`].
+    /// Ends a pass: runs the query scheduler, compacts a little, hands batches to the disk, and
+    /// takes in its completions.
     fn commit(&mut self, now: Now);
 
-    /// As [`Engine::poll_completion`].
+    /// The next completion. Those of one client that do not wait for the disk come in the order in
+    /// which the store produced them.
     fn poll_completion(&mut self) -> Option<Completion<'_>>;
 
-    /// As [`Engine::poll_timeout`].
+    /// The latest moment of the next [`CommandExecutor::expire`] and [`CommandExecutor::commit`].
+    /// O(1), exact.
+    #[must_use]
     fn poll_timeout(&self) -> Option<Mono>;
 
-    /// As [`Engine::poll_log_line`].
+    /// The next line for the operator's log.
     fn poll_log_line(&mut self) -> Option<LogLine>;
 
-    /// As [`Engine::fatal_error`].
+    /// The I/O error that has stopped the journal: no gated reply is completed after it.
+    #[must_use]
     fn fatal_error(&self) -> Option<String>;
 
-    /// As [`Engine::awaits_disk`].
+    /// Whether replies are gated.
+    #[must_use]
     fn awaits_disk(&self) -> bool;
 
-    /// As [`Engine::close`].
+    /// Starts to write and sync everything. The caller goes on with [`CommandExecutor::commit`]
+    /// until
+    /// [`CommandExecutor::is_closed`].
     fn close(&mut self, now: Now);
 
-    /// As [`Engine::is_closed`].
+    /// Whether everything is durable after [`CommandExecutor::close`], or the journal has failed.
+    #[must_use]
     fn is_closed(&self) -> bool;
 
-    /// As [`Engine::stats`].
+    /// Writes the engine's counters into `stats`. O(segments).
     fn stats(&self, stats: &mut ServerStats);
 
-    /// As [`Engine::journal_stats`].
+    /// Statistics of the journal, if there is one. O(segments).
+    #[must_use]
     fn journal_stats(&self) -> Option<LogStats>;
 
-    /// As [`Engine::counts`].
+    /// The number of jobs, queues, workers and constraints in the store.
+    #[must_use]
     fn counts(&self) -> Counts;
 
-    /// As [`Engine::check_invariants`].
+    /// Asserts every invariant. O(everything): for tests and the simulator.
     fn check_invariants(&self);
 
-    /// As [`Engine::is_waiting`]: for tests.
+    /// Whether a ticket waits in the store. A gated reply does not count. O(waiting reserves of
+    /// the client).
     #[doc(hidden)]
+    #[must_use]
     fn is_waiting(&self, ticket: Ticket) -> bool;
-}
-
-impl CommandExecutor for Engine {
-    #[inline(always)]
-    fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.submit(ticket, command, now);
-    }
-
-    fn cancel(&mut self, ticket: Ticket, now: Now) {
-        self.cancel(ticket, now);
-    }
-
-    fn disconnect_client(&mut self, client: ClientId, now: Now) {
-        self.disconnect_client(client, now);
-    }
-
-    fn half_close_client(&mut self, client: ClientId) {
-        self.half_close_client(client);
-    }
-
-    fn expire(&mut self, now: Now) {
-        self.expire(now);
-    }
-
-    fn commit(&mut self, now: Now) {
-        self.commit(now);
-    }
-
-    #[inline(always)]
-    fn poll_completion(&mut self) -> Option<Completion<'_>> {
-        self.poll_completion()
-    }
-
-    fn poll_timeout(&self) -> Option<Mono> {
-        self.poll_timeout()
-    }
-
-    fn poll_log_line(&mut self) -> Option<LogLine> {
-        self.poll_log_line()
-    }
-
-    fn fatal_error(&self) -> Option<String> {
-        self.fatal_error()
-    }
-
-    fn awaits_disk(&self) -> bool {
-        self.awaits_disk()
-    }
-
-    fn close(&mut self, now: Now) {
-        self.close(now);
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-
-    fn stats(&self, stats: &mut ServerStats) {
-        self.stats(stats);
-    }
-
-    fn journal_stats(&self) -> Option<LogStats> {
-        self.journal_stats()
-    }
-
-    fn counts(&self) -> Counts {
-        self.counts()
-    }
-
-    fn check_invariants(&self) {
-        self.check_invariants();
-    }
-
-    fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.is_waiting(ticket)
-    }
 }

@@ -1,20 +1,22 @@
 //! L4: the engine executes commands: one store, the scheduler of its queries and, if the server
 //! has a data directory, a journal.
 //!
-//! The contract of callers, which [`CommandExecutor`] has as a trait:
-//! - [`Engine::submit`] takes a command under a ticket. The ticket completes exactly once, unless
-//!   its client is disconnected before. The completion may be there at once or after any number of
-//!   passes, and completions may come in another order than the commands. The commands of one
-//!   client take effect in the order in which they are submitted. Callers act on completions only.
-//! - After each call that changes something the caller polls [`Engine::poll_completion`] until it
-//!   returns `None`. Completions borrow from the engine and are valid until the next call.
-//! - [`Engine::cancel`] completes a waiting reserve or long poll with the `Cancelled` reply of its
-//!   kind, unless its reply is already decided.
-//! - [`Engine::disconnect_client`] requeues what the client has reserved. A completion of the
-//!   client may still follow; the caller drops it.
-//! - [`Engine::expire`] begins a pass and fires timers: delays, leases, timeouts, retention.
-//! - [`Engine::commit`] ends a pass. Queries start and finish there, and an engine with a journal
-//!   writes and syncs there: it replies only what is durable.
+//! The contract of callers, which the trait [`CommandExecutor`] declares:
+//! - [`CommandExecutor::submit`] takes a command under a ticket. The ticket completes exactly once,
+//!   unless its client is disconnected before. The completion may be there at once or after any
+//!   number of passes, and completions may come in another order than the commands. The commands of
+//!   one client take effect in the order in which they are submitted. Callers act on completions
+//!   only.
+//! - After each call that changes something the caller polls [`CommandExecutor::poll_completion`]
+//!   until it returns `None`. Completions borrow from the engine and are valid until the next call.
+//! - [`CommandExecutor::cancel`] completes a waiting reserve or long poll with the `Cancelled`
+//!   reply of its kind, unless its reply is already decided.
+//! - [`CommandExecutor::disconnect_client`] requeues what the client has reserved. A completion of
+//!   the client may still follow; the caller drops it.
+//! - [`CommandExecutor::expire`] begins a pass and fires timers: delays, leases, timeouts,
+//!   retention.
+//! - [`CommandExecutor::commit`] ends a pass. Queries start and finish there, and an engine with a
+//!   journal writes and syncs there: it replies only what is durable.
 
 mod command_executor;
 mod disk_space;
@@ -136,61 +138,13 @@ impl Engine {
     }
 
     /// Evaluates queries by `executor`, each within `timeout` of its arrival. The executor has to
-    /// make the driver call [`Engine::commit`] when a turn ends. Without an executor each query is
-    /// answered with `IndexedReply::BadQuery`.
+    /// make the driver call [`CommandExecutor::commit`] when a turn ends. Without an executor each
+    /// query is answered with `IndexedReply::BadQuery`.
     #[must_use]
     pub fn with_queries(mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
         assert!(self.queries.is_idle(), "queries would lose their executor");
         self.queries.set_executor(executor, timeout);
         self
-    }
-
-    /// The I/O error that has stopped the journal: no gated reply is completed after it.
-    #[must_use]
-    pub fn fatal_error(&self) -> Option<String> {
-        self.journal.as_ref().and_then(|journal| journal.fatal_error())
-    }
-
-    /// The next line for the operator's log.
-    pub fn poll_log_line(&mut self) -> Option<LogLine> {
-        self.journal.as_mut().and_then(|journal| journal.poll_log_line())
-    }
-
-    /// Whether replies are gated.
-    #[must_use]
-    pub fn awaits_disk(&self) -> bool {
-        self.journal.as_ref().is_some_and(|journal| journal.awaits_disk())
-    }
-
-    /// Starts to write and sync everything. The caller goes on with [`Engine::commit`] until
-    /// [`Engine::is_closed`].
-    pub fn close(&mut self, now: Now) {
-        if let Some(journal) = &mut self.journal {
-            journal.close(now);
-        }
-    }
-
-    /// Whether everything is durable after [`Engine::close`], or the journal has failed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.journal.as_ref().is_none_or(|journal| journal.is_closed())
-    }
-
-    /// Statistics of the journal, if there is one. O(segments).
-    #[must_use]
-    pub fn journal_stats(&self) -> Option<LogStats> {
-        self.journal.as_ref().map(|journal| journal.log_stats())
-    }
-
-    /// Executes a command. See the module for when its ticket completes.
-    #[inline(always)]
-    pub fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        if self.journal.is_some() {
-            self.submit_durable(ticket, command, now);
-        } else {
-            self.effects.prepare();
-            self.apply(ticket, command, now);
-        }
     }
 
     #[inline(never)]
@@ -229,30 +183,45 @@ impl Engine {
         );
     }
 
-    /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
-    pub fn cancel(&mut self, ticket: Ticket, now: Now) {
+    #[inline(never)]
+    fn poll_completion_durable(&mut self) -> Option<Completion<'_>> {
+        let journal = self.journal.as_mut()?;
+        if journal.take_durable() {
+            return journal.completion(&self.store, &self.effects);
+        }
+        next_completion(&self.store, &mut self.effects)
+    }
+}
+
+impl CommandExecutor for Engine {
+    #[inline(always)]
+    fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
+        if self.journal.is_some() {
+            self.submit_durable(ticket, command, now);
+        } else {
+            self.effects.prepare();
+            self.apply(ticket, command, now);
+        }
+    }
+
+    fn cancel(&mut self, ticket: Ticket, now: Now) {
         self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);
         self.write_changes(false, now);
     }
 
-    /// Ends a client: cancels its commands and requeues its reserved jobs. O(jobs of the client).
-    pub fn disconnect_client(&mut self, client: ClientId, now: Now) {
+    fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.disconnect_client(client, now, &mut self.effects);
         self.queries.disconnect_client(client, now);
         self.write_changes(false, now);
     }
 
-    /// A client has closed its sending side: each of its queries gets one turn at most, after those
-    /// of all other clients.
-    pub fn half_close_client(&mut self, client: ClientId) {
+    fn half_close_client(&mut self, client: ClientId) {
         self.queries.half_close_client(client);
     }
 
-    /// Begins a pass: resets the store's budgets for a pass and fires up to
-    /// [`STORE_DEADLINES_PER_PASS`] timers. [`Engine::poll_timeout`] says whether some are left.
-    pub fn expire(&mut self, now: Now) {
+    fn expire(&mut self, now: Now) {
         self.store.begin_pass();
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
             self.effects.prepare();
@@ -261,9 +230,7 @@ impl Engine {
         }
     }
 
-    /// Ends a pass: runs the query scheduler, compacts a little, hands batches to the disk, and
-    /// takes in its completions.
-    pub fn commit(&mut self, now: Now) {
+    fn commit(&mut self, now: Now) {
         if !self.queries.is_idle() {
             self.effects.prepare();
             self.queries.advance(&mut self.store, now, &mut self.effects);
@@ -275,35 +242,43 @@ impl Engine {
         }
     }
 
-    /// The next completion. Those of one client that do not wait for the disk come in the order in
-    /// which the store produced them.
     #[inline(always)]
-    pub fn poll_completion(&mut self) -> Option<Completion<'_>> {
+    fn poll_completion(&mut self) -> Option<Completion<'_>> {
         if self.journal.is_some() {
             return self.poll_completion_durable();
         }
         next_completion(&self.store, &mut self.effects)
     }
 
-    #[inline(never)]
-    fn poll_completion_durable(&mut self) -> Option<Completion<'_>> {
-        let journal = self.journal.as_mut()?;
-        if journal.take_durable() {
-            return journal.completion(&self.store, &self.effects);
-        }
-        next_completion(&self.store, &mut self.effects)
-    }
-
-    /// The latest moment of the next [`Engine::expire`] and [`Engine::commit`]. O(1), exact.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Mono> {
+    fn poll_timeout(&self) -> Option<Mono> {
         let own = [self.store.next_deadline(), self.queries.poll_timeout()];
         let journal = self.journal.as_ref().and_then(|journal| journal.poll_timeout());
         own.into_iter().chain([journal]).flatten().min()
     }
 
-    /// Writes the engine's counters into `stats`. O(segments).
-    pub fn stats(&self, stats: &mut ServerStats) {
+    fn poll_log_line(&mut self) -> Option<LogLine> {
+        self.journal.as_mut().and_then(|journal| journal.poll_log_line())
+    }
+
+    fn fatal_error(&self) -> Option<String> {
+        self.journal.as_ref().and_then(|journal| journal.fatal_error())
+    }
+
+    fn awaits_disk(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.awaits_disk())
+    }
+
+    fn close(&mut self, now: Now) {
+        if let Some(journal) = &mut self.journal {
+            journal.close(now);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.is_closed())
+    }
+
+    fn stats(&self, stats: &mut ServerStats) {
         stats.store = self.store.stats();
         stats.queries = self.queries.stats();
         if let Some(journal) = &self.journal {
@@ -311,20 +286,25 @@ impl Engine {
         }
     }
 
-    /// The number of jobs, queues, workers and constraints in the store.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
+    fn journal_stats(&self) -> Option<LogStats> {
+        self.journal.as_ref().map(|journal| journal.log_stats())
+    }
+
+    fn counts(&self) -> Counts {
         self.store.counts()
     }
 
-    /// Asserts every invariant. O(everything): for tests and the simulator.
-    pub fn check_invariants(&self) {
+    fn check_invariants(&self) {
         self.effects.assert_drained();
         self.store.check_invariants();
         self.queries.check_invariants();
         if let Some(journal) = &self.journal {
             journal.check_invariants(&self.store);
         }
+    }
+
+    fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.store.is_waiting(ticket)
     }
 }
 
@@ -335,13 +315,5 @@ impl Engine {
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.store.peek(id)
-    }
-
-    /// Whether a ticket waits in the store. A gated reply does not count. O(waiting reserves of
-    /// the client).
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.store.is_waiting(ticket)
     }
 }

@@ -8,7 +8,7 @@ use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use super::owned::{Commands, Replies};
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::Now;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::protocol::Session;

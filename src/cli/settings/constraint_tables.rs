@@ -7,7 +7,7 @@
 
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;
-use crate::engine::Engine;
+use crate::engine::{CommandExecutor, Engine};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;

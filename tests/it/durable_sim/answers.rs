@@ -4,6 +4,7 @@ use super::constraint_model::constraint;
 use super::restart::Harness;
 use jobcentre::base::limits::CONSTRAINT_SCAN_JOBS_PER_PASS;
 use jobcentre::base::strings::StringList;
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::indexed_queue::IndexedCommand;
 use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};

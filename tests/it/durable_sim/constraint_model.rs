@@ -3,7 +3,7 @@
 use super::Simulation;
 use super::oracle::{Asked, Oracle};
 use jobcentre::base::time::Now;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::reply::Reply;

@@ -3,7 +3,7 @@
 use super::Simulation;
 use super::histories::DECLARED;
 use super::oracle::Asked;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::indexed_queue::IndexedCommand;

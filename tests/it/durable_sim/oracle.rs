@@ -8,7 +8,7 @@ use crate::rng::TestRng;
 use crate::seeds;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};

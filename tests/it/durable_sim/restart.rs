@@ -2,7 +2,7 @@
 
 use super::{Simulation, recover};
 use crate::journal::disk::End;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::SyncMode;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};

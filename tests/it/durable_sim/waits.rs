@@ -3,7 +3,7 @@
 use super::oracle::Asked;
 use super::{QUEUES, Simulation};
 use jobcentre::base::strings::StringList;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::worker::WorkerCommand;

@@ -3,7 +3,7 @@
 
 use super::Simulation;
 use super::oracle::{Asked, Fate, Oracle};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Status};

@@ -5,7 +5,7 @@ use super::constraint_model::ConstraintSpec;
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::Ticket;
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};

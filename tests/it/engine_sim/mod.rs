@@ -27,6 +27,7 @@ use crate::seeds::{self, Plan};
 use generator::Profile;
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use simulation::{Simulation, Step};
 use std::hash::Hasher;

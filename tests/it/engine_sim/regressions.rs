@@ -5,6 +5,7 @@ use super::simulation::{Simulation, Step};
 use super::types::{Answer, Load, Queue, Request, Text};
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::Ticket;
 use jobcentre::model::job::{Encoding, JobOptions, Priority, TieBreak};

@@ -3,6 +3,7 @@
 use super::simulation::{Simulation, Step};
 use super::types::Request;
 use super::worker_model::WorkerAsk;
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use super::types::{Answer, Replies, Request};
 use super::worker_model::WorkerAsk;
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::Status;
 use std::hash::{DefaultHasher, Hash};

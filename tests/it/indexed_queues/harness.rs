@@ -2,7 +2,7 @@
 
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply};

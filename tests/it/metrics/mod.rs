@@ -10,7 +10,7 @@ use jobcentre::base::limits::{
     HTTP_CHUNK_BYTES, METRICS_QUEUES_MAX, STATS_QUEUES_PER_STEP, STATS_SLOTS_PER_STEP,
 };
 use jobcentre::base::time::Now;
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, Ticket};

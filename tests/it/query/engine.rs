@@ -4,7 +4,7 @@
 use super::{evaluator, query, text};
 use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
-use jobcentre::engine::Engine;
+use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};

@@ -3,6 +3,7 @@
 
 use super::engine::{Harness, Mode, client, free, second, told};
 use super::{query, text};
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::query::{Op, Query};
 use jobcentre::query::StopRequest;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ mod harness;
 mod refusals;
 
 use harness::{Harness, PUSHER, options, packed};
+use jobcentre::engine::CommandExecutor;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{JobOptions, LeaseEpoch};
