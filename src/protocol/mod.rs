@@ -28,22 +28,48 @@ use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
 
-/// What all sessions share: settings, and memory that is reused from request to request.
+/// What all sessions share.
 #[derive(Debug)]
 pub struct SessionContext {
+    /// Settings: they change between runs of the server only.
+    pub settings: SessionSettings,
+    /// Memory that is reused from request to request.
+    scratch: SessionScratch,
+    /// The turn of the session that runs.
+    pub turn: SessionTurn,
+}
+
+/// Settings of the sessions.
+#[derive(Debug)]
+pub struct SessionSettings {
     /// The longest request, in bytes (`--max-request`).
     pub max_request: usize,
     /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
     pub http_names: Vec<Box<str>>,
     /// How long results and errors of tracked jobs are retained, in milliseconds.
     pub result_ttl_ms: u64,
-    /// The parser of requests, shared with all sessions.
-    pub json: Parser,
+    /// Settings of the processor (environment and `--tick`).
+    pub processor: processor::Settings,
+}
+
+/// Parsers and buffers. Between two requests nothing in them counts but the cache.
+#[derive(Debug, Default)]
+struct SessionScratch {
+    /// The parser of requests.
+    json: Parser,
+    /// The parser of payloads inside of messages.
+    payload: Parser,
     request_cache: job_centre::RequestCache,
     /// Options of the put that is being parsed.
     options: JobOptions,
     /// Queues of the pop that is being parsed.
     queues: StringList,
+    http: http::Scratch,
+}
+
+/// One turn of a session: a call that lets it parse and submit.
+#[derive(Debug, Default)]
+pub struct SessionTurn {
     /// Work of this turn, as a session counts it: see `SUBSCRIPTION_NAMES_PER_TURN` and
     /// `PROCESSOR_WORK_PER_TURN`.
     work: usize,
@@ -51,11 +77,6 @@ pub struct SessionContext {
     now: Now,
     /// The answer to [`SessionAction::FetchStats`].
     pub stats: Option<Box<ServerStats>>,
-    http: http::Scratch,
-    /// Settings of the processor (environment and `--tick`).
-    pub processor: processor::Settings,
-    /// The parser of payloads inside of messages.
-    payload: Parser,
     /// The answer to [`SessionAction::FetchWorkers`].
     pub workers: Option<WorkerRows>,
 }
@@ -64,29 +85,20 @@ impl SessionContext {
     /// Default settings; `max_request` in bytes.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
-        Self {
+        let settings = SessionSettings {
             max_request,
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
-            json: Parser::default(),
-            request_cache: job_centre::RequestCache::default(),
-            options: JobOptions::default(),
-            queues: StringList::default(),
-            work: 0,
-            now: Now::default(),
-            stats: None,
-            http: http::Scratch::default(),
             processor: processor::Settings::default(),
-            payload: Parser::default(),
-            workers: None,
-        }
+        };
+        Self { settings, scratch: SessionScratch::default(), turn: SessionTurn::default() }
     }
 
     /// Begins the turn of a session: its work is counted from 0.
     #[inline]
     pub fn begin_turn(&mut self, now: Now) {
-        self.work = 0;
-        self.now = now;
+        self.turn.work = 0;
+        self.turn.now = now;
     }
 }
 
@@ -105,11 +117,11 @@ pub enum SessionAction<'a> {
     Yield,
     /// Submit the command under this serial.
     Submit(u32, Command<'a>),
-    /// Fill [`SessionContext::stats`].
+    /// Fill [`SessionTurn::stats`].
     FetchStats,
     /// Cancel the waiting reserve or pop with this serial, if it still waits.
     Cancel(u32),
-    /// Fill [`SessionContext::workers`] with the bus workers of this queue, from this slot on.
+    /// Fill [`SessionTurn::workers`] with the bus workers of this queue, from this slot on.
     FetchWorkers(&'a [u8], u32),
     /// Log an incident.
     Log(Incident),
@@ -317,7 +329,7 @@ impl Session {
             Self::Http(session) => session.handle_timeout(shared, out),
             Self::Call(session) => session.handle_timeout(),
             Self::Processor(session) => {
-                session.handle_timeout(shared.now);
+                session.handle_timeout(shared.turn.now);
                 TimeoutAction::Rearm
             }
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => TimeoutAction::Rearm,

@@ -32,7 +32,7 @@ impl<E: CommandExecutor> Core for Server<E> {
             counters.accepted += 1;
             counters.open += 1;
             let session = match protocol {
-                Protocol::Processor => Session::processor(&self.context.processor, now),
+                Protocol::Processor => Session::processor(&self.context.settings.processor, now),
                 _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();

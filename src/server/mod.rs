@@ -137,21 +137,21 @@ impl<E: CommandExecutor> Server<E> {
     /// The same server, which retains the results of tracked jobs for `ttl`, in whole milliseconds.
     #[must_use]
     pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
-        self.context.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.context.settings.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
     /// The same server, which accepts these host names in HTTP requests too.
     #[must_use]
     pub fn with_http_names(mut self, names: Vec<Box<str>>) -> Self {
-        self.context.http_names = names;
+        self.context.settings.http_names = names;
         self
     }
 
     /// The same server, with these settings of the processor protocol.
     #[must_use]
     pub fn with_processor(mut self, settings: processor::Settings) -> Self {
-        self.context.processor = settings;
+        self.context.settings.processor = settings;
         self
     }
 
@@ -314,14 +314,14 @@ impl<E: CommandExecutor> Server<E> {
                     self.engine.submit(Ticket { client, serial }, command, now);
                     self.deliver_own_reply(client, now);
                 }
-                SessionAction::FetchStats => self.context.stats = Some(self.stats()),
+                SessionAction::FetchStats => self.context.turn.stats = Some(self.stats()),
                 SessionAction::Cancel(serial) => {
                     self.cancel_wait(client, serial, Some(client), now);
                 }
                 SessionAction::FetchWorkers(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
                     let members = processor.map(|other| other.session.worker_page(queue, from));
-                    self.context.workers = Some(members.unwrap_or_default());
+                    self.context.turn.workers = Some(members.unwrap_or_default());
                 }
                 SessionAction::Log(incident) => self.notices.note(client, incident, now),
                 SessionAction::Close => connection.closing = true,

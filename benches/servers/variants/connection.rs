@@ -199,7 +199,7 @@ impl<D: EngineHandle> Connection<D> {
 
     /// Lets the session take requests from `input` until it has had enough.
     fn serve(&mut self, input: &mut Input<'_>, shared: &mut SessionContext, turn: &mut Turn<'_>) {
-        shared.max_request = self.max_request;
+        shared.settings.max_request = self.max_request;
         self.slot.output.prepare(turn.pool);
         let stalled = loop {
             let ClientSlot { session, output } = &mut self.slot;

@@ -68,7 +68,7 @@ impl Session {
             State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
             State::Open | State::Waiting(_) => return SessionAction::Stalled,
             State::Fresh => {
-                if let Some(step) = self.begin(input, shared.max_request, out) {
+                if let Some(step) = self.begin(input, shared.settings.max_request, out) {
                     return step;
                 }
             }
@@ -77,16 +77,20 @@ impl Session {
                 return SessionAction::NeedInput;
             }
         }
-        let line = match self.lines.next(input, shared.max_request) {
+        let line = match self.lines.next(input, shared.settings.max_request) {
             Framed::Incomplete => return SessionAction::NeedInput,
             Framed::Line(line) => line,
             Framed::TooLong => {
-                self.reject(&RequestError::TooLong { max: shared.max_request }, out);
+                self.reject(&RequestError::TooLong { max: shared.settings.max_request }, out);
                 return SessionAction::Continue;
             }
         };
-        match request::parse(line, &mut shared.json, &mut shared.request_cache, &mut shared.options)
-        {
+        match request::parse(
+            line,
+            &mut shared.scratch.json,
+            &mut shared.scratch.request_cache,
+            &mut shared.scratch.options,
+        ) {
             Ok(command) => {
                 let serial = self.replies.open();
                 if matches!(

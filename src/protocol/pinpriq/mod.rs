@@ -95,7 +95,7 @@ impl Session {
         if !self.is_free() {
             return SessionAction::Stalled;
         }
-        if shared.work >= SUBSCRIPTION_NAMES_PER_TURN {
+        if shared.turn.work >= SUBSCRIPTION_NAMES_PER_TURN {
             return SessionAction::Yield;
         }
         if self.has_pending_submit() {
@@ -129,32 +129,33 @@ impl Session {
     ) -> SessionAction<'s> {
         match request {
             Request::Push { queue, ttl_ms, priority, key_len, packet } => {
-                shared.options = JobOptions { ttl_ms: u64::from(ttl_ms), ..JobOptions::default() };
+                shared.scratch.options =
+                    JobOptions { ttl_ms: u64::from(ttl_ms), ..JobOptions::default() };
                 let payload = Payload { encoding: Encoding::Packet { key_len }, bytes: packet };
                 let command = Command::Put {
                     queue,
                     priority: priority_of(priority),
                     tie_break: TieBreak::Lifo,
                     payload,
-                    options: (ttl_ms > 0).then_some(&shared.options),
+                    options: (ttl_ms > 0).then_some(&shared.scratch.options),
                 };
                 SessionAction::Submit(self.next_serial(out), command)
             }
             Request::Pop { queue } => {
-                shared.queues.clear();
-                shared.queues.push(queue);
-                let queues = shared.queues.from(0);
+                shared.scratch.queues.clear();
+                shared.scratch.queues.push(queue);
+                let queues = shared.scratch.queues.from(0);
                 SessionAction::Submit(
                     self.next_serial(out),
                     Command::Pop { queues, wait: Wait::No },
                 )
             }
             Request::Subscribe { queue } => {
-                shared.work += self.queues.len();
+                shared.turn.work += self.queues.len();
                 self.subscribe(queue, out)
             }
             Request::Unsubscribe { queue } => {
-                shared.work += self.queues.len();
+                shared.turn.work += self.queues.len();
                 self.unsubscribe(queue, out)
             }
             Request::Ready => {
@@ -210,7 +211,7 @@ impl Session {
         out: &mut OutBuf,
     ) -> Option<(u32, Command<'s>)> {
         debug_assert!(self.has_pending_submit(), "no pop is due");
-        (shared.work < SUBSCRIPTION_NAMES_PER_TURN).then(|| self.submit_open_pop(shared, out))
+        (shared.turn.work < SUBSCRIPTION_NAMES_PER_TURN).then(|| self.submit_open_pop(shared, out))
     }
 
     /// A pop from all subscribed queues, which waits.
@@ -224,12 +225,12 @@ impl Session {
         // A delivery is not ordered among the replies, so its place is given up at once.
         self.replies.close(serial, out, |_| {});
         self.open_pop = Some(serial);
-        shared.work += OPEN_POP_WORK + self.queues.len();
-        shared.queues.clear();
+        shared.turn.work += OPEN_POP_WORK + self.queues.len();
+        shared.scratch.queues.clear();
         for queue in self.queues.from(0) {
-            shared.queues.push(queue);
+            shared.scratch.queues.push(queue);
         }
-        let queues = shared.queues.from(0);
+        let queues = shared.scratch.queues.from(0);
         (serial, Command::Pop { queues, wait: Wait::Forever })
     }
 

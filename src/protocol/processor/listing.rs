@@ -52,10 +52,10 @@ impl Session {
         if listing.waiting {
             return SessionAction::Stalled;
         }
-        shared.work += 1;
+        shared.turn.work += 1;
         let need = listing.inventory.write(&mut self.text);
         if let ListingNeed::JobsPage(from) = need {
-            shared.work += SCAN_WORK;
+            shared.turn.work += SCAN_WORK;
             listing.waiting = true;
             let queues = single(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Session {
             return SessionAction::Continue;
         }
         if !std::mem::replace(&mut listing.begun, true) {
-            self.writer.start([listing.list.name(), "/result", ""], shared.now, out.tail());
+            self.writer.start([listing.list.name(), "/result", ""], shared.turn.now, out.tail());
         }
         out.tail().append(&mut self.text);
         match need {

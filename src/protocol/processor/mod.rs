@@ -32,7 +32,7 @@ mod timestamp;
 pub use settings::Settings;
 
 use super::queue_listing::WorkerRows;
-use super::{SessionAction, SessionContext};
+use super::{SessionAction, SessionContext, SessionScratch};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
     IN_FLIGHT_MAX, PROCESSOR_LOG_LINES_PER_TURN, PROCESSOR_WORK_PER_TURN, PROCESSOR_WORKERS_MAX,
@@ -133,14 +133,14 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        if shared.work >= PROCESSOR_WORK_PER_TURN {
+        if shared.turn.work >= PROCESSOR_WORK_PER_TURN {
             return SessionAction::Yield;
         }
         if self.log_lines.is_empty() {
-            self.run_timers(shared.now);
+            self.run_timers(shared.turn.now);
         }
         if let Some(log_line) = self.log_lines.pop_front() {
-            shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_LOG_LINES_PER_TURN;
+            shared.turn.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_LOG_LINES_PER_TURN;
             return SessionAction::Log(Incident::LogLine(Box::new(log_line)));
         }
         match self.phase {
@@ -151,7 +151,7 @@ impl Session {
             return SessionAction::Stalled;
         }
         if self.is_due() {
-            shared.work += 1;
+            shared.turn.work += 1;
             if let Some((id, lease)) = self.returned.pop_front() {
                 let serial = self.pending.add(RequestKind::ReturnUnstarted, b"");
                 return SessionAction::Submit(
@@ -252,9 +252,9 @@ impl Session {
         input: &mut Input<'i>,
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        match self.lines.next(input, shared.max_request) {
+        match self.lines.next(input, shared.settings.max_request) {
             Framed::Line(line) => self.handle_line(line, shared),
-            Framed::TooLong => self.reject(&MessageError::TooLong(shared.max_request)),
+            Framed::TooLong => self.reject(&MessageError::TooLong(shared.settings.max_request)),
             Framed::Incomplete if !self.eof => SessionAction::NeedInput,
             Framed::Incomplete => {
                 let rest = input.unread();
@@ -280,8 +280,8 @@ impl Session {
         line: &'s [u8],
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        let now = shared.now;
-        let SessionContext { json, payload: inner, .. } = shared;
+        let now = shared.turn.now;
+        let SessionScratch { json, payload: inner, .. } = &mut shared.scratch;
         let message = match message::parse(line, &self.listener, json, inner) {
             Ok(message) => message,
             Err(problem) => return self.reject(&problem),
@@ -478,7 +478,7 @@ impl Session {
 
 /// A list of one name.
 fn single<'s>(name: &[u8], shared: &'s mut SessionContext) -> Strings<'s> {
-    shared.queues.clear();
-    shared.queues.push(name);
-    shared.queues.from(0)
+    shared.scratch.queues.clear();
+    shared.scratch.queues.push(name);
+    shared.scratch.queues.from(0)
 }

@@ -202,7 +202,7 @@ impl WorkerConnection {
         self.has_input |= !input.unread().is_empty();
         match &mut self.phase {
             Phase::Answering => self.read_head(input),
-            Phase::Body(_) => self.read_body(input, shared.now, out),
+            Phase::Body(_) => self.read_body(input, shared.turn.now, out),
             // Bytes that belong to no request.
             Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.abandon(),
             Phase::Idle | Phase::Asked => SessionAction::NeedInput,

@@ -113,7 +113,7 @@ fn words(command: &Command<'_>) -> String {
 #[test]
 fn pushed_job_submits_a_put_with_its_options() {
     let mut client = Client::new();
-    client.shared.result_ttl_ms = 7000;
+    client.shared.settings.result_ttl_ms = 7000;
     let plain = json!({"name": "sum", "argument": {"a": [1]}});
     let expected = r#"sum {"a":[1]} 0 lease 30000 retries 10 keep 0 bury 7000"#;
     assert_eq!(client.ask("POST /job", "", &plain), expected);

@@ -241,11 +241,11 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            SessionAction::FetchStats => shared.stats = Some(Box::default()),
+            SessionAction::FetchStats => shared.turn.stats = Some(Box::default()),
             SessionAction::FetchWorkers(..) => {
                 let member = |busy| WorkerRow { uuid: "w".into(), busy, seen: Wall(7) };
                 let list = vec![member(false), member(true)];
-                shared.workers = Some(WorkerRows { list, next: None });
+                shared.turn.workers = Some(WorkerRows { list, next: None });
             }
             SessionAction::Continue | SessionAction::Yield => {}
             SessionAction::NeedInput if out.unsent().is_empty() => {

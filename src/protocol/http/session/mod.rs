@@ -139,7 +139,7 @@ impl Session {
                 if let (Phase::Head { begun }, false) = (&mut self.phase, input.unread().is_empty())
                     && !std::mem::replace(begun, true)
                 {
-                    self.deadline = Some(shared.now.mono.after(HTTP_HEAD_TIMEOUT));
+                    self.deadline = Some(shared.turn.now.mono.after(HTTP_HEAD_TIMEOUT));
                 }
                 return SessionAction::NeedInput;
             }
@@ -148,7 +148,8 @@ impl Session {
                 return self.respond_fault(fault, shared, out);
             }
         };
-        let (routed, media_type) = route_request(&head, &shared.http_names, &mut shared.http.queue);
+        let (routed, media_type) =
+            route_request(&head, &shared.settings.http_names, &mut shared.scratch.http.queue);
         self.format = ResponseFormat {
             close: !head.keep_alive,
             version: head.version,
@@ -201,8 +202,8 @@ impl Session {
             body,
             bytes: Vec::new(),
             received: 0,
-            queue: shared.http.queue.clone(),
-            since: shared.now.mono,
+            queue: shared.scratch.http.queue.clone(),
+            since: shared.turn.now.mono,
         });
         self.deadline = Some(pending.deadline());
         self.phase = Phase::Body(pending);
@@ -234,7 +235,7 @@ impl Session {
             }
         }
         let bytes = std::mem::take(&mut pending.bytes);
-        shared.http.queue = std::mem::take(&mut pending.queue);
+        shared.scratch.http.queue = std::mem::take(&mut pending.queue);
         match std::mem::replace(&mut pending.routed, Err(HttpError::new(500, ""))) {
             Ok(call) => self.execute_collected(call, bytes, shared, out),
             Err(error) => self.respond_error(&error, shared, out),
@@ -249,7 +250,7 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        shared.http.shrink();
+        shared.scratch.http.shrink();
         let prepared = self.prepare(&call, body, shared, out);
         self.submit(prepared, &call, Some(body), shared)
     }
@@ -263,9 +264,9 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        shared.http.shrink();
+        shared.scratch.http.shrink();
         let prepared = self.prepare(&call, &body, shared, out);
-        shared.http.body = body;
+        shared.scratch.http.body = body;
         self.submit(prepared, &call, None, shared)
     }
 
@@ -279,7 +280,12 @@ impl Session {
     ) -> Prepared {
         let text = match call.operation {
             Operation::Jobq(operation) => {
-                return match jobq::prepare(operation, call.whole_names, body, &mut shared.http) {
+                return match jobq::prepare(
+                    operation,
+                    call.whole_names,
+                    body,
+                    &mut shared.scratch.http,
+                ) {
                     Ok(jobq::Prepared::Single(request)) => Prepared::Jobq(request),
                     Ok(jobq::Prepared::Paged(request)) => Prepared::Paged(request),
                     Err(error) => Prepared::Answered(self.respond_error(&error, shared, out)),
@@ -293,7 +299,7 @@ impl Session {
                 return Prepared::Stats;
             }
             Operation::Processor => {
-                let status = ProcessorStatus::new(&shared.http.queue);
+                let status = ProcessorStatus::new(&shared.scratch.http.queue);
                 return Prepared::Listing(Box::new(status));
             }
             Operation::Index if self.format.media_type == HTML => index::PAGE,
@@ -316,7 +322,7 @@ impl Session {
             Prepared::Answered(action) => action,
             Prepared::Jobq(single) => {
                 let serial = self.begin_command(Submitted::Jobq(call.job));
-                let scratch: &'s Scratch = &shared.http;
+                let scratch: &'s Scratch = &shared.scratch.http;
                 let body = body.unwrap_or(&scratch.body);
                 let command = jobq::command(single, call.job, body, scratch);
                 SessionAction::Submit(serial, Command::Indexed(command))
@@ -339,8 +345,8 @@ impl Session {
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
         let serial = self.begin_command(Submitted::LightJq(operation, call.job));
-        let Scratch { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
-        scratch.result_ttl_ms = shared.result_ttl_ms;
+        let Scratch { queue, body: collected, lightjq: scratch, .. } = &mut shared.scratch.http;
+        scratch.result_ttl_ms = shared.settings.result_ttl_ms;
         let request = lightjq::Request {
             operation,
             job: call.job,
@@ -363,7 +369,7 @@ impl Session {
         request: Box<PagedRequest>,
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        let command = Command::Indexed(request.next_command(&mut shared.http));
+        let command = Command::Indexed(request.next_command(&mut shared.scratch.http));
         SessionAction::Submit(self.begin_command(Submitted::Paged(request)), command)
     }
 
@@ -433,7 +439,7 @@ impl Session {
             }
             Phase::Head { begun: false } if out.len() != self.unsent_bytes => {
                 self.unsent_bytes = out.len();
-                self.deadline = Some(shared.now.mono.after(HTTP_IDLE_TIMEOUT));
+                self.deadline = Some(shared.turn.now.mono.after(HTTP_IDLE_TIMEOUT));
                 TimeoutAction::Rearm
             }
             Phase::Head { begun: false } | Phase::Streaming(_) => TimeoutAction::Abort,
@@ -491,5 +497,5 @@ impl Session {
 }
 
 fn body_max(shared: &SessionContext) -> u64 {
-    (shared.max_request + HTTP_BODY_EXTRA_BYTES) as u64
+    (shared.settings.max_request + HTTP_BODY_EXTRA_BYTES) as u64
 }

@@ -39,8 +39,8 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        shared.http.answer.clear();
-        let body = jobq::answer(job, request, reply, &mut shared.http.answer);
+        shared.scratch.http.answer.clear();
+        let body = jobq::answer(job, request, reply, &mut shared.scratch.http.answer);
         self.write_body(body, None, shared, out)
     }
 
@@ -52,8 +52,8 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        shared.http.answer.clear();
-        let body = jobq::answer_page(&mut request, page, &mut shared.http.answer);
+        shared.scratch.http.answer.clear();
+        let body = jobq::answer_page(&mut request, page, &mut shared.scratch.http.answer);
         self.write_body(body, Some(request), shared, out)
     }
 
@@ -94,7 +94,7 @@ impl Session {
                 self.finish(shared)
             }
             Ok(Response { status, body }) => {
-                shared.http.answer = body;
+                shared.scratch.http.answer = body;
                 self.write_whole(status, None, shared, out)
             }
             Err(error) => self.respond_error(&error, shared, out),
@@ -125,7 +125,7 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        let Some(stats) = shared.stats.take() else {
+        let Some(stats) = shared.turn.stats.take() else {
             self.phase = Phase::FetchingStats(sample);
             return SessionAction::FetchStats;
         };
@@ -147,29 +147,29 @@ impl Session {
             return SessionAction::Yield;
         }
         let ProcessorStatus { listing, text, .. } = &mut *status;
-        if let Some(workers) = shared.workers.take() {
+        if let Some(workers) = shared.turn.workers.take() {
             listing.add_workers(workers);
         }
         let need = listing.write(text);
-        shared.http.queue.clear();
-        shared.http.queue.extend_from_slice(listing.queue());
+        shared.scratch.http.queue.clear();
+        shared.scratch.http.queue.extend_from_slice(listing.queue());
         match need {
             ListingNeed::JobsPage(from) => {
                 let serial = self.begin_command(Submitted::Listing(status));
-                let scan = WorkerCommand::ScanQueue { queue: &shared.http.queue, from };
+                let scan = WorkerCommand::ScanQueue { queue: &shared.scratch.http.queue, from };
                 SessionAction::Submit(serial, Command::Work(scan))
             }
             ListingNeed::WorkersPage(from) => {
                 self.phase = Phase::Listing(status);
-                SessionAction::FetchWorkers(&shared.http.queue, from)
+                SessionAction::FetchWorkers(&shared.scratch.http.queue, from)
             }
             ListingNeed::Peek(id) => {
                 let serial = self.begin_command(Submitted::Listing(status));
                 SessionAction::Submit(serial, Command::Peek { id })
             }
             ListingNeed::OutputSpace | ListingNeed::Nothing => {
-                shared.http.answer.clear();
-                shared.http.answer.append(text);
+                shared.scratch.http.answer.clear();
+                shared.scratch.http.answer.append(text);
                 self.phase = Phase::Listing(status);
                 let is_last = need == ListingNeed::Nothing;
                 self.write_part(is_last, shared, out).unwrap_or(SessionAction::Yield)
@@ -184,12 +184,12 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         let Phase::Streaming(stream) = &mut self.phase else { return SessionAction::Stalled };
-        shared.http.answer.clear();
-        let is_last = stream.fill(&mut shared.http.answer);
+        shared.scratch.http.answer.clear();
+        let is_last = stream.fill(&mut shared.scratch.http.answer);
         self.write_part(is_last, shared, out).unwrap_or(SessionAction::Yield)
     }
 
-    /// Writes `shared.http.answer`, a part of the body. `None`: the response continues.
+    /// Writes `shared.scratch.http.answer`, a part of the body. `None`: the response continues.
     fn write_part(
         &mut self,
         is_last: bool,
@@ -209,18 +209,18 @@ impl Session {
             }
         }
         if is_last {
-            self.end_line(&mut shared.http.answer);
+            self.end_line(&mut shared.scratch.http.answer);
         }
         let tail = out.tail();
         if is_http10 {
-            tail.extend_from_slice(&shared.http.answer);
+            tail.extend_from_slice(&shared.scratch.http.answer);
         } else {
-            push_chunk(tail, &shared.http.answer);
+            push_chunk(tail, &shared.scratch.http.answer);
             if is_last {
                 push_last_chunk(tail);
             }
         }
-        self.deadline = Some(shared.now.mono.after(HTTP_READER_TIMEOUT));
+        self.deadline = Some(shared.turn.now.mono.after(HTTP_READER_TIMEOUT));
         is_last.then(|| self.finish(shared))
     }
 
@@ -230,8 +230,8 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        shared.http.answer.clear();
-        shared.http.answer.extend_from_slice(text.as_bytes());
+        shared.scratch.http.answer.clear();
+        shared.scratch.http.answer.extend_from_slice(text.as_bytes());
         self.write_whole(200, None, shared, out)
     }
 
@@ -247,12 +247,12 @@ impl Session {
         if self.format.media_type == HTML {
             self.format.media_type = JSON;
         }
-        shared.http.answer.clear();
+        shared.scratch.http.answer.clear();
         if error.status == 204 {
             self.write_head(204, BodyLength::None, allow, shared, out);
             return self.finish(shared);
         }
-        write_error(&error.why, self.format.media_type, &mut shared.http.answer);
+        write_error(&error.why, self.format.media_type, &mut shared.scratch.http.answer);
         self.write_whole(error.status, allow, shared, out)
     }
 
@@ -266,13 +266,13 @@ impl Session {
     ) -> SessionAction<'static> {
         self.format.close = true;
         let error = match fault.status {
-            413 => too_long(shared.max_request),
+            413 => too_long(shared.settings.max_request),
             _ => HttpError::new(fault.status, fault.why),
         };
         self.respond_error(&error, shared, out)
     }
 
-    /// Writes a response whose body is `shared.http.answer`.
+    /// Writes a response whose body is `shared.scratch.http.answer`.
     fn write_whole(
         &mut self,
         status: u16,
@@ -280,11 +280,11 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        self.end_line(&mut shared.http.answer);
-        let length = BodyLength::Bytes(shared.http.answer.len());
+        self.end_line(&mut shared.scratch.http.answer);
+        let length = BodyLength::Bytes(shared.scratch.http.answer.len());
         self.write_head(status, length, allow, shared, out);
         if !self.format.head_only {
-            out.tail().extend_from_slice(&shared.http.answer);
+            out.tail().extend_from_slice(&shared.scratch.http.answer);
         }
         self.finish(shared)
     }
@@ -307,7 +307,7 @@ impl Session {
         let ResponseFormat { close, version, media_type, .. } = self.format;
         let keep_alive = version == Version::Http10 && !close;
         let head = ResponseHead { status, length, media_type, allow, close, keep_alive };
-        write_head(head, &mut shared.http.date, shared.now.wall, out.tail());
+        write_head(head, &mut shared.scratch.http.date, shared.turn.now.wall, out.tail());
     }
 
     /// Ends the request whose response is written.
@@ -318,7 +318,7 @@ impl Session {
             return SessionAction::Close;
         }
         self.phase = Phase::Head { begun: false };
-        self.deadline = Some(shared.now.mono.after(HTTP_IDLE_TIMEOUT));
+        self.deadline = Some(shared.turn.now.mono.after(HTTP_IDLE_TIMEOUT));
         SessionAction::Continue
     }
 
