@@ -6,7 +6,7 @@
 
 use crate::{ROUND, sized};
 use divan::{Bencher, black_box};
-use jobcentre::base::heap::{Entry, Heap, PositionMap};
+use jobcentre::base::heap::{Heap, HeapEntry, PositionMap};
 use jobcentre::base::rng::Rng;
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -15,9 +15,9 @@ use std::fmt;
 
 /// What both sides can do.
 trait Order: Default {
-    fn push(&mut self, entry: Entry);
-    fn pop(&mut self) -> Entry;
-    fn remove(&mut self, slot: u32) -> Entry;
+    fn push(&mut self, entry: HeapEntry);
+    fn pop(&mut self) -> HeapEntry;
+    fn remove(&mut self, slot: u32) -> HeapEntry;
 }
 
 /// Positions by slot, as the jobs keep them.
@@ -44,16 +44,16 @@ struct Indexed {
 }
 
 impl Order for Indexed {
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: HeapEntry) {
         grow(&mut self.positions.0, entry.slot, 0);
         self.heap.push(entry, &mut self.positions);
     }
 
-    fn pop(&mut self) -> Entry {
+    fn pop(&mut self) -> HeapEntry {
         self.heap.pop(&mut self.positions).expect("there are entries")
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
+    fn remove(&mut self, slot: u32) -> HeapEntry {
         let position = self.positions.0[slot as usize];
         self.heap.remove(position, &mut self.positions)
     }
@@ -66,21 +66,21 @@ struct Tree {
 }
 
 impl Order for Tree {
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: HeapEntry) {
         grow(&mut self.keys, entry.slot, (0, 0));
         self.keys[entry.slot as usize] = (entry.rank, entry.tie);
         self.set.insert((entry.rank, entry.tie, entry.slot));
     }
 
-    fn pop(&mut self) -> Entry {
+    fn pop(&mut self) -> HeapEntry {
         let (rank, tie, slot) = self.set.pop_first().expect("there are entries");
-        Entry { rank, tie, slot }
+        HeapEntry { rank, tie, slot }
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
+    fn remove(&mut self, slot: u32) -> HeapEntry {
         let (rank, tie) = self.keys[slot as usize];
         assert!(self.set.remove(&(rank, tie, slot)));
-        Entry { rank, tie, slot }
+        HeapEntry { rank, tie, slot }
     }
 }
 
@@ -143,7 +143,7 @@ impl<T: Order> Model<T> {
         let slot = self.free.pop().expect("as many leave as come");
         let rank = if self.distinct { self.last + self.rng.below(SPREAD) } else { 1 };
         self.arrivals += 1;
-        self.order.push(Entry { rank, tie: self.arrivals, slot });
+        self.order.push(HeapEntry { rank, tie: self.arrivals, slot });
     }
 
     fn pop(&mut self) {

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 /// because four bytes for each entry matter with millions of them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-pub struct Entry<I = u32> {
+pub struct HeapEntry<I = u32> {
     /// Compared first. The value 0 is special: see [`PositionMap::compare_exactly`].
     pub rank: u64,
     /// Compared when ranks are equal. Unique within a heap.
@@ -39,7 +39,11 @@ pub trait PositionMap {
 
 /// Whether `a` leaves before `b`.
 #[inline]
-pub fn orders_before<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, slots: &M) -> bool {
+pub fn orders_before<M: PositionMap>(
+    a: &HeapEntry<M::Index>,
+    b: &HeapEntry<M::Index>,
+    slots: &M,
+) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a != rank_b {
         return rank_a < rank_b;
@@ -56,7 +60,11 @@ pub fn orders_before<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, s
 
 /// Whether `a` leaves before `b` whatever their tie breaks are.
 #[inline]
-pub fn outranks<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, slots: &M) -> bool {
+pub fn outranks<M: PositionMap>(
+    a: &HeapEntry<M::Index>,
+    b: &HeapEntry<M::Index>,
+    slots: &M,
+) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a == 0 && rank_b == 0 {
         return slots.compare_exactly(a.slot, b.slot) == Ordering::Less;
@@ -67,7 +75,7 @@ pub fn outranks<M: PositionMap>(a: &Entry<M::Index>, b: &Entry<M::Index>, slots:
 /// A heap of up to 2^32 - 1 entries.
 #[derive(Debug)]
 pub struct Heap<I: Copy = u32> {
-    entries: PagedVec<Entry<I>>,
+    entries: PagedVec<HeapEntry<I>>,
 }
 
 impl<I: Copy> Default for Heap<I> {
@@ -100,7 +108,7 @@ impl<I: Copy> Heap<I> {
     /// The entry that leaves first. O(1).
     #[must_use]
     #[inline]
-    pub fn peek(&self) -> Option<Entry<I>> {
+    pub fn peek(&self) -> Option<HeapEntry<I>> {
         if self.entries.is_empty() { None } else { Some(self.entries.at(0)) }
     }
 
@@ -110,19 +118,19 @@ impl<I: Copy> Heap<I> {
     /// If there is none.
     #[must_use]
     #[inline]
-    pub fn at(&self, index: u32) -> Entry<I> {
+    pub fn at(&self, index: u32) -> HeapEntry<I> {
         self.entries.at(index as usize)
     }
 
     /// Adds an entry. O(log n); O(1) on average for random keys.
-    pub fn push(&mut self, entry: Entry<I>, slots: &mut impl PositionMap<Index = I>) {
+    pub fn push(&mut self, entry: HeapEntry<I>, slots: &mut impl PositionMap<Index = I>) {
         let index = self.entries.len();
         self.entries.push(entry);
         self.sift_up(index, entry, slots);
     }
 
     /// Takes the entry that leaves first. O(log n).
-    pub fn pop(&mut self, slots: &mut impl PositionMap<Index = I>) -> Option<Entry<I>> {
+    pub fn pop(&mut self, slots: &mut impl PositionMap<Index = I>) -> Option<HeapEntry<I>> {
         let first = self.peek()?;
         self.remove(0, slots);
         debug_assert!(
@@ -136,7 +144,7 @@ impl<I: Copy> Heap<I> {
     ///
     /// # Panics
     /// If there is none.
-    pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap<Index = I>) -> Entry<I> {
+    pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap<Index = I>) -> HeapEntry<I> {
         let index = index as usize;
         let removed = self.entries.at(index);
         let last = self.entries.pop().expect("an entry was found, so there is a last one");
@@ -154,7 +162,7 @@ impl<I: Copy> Heap<I> {
     fn sift_up(
         &mut self,
         mut index: usize,
-        entry: Entry<I>,
+        entry: HeapEntry<I>,
         slots: &mut impl PositionMap<Index = I>,
     ) {
         while index > 0 {
@@ -180,7 +188,7 @@ impl<I: Copy> Heap<I> {
     fn sift_down(
         &mut self,
         mut index: usize,
-        entry: Entry<I>,
+        entry: HeapEntry<I>,
         slots: &mut impl PositionMap<Index = I>,
     ) {
         loop {
@@ -206,7 +214,11 @@ impl<I: Copy> Heap<I> {
 
     /// Of the up to four children that begin at `first`, the one that leaves first.
     #[inline]
-    fn first_child(&self, first: usize, slots: &impl PositionMap<Index = I>) -> (usize, Entry<I>) {
+    fn first_child(
+        &self,
+        first: usize,
+        slots: &impl PositionMap<Index = I>,
+    ) -> (usize, HeapEntry<I>) {
         let end = (first + ARITY).min(self.entries.len());
         let mut best_index = first;
         let mut best;
@@ -234,7 +246,7 @@ impl<I: Copy> Heap<I> {
     pub fn check_invariants(
         &self,
         slots: &impl PositionMap<Index = I>,
-        mut check: impl FnMut(Entry<I>, u32),
+        mut check: impl FnMut(HeapEntry<I>, u32),
     ) {
         for index in 0..self.entries.len() {
             let entry = self.entries.at(index);

@@ -7,7 +7,7 @@
 //! moment, or is cancelled, and never both; earlier moments fire first, equal ones in the order of
 //! arming; every timer knows its position in the heap.
 
-use crate::base::heap::{Entry, Heap, PositionMap};
+use crate::base::heap::{Heap, HeapEntry, PositionMap};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use std::cmp::Ordering;
@@ -106,7 +106,7 @@ impl<K: Copy> TimerQueue<K> {
         let slot = self.timers.0.insert(ArmedTimer { key, place: NonZeroU32::MAX });
         assert!(slot != TimerId::NONE.0, "the last slot is the handle that names none");
         self.arms += 1;
-        self.heap.push(Entry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
+        self.heap.push(HeapEntry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
         debug_assert!(
             self.heap.len() == self.timers.0.len() && self.moment(TimerId(slot)) == at,
             "a timer is armed for another moment, or has no entry"

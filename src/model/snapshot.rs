@@ -15,7 +15,7 @@ pub enum Record<'a> {
     /// A job, replacing earlier records of it.
     Job(Snapshot<'a>),
     /// The new state of a job.
-    State(JobId, State<'a>),
+    State(JobId, StatusSnapshot<'a>),
     /// A job, declared queue, worker or constraint is gone.
     Deleted(JobId),
     /// An event of a job that has a history, or was put before and has one now; and the version of
@@ -61,7 +61,7 @@ pub struct Snapshot<'a> {
     /// End of its ttl.
     pub expires: Option<Mono>,
     /// Everything that changes.
-    pub state: State<'a>,
+    pub state: StatusSnapshot<'a>,
     /// Its row, if its queue is indexed.
     pub history: Option<History<'a>>,
     /// External id, if it has one.
@@ -83,7 +83,7 @@ pub struct History<'a> {
 
 /// The part of a job that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State<'a> {
+pub struct StatusSnapshot<'a> {
     /// Its status as far as it survives.
     pub stage: PersistedStatus,
     /// Number of retries begun so far.

@@ -14,7 +14,7 @@ const DIGITS: usize = 18;
 
 /// A step of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// The value of an object with this label, of letters, digits, `_` and `-`.
     Label(Box<[u8]>),
     /// The item of an array with this index, from 0.
@@ -93,15 +93,15 @@ const KINDS: [Kind; 256] = {
 /// If it is stopped.
 pub(super) fn extract<'a>(
     text: &'a [u8],
-    path: &[Step],
+    path: &[PathStep],
     what: Extract,
     stop: &StopCheck,
 ) -> Result<Value<'a>> {
     let mut reader = Reader { text, at: 0, next_check: UNCHECKED_BYTES_MAX, stop };
     reader.space();
     let there = path.iter().try_for_each(|step| match step {
-        Step::Label(label) => reader.find_label(label),
-        Step::Index(index) => reader.find_item(*index),
+        PathStep::Label(label) => reader.find_label(label),
+        PathStep::Index(index) => reader.find_item(*index),
     });
     let value = there.and_then(|()| match what {
         Extract::Value => Ok(reader.value()),
@@ -342,27 +342,27 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    fn at<'a>(text: &'a str, path: &[Step]) -> Value<'a> {
+    fn at<'a>(text: &'a str, path: &[PathStep]) -> Value<'a> {
         let stop: StopCheck = Arc::new(|| false);
         extract(text.as_bytes(), path, Extract::Value, &stop).expect("it is not stopped")
     }
 
     #[test]
     fn values_of_plain_json_are_extracted() {
-        let label = |name: &str| Step::Label(name.as_bytes().into());
+        let label = |name: &str| PathStep::Label(name.as_bytes().into());
         let text = r#" {"b": [{"a":3}, "x}\"]", -70 , true], "c":{"d":"\\","e":[]},
             "a":false, "n":null, "f":1.5e3, "g":12345678901234567890, "s":"t", "s":"u"} "#;
         for (path, value) in [
             (vec![], Value::Container(b'{')),
             (vec![label("b")], Value::Container(b'[')),
-            (vec![label("b"), Step::Index(0), label("a")], Value::Integer(3)),
-            (vec![label("b"), Step::Index(1)], Value::Escaped),
-            (vec![label("b"), Step::Index(2)], Value::Integer(-70)),
-            (vec![label("b"), Step::Index(3)], Value::Integer(1)),
-            (vec![label("b"), Step::Index(4)], Value::Null),
+            (vec![label("b"), PathStep::Index(0), label("a")], Value::Integer(3)),
+            (vec![label("b"), PathStep::Index(1)], Value::Escaped),
+            (vec![label("b"), PathStep::Index(2)], Value::Integer(-70)),
+            (vec![label("b"), PathStep::Index(3)], Value::Integer(1)),
+            (vec![label("b"), PathStep::Index(4)], Value::Null),
             (vec![label("b"), label("a")], Value::Null),
             (vec![label("c"), label("d")], Value::Escaped),
-            (vec![label("c"), label("e"), Step::Index(0)], Value::Null),
+            (vec![label("c"), label("e"), PathStep::Index(0)], Value::Null),
             (vec![label("a")], Value::Integer(0)),
             (vec![label("a"), label("a")], Value::Null),
             (vec![label("n")], Value::Null),
@@ -370,7 +370,7 @@ mod tests {
             (vec![label("g")], Value::Number),
             (vec![label("s")], Value::Text(b"t")),
             (vec![label("x")], Value::Null),
-            (vec![Step::Index(0)], Value::Null),
+            (vec![PathStep::Index(0)], Value::Null),
         ] {
             assert_eq!(at(text, &path), value, "{path:?}");
         }
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn json5_and_malformed_text_are_unsure() {
-        let path = [Step::Label(Box::from(*b"a"))];
+        let path = [PathStep::Label(Box::from(*b"a"))];
         for text in [
             "",
             "{",
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn length_counts_the_items_of_arrays() {
-        let at = |text: &str, path: &[Step]| {
+        let at = |text: &str, path: &[PathStep]| {
             let stop: StopCheck = Arc::new(|| false);
             let Value::Integer(length) = extract(text.as_bytes(), path, Extract::Length, &stop)?
             else {
@@ -437,7 +437,7 @@ mod tests {
         for text in ["[1,]", "[1", "[1/**/]", "[']']", "[,]", "[1 2]", "+5"] {
             assert_eq!(at(text, &[]).unwrap(), None, "{text}");
         }
-        let path = [Step::Label(Box::from(*b"a"))];
+        let path = [PathStep::Label(Box::from(*b"a"))];
         assert_eq!(at(r#"{"b":1}"#, &path).unwrap(), None);
         assert_eq!(at(r#"{"a":null}"#, &path).unwrap(), Some(0));
         assert_eq!(at(r#"{"a":[7,7]}"#, &path).unwrap(), Some(2));

@@ -6,7 +6,7 @@
 //! rest of the text need not be valid JSON: a row whose JSON is malformed does not match either.
 
 use super::StopCheck;
-use super::json_path::{Extract, Step, Value, extract, integer};
+use super::json_path::{Extract, PathStep, Value, extract, integer};
 use super::rows::is_text;
 use crate::model::query::{Expr, Op, Query, SPACE, Term, column, quoted};
 use rusqlite::Result;
@@ -35,7 +35,7 @@ enum Literal {
 #[derive(Debug)]
 pub(super) struct PathPredicate {
     pub(super) column: c_int,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
     what: Extract,
     op: Op,
     literal: Literal,
@@ -122,7 +122,7 @@ fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
 }
 
 /// The column, the extraction and the path, if an expression is nothing but an extraction.
-fn extraction(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
+fn extraction(expr: &Expr) -> Option<(c_int, Extract, Vec<PathStep>)> {
     let Expr::Text(text) = expr else { return None };
     let text = text.trim_matches(SPACE);
     let (column, what, path) = if let Some((column, path)) = text.split_once("->>") {
@@ -162,7 +162,7 @@ fn string(text: &str) -> Option<&str> {
 }
 
 /// The steps of a path of plain labels and indexes.
-fn steps(path: &str) -> Option<Vec<Step>> {
+fn steps(path: &str) -> Option<Vec<PathStep>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -183,14 +183,15 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-fn label(name: &str) -> Option<Step> {
+fn label(name: &str) -> Option<PathStep> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    (!name.is_empty() && name.bytes().all(is_plain)).then(|| Step::Label(name.as_bytes().into()))
+    (!name.is_empty() && name.bytes().all(is_plain))
+        .then(|| PathStep::Label(name.as_bytes().into()))
 }
 
-fn index(digits: &str) -> Option<Step> {
+fn index(digits: &str) -> Option<PathStep> {
     let is_plain = digits.len() < 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    Some(Step::Index(digits.parse().ok().filter(|_| is_plain)?))
+    Some(PathStep::Index(digits.parse().ok().filter(|_| is_plain)?))
 }
 
 fn literal_of(expr: &Expr) -> Option<Literal> {
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn plain_extractions_are_recognized() {
-        let a = || Step::Label(Box::from(*b"a"));
+        let a = || PathStep::Label(Box::from(*b"a"));
         for (expr, column, what, path) in [
             ("json_extract(payload, '$.a')", 1, Extract::Value, vec![a()]),
             (" JSON_Extract\n( J.State ,'$' ) ", 2, Extract::Value, vec![]),
@@ -237,12 +238,12 @@ mod tests {
                 "json_extract(events,'$[1].a[23]')",
                 3,
                 Extract::Value,
-                vec![Step::Index(1), a(), Step::Index(23)],
+                vec![PathStep::Index(1), a(), PathStep::Index(23)],
             ),
             ("j.queue->>'a'", 5, Extract::Value, vec![a()]),
             ("payload ->> '$.a'", 1, Extract::Value, vec![a()]),
-            ("payload ->> 7", 1, Extract::Value, vec![Step::Index(7)]),
-            ("payload ->> '7'", 1, Extract::Value, vec![Step::Label(Box::from(*b"7"))]),
+            ("payload ->> 7", 1, Extract::Value, vec![PathStep::Index(7)]),
+            ("payload ->> '7'", 1, Extract::Value, vec![PathStep::Label(Box::from(*b"7"))]),
             ("json_array_length(events)", 3, Extract::Length, vec![]),
             ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, Extract::Length, vec![a()]),
         ] {

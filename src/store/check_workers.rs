@@ -5,7 +5,7 @@ use super::excluded::ExcludedHeaps;
 use super::idx::{Holder, HolderKind, JobIdx};
 use super::job_watchers::WatchFor;
 use super::waiters::{WaitQueues, Waiter};
-use crate::base::heap::Entry;
+use crate::base::heap::HeapEntry;
 use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// A heap entry has the key and the exclusion set of its job, which is ready.
-    pub(super) fn check_entry(&self, entry: Entry<JobIdx>, excluded_workers: &[WorkerId]) {
+    pub(super) fn check_entry(&self, entry: HeapEntry<JobIdx>, excluded_workers: &[WorkerId]) {
         let job = &self.jobs[entry.slot];
         let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
         assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");

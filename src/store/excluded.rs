@@ -9,7 +9,7 @@
 //! heaps have the same exclusion set.
 
 use super::idx::JobIdx;
-use crate::base::heap::{Entry, Heap, PositionMap};
+use crate::base::heap::{Heap, HeapEntry, PositionMap};
 use crate::base::limits::EXCLUSION_SETS_MAX;
 use crate::model::worker::WorkerId;
 
@@ -56,7 +56,7 @@ impl ExcludedHeaps {
     }
 
     /// The head of the heap of this exclusion set. O(exclusion sets).
-    pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<Entry<JobIdx>> {
+    pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<HeapEntry<JobIdx>> {
         self.list[self.find(excluded_workers)?].ready.peek()
     }
 
@@ -64,7 +64,7 @@ impl ExcludedHeaps {
     pub(super) fn push(
         &mut self,
         excluded_workers: &[WorkerId],
-        entry: Entry<JobIdx>,
+        entry: HeapEntry<JobIdx>,
         slots: &mut impl PositionMap<Index = JobIdx>,
     ) {
         debug_assert!(excluded_workers.is_sorted(), "exclusion sets are sorted");

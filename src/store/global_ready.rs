@@ -11,7 +11,7 @@ use super::job::Job;
 use super::jobs::Jobs;
 use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
-use crate::base::heap::{Entry, Heap, PositionMap, orders_before};
+use crate::base::heap::{Heap, HeapEntry, PositionMap, orders_before};
 use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::job::Status;
@@ -66,7 +66,7 @@ impl Store {
         client: ClientId,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry<JobIdx>> {
+    ) -> Option<HeapEntry<JobIdx>> {
         let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
         for _ in 0..SKIPPED_MAX {
@@ -106,11 +106,11 @@ impl Store {
         (client, poppable_only): (ClientId, bool),
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry<JobIdx>> {
+    ) -> Option<HeapEntry<JobIdx>> {
         let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
         loop {
-            let fits = |entry: &Entry<JobIdx>| {
+            let fits = |entry: &HeapEntry<JobIdx>| {
                 !poppable_only || !self.jobs[entry.slot].is_too_large_to_pop()
             };
             let excluded = self.queues[queue].excluded.iter().flat_map(|excluded| excluded.iter());
@@ -401,6 +401,9 @@ impl Store {
 }
 
 /// The most urgent of these entries.
-fn first_entry(entries: impl Iterator<Item = Entry<JobIdx>>, jobs: &Jobs) -> Option<Entry<JobIdx>> {
+fn first_entry(
+    entries: impl Iterator<Item = HeapEntry<JobIdx>>,
+    jobs: &Jobs,
+) -> Option<HeapEntry<JobIdx>> {
     entries.reduce(|best, entry| if orders_before(&entry, &best, jobs) { entry } else { best })
 }

@@ -8,7 +8,7 @@ use super::JOBS_MAX;
 use super::idx::{Holder, JobIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::rank::{UNSELECTED_RANK, number, rank};
-use crate::base::heap::Entry;
+use crate::base::heap::HeapEntry;
 use crate::base::limits::PACKET_MAX_BYTES;
 use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::base::time::{Mono, Now};
@@ -299,12 +299,12 @@ impl Job {
     }
 
     /// The heap entry of this job, which is in `slot`.
-    pub(super) fn entry(&self, slot: JobIdx) -> Entry<JobIdx> {
+    pub(super) fn entry(&self, slot: JobIdx) -> HeapEntry<JobIdx> {
         let tie = match self.tie_break {
             TieBreak::Fifo => self.id,
             TieBreak::Lifo => u64::MAX - self.id,
         };
-        Entry { rank: self.rank, tie, slot }
+        HeapEntry { rank: self.rank, tie, slot }
     }
 
     pub(super) fn priority(&self) -> Priority<'_> {

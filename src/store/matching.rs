@@ -6,7 +6,7 @@
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::waiters::WaiterKind;
 use super::{Due, Effects, JobIdx, Outcome, Store};
-use crate::base::heap::{Entry, orders_before, outranks};
+use crate::base::heap::{HeapEntry, orders_before, outranks};
 use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
@@ -28,7 +28,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut best: Option<Entry<JobIdx>> = None;
+        let mut best: Option<HeapEntry<JobIdx>> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
             let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
@@ -60,7 +60,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut best: Option<Entry<JobIdx>> = None;
+        let mut best: Option<HeapEntry<JobIdx>> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
             let poppable_only = (ticket.client, wait != Wait::No);
@@ -201,7 +201,7 @@ impl Store {
         queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry<JobIdx>> {
+    ) -> Option<HeapEntry<JobIdx>> {
         let record = &self.queues[queue];
         if (record.ttl_jobs | record.class_count) > 0 {
             return self.head_not_blocked(queue, now, fx);
@@ -215,7 +215,7 @@ impl Store {
         queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry<JobIdx>> {
+    ) -> Option<HeapEntry<JobIdx>> {
         let (first, dropped) = self.expire_heads(queue, now, fx);
         if dropped {
             self.global_head_wins(queue, now, fx);
@@ -247,7 +247,7 @@ impl Store {
         client: (ClientId, bool),
         now: Now,
         fx: &mut Effects,
-    ) -> Option<Entry<JobIdx>> {
+    ) -> Option<HeapEntry<JobIdx>> {
         let first = self.ready_head(queue, now, fx);
         if self.queues[queue].excluded.is_none() {
             return first;
@@ -264,7 +264,7 @@ impl Store {
         queue: QueueIdx,
         now: Now,
         fx: &mut Effects,
-    ) -> (Option<Entry<JobIdx>>, bool) {
+    ) -> (Option<HeapEntry<JobIdx>>, bool) {
         let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
             if self.jobs[entry.slot].is_expired(now) {

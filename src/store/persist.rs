@@ -11,7 +11,9 @@ use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Status};
 use crate::model::row::Row;
-use crate::model::snapshot::{History, PersistedStatus, PersistedWorker, Record, Snapshot, State};
+use crate::model::snapshot::{
+    History, PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot,
+};
 use crate::model::worker::WorkerId;
 use std::borrow::Cow;
 
@@ -102,7 +104,7 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn state(&self, slot: JobIdx) -> State<'_> {
+    pub fn state(&self, slot: JobIdx) -> StatusSnapshot<'_> {
         let job = &self.jobs[slot];
         let due = || job.due(&self.deadlines);
         let stage = match job.status {
@@ -117,7 +119,7 @@ impl Store {
             Status::Buried => PersistedStatus::Buried(due()),
         };
         let (result, message) = (job.result(), job.result_message());
-        State { stage, retries: job.retries(), result, message, progress: job.progress() }
+        StatusSnapshot { stage, retries: job.retries(), result, message, progress: job.progress() }
     }
 
     /// Restores a job, replacing one with the same id. A job without history counts as put now.
@@ -218,7 +220,7 @@ impl Store {
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).
-    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
+    pub fn restore_state(&mut self, id: JobId, state: &StatusSnapshot<'_>, now: Now) {
         let Some(slot) = self.ids.find(id.0) else { return };
         self.unlink_cold(slot);
         self.jobs[slot].clear_links();
@@ -259,7 +261,7 @@ impl Store {
     }
 
     /// Links a restored job as its state says.
-    fn finish_restore_at(&mut self, slot: JobIdx, state: &State<'_>, now: Now) {
+    fn finish_restore_at(&mut self, slot: JobIdx, state: &StatusSnapshot<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         job.resume_outcome(state.result, state.message);

@@ -1,6 +1,6 @@
 //! The heap against a sorted list: random pushes, pops and removals.
 
-use jobcentre::base::heap::{Entry, Heap, PositionMap};
+use jobcentre::base::heap::{Heap, HeapEntry, PositionMap};
 use proptest::prelude::*;
 use std::cmp::{Ordering, Reverse};
 
@@ -67,7 +67,7 @@ impl Simulation {
             u32::try_from(self.owner.positions.len() - 1).unwrap()
         });
         self.owner.exact[slot as usize] = exact;
-        self.heap.push(Entry { rank, tie, slot }, &mut self.owner);
+        self.heap.push(HeapEntry { rank, tie, slot }, &mut self.owner);
         let key = (rank, Reverse(if rank == 0 { exact } else { 0 }), tie);
         let place = self.sorted.partition_point(|(other, _)| *other < key);
         self.sorted.insert(place, (key, slot));

@@ -4,7 +4,7 @@ use crate::base::time::Mono;
 use crate::journal::RecordLocation;
 use crate::model::event::{EventLog, write_events};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
+use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot};
 use crate::protocol::http::lightjq::messages::write_constraint;
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::push_json;
@@ -183,7 +183,7 @@ fn push_options(options: &JobOptions, out: &mut Vec<u8>) {
     }
 }
 
-fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
+fn push_state(state: &StatusSnapshot<'_>, out: &mut Vec<u8>) {
     let (name, until) = match state.stage {
         PersistedStatus::Waiting => ("waiting", None),
         PersistedStatus::Running { until, .. } => ("running", until),
@@ -274,7 +274,7 @@ mod tests {
             payload: Payload { encoding, bytes },
             options: None,
             expires: None,
-            state: State {
+            state: StatusSnapshot {
                 stage: PersistedStatus::Waiting,
                 retries: 0,
                 result: None,
@@ -354,8 +354,13 @@ mod tests {
         let running =
             PersistedStatus::Running { worker: WorkerId(2), until: None, lease: LeaseEpoch(3) };
         let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
-        let state =
-            State { stage: running, retries: 1, result, message: Some("no\n"), progress: None };
+        let state = StatusSnapshot {
+            stage: running,
+            retries: 1,
+            result,
+            message: Some("no\n"),
+            progress: None,
+        };
         let job = Snapshot { options: Some(options), state, ..fresh(Encoding::MsgPack, b"\x07") };
         assert_eq!(
             line(&Record::Job(job)),
@@ -380,7 +385,8 @@ mod tests {
             lease: LeaseEpoch(0),
         };
         let progress = Fraction::new(0.25);
-        let state = State { stage: running, retries: 0, result: None, message: None, progress };
+        let state =
+            StatusSnapshot { stage: running, retries: 0, result: None, message: None, progress };
         let job = Snapshot { name: Some(b"a\"b"), state, ..fresh(Encoding::JsonLine, b"{}") };
         assert_eq!(
             line(&Record::Job(job)),
@@ -408,7 +414,7 @@ mod tests {
         );
         let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
         // The end of time is a moment like any other.
-        let state = State {
+        let state = StatusSnapshot {
             stage: PersistedStatus::Completed(Mono(u64::MAX)),
             retries: 2,
             result,
@@ -420,7 +426,7 @@ mod tests {
             "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
              \"retries\":2,\"result\":[1]}"
         );
-        let state = State {
+        let state = StatusSnapshot {
             stage: PersistedStatus::Buried(None),
             retries: 0,
             result: None,

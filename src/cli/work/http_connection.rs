@@ -6,7 +6,7 @@
 use crate::base::buf::Input;
 use crate::base::time::Mono;
 use crate::reactor::Clock;
-use crate::wire::http::{Body, Fault, Framing, Piece};
+use crate::wire::http::{Body, Framing, ParseError, Piece};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ pub(super) enum ConnectionError {
     /// It ended or timed out.
     Closed(io::Error),
     /// The input is not HTTP, or too long.
-    Protocol(Fault),
+    Protocol(ParseError),
 }
 
 impl fmt::Display for ConnectionError {
@@ -45,8 +45,8 @@ impl fmt::Display for ConnectionError {
     }
 }
 
-impl From<Fault> for ConnectionError {
-    fn from(fault: Fault) -> Self {
+impl From<ParseError> for ConnectionError {
+    fn from(fault: ParseError) -> Self {
         Self::Protocol(fault)
     }
 }
@@ -73,7 +73,7 @@ impl HttpConnection {
     /// Reads until `parse` returns a head.
     pub(super) fn head<T>(
         &mut self,
-        parse: impl Fn(&mut Input<'_>) -> Result<Option<T>, Fault>,
+        parse: impl Fn(&mut Input<'_>) -> Result<Option<T>, ParseError>,
     ) -> Result<T, ConnectionError> {
         loop {
             let mut input = Input::new(&self.unread);

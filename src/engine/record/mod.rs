@@ -46,7 +46,7 @@ mod tests;
 
 use crate::base::time::{Mono, Now};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::model::snapshot::{PersistedStatus, Record, Snapshot, State};
+use crate::model::snapshot::{PersistedStatus, Record, Snapshot, StatusSnapshot};
 pub(super) use read::read;
 
 const JOB: u8 = 1;
@@ -87,7 +87,7 @@ const JSON_LINE: u8 = 1;
 const PACKET: u8 = 2;
 const MSGPACK: u8 = 3;
 
-const INITIAL_STATE: State<'static> = State {
+const INITIAL_STATE: StatusSnapshot<'static> = StatusSnapshot {
     stage: PersistedStatus::Waiting,
     retries: 0,
     result: None,
@@ -147,7 +147,7 @@ fn push_options(out: &mut Vec<u8>, options: &JobOptions) {
     }
 }
 
-fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
+fn push_state(out: &mut Vec<u8>, state: &StatusSnapshot<'_>, now: Now) {
     let (code, moment) = match state.stage {
         PersistedStatus::Waiting => (WAITING, None),
         PersistedStatus::Running { until: None, .. } => (RUNNING, None),

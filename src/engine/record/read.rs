@@ -11,7 +11,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
-use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
+use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot};
 use crate::model::worker::WorkerId;
 use std::borrow::Cow;
 use std::fmt;
@@ -131,7 +131,7 @@ impl<'a> RecordReader<'a> {
         Ok(options)
     }
 
-    fn state(&mut self) -> Read<State<'a>> {
+    fn state(&mut self) -> Read<StatusSnapshot<'a>> {
         let stage = match self.byte()? {
             WAITING => PersistedStatus::Waiting,
             DELAYED => PersistedStatus::Delayed(self.timestamp()?),
@@ -154,7 +154,7 @@ impl<'a> RecordReader<'a> {
         };
         let message = if flags & HAS_MESSAGE == 0 { None } else { Some(self.utf8()?) };
         let progress = if flags & HAS_PROGRESS == 0 { None } else { Some(self.fraction()?) };
-        Ok(State { stage, retries, result, message, progress })
+        Ok(StatusSnapshot { stage, retries, result, message, progress })
     }
 
     fn fraction(&mut self) -> Read<Fraction> {

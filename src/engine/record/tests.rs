@@ -45,7 +45,7 @@ fn sample_records() -> Vec<Record<'static>> {
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state = State {
+    let state = StatusSnapshot {
         stage: PersistedStatus::Delayed(at(9)),
         retries: 3,
         result,
@@ -74,8 +74,13 @@ fn sample_records() -> Vec<Record<'static>> {
         PersistedStatus::Buried(None),
         PersistedStatus::Buried(Some(at(5))),
     ] {
-        let state =
-            State { stage, retries: u32::MAX, result: Some(packet), message: None, progress: None };
+        let state = StatusSnapshot {
+            stage,
+            retries: u32::MAX,
+            result: Some(packet),
+            message: None,
+            progress: None,
+        };
         records.push(Record::State(JobId(7), state));
     }
     records.append(&mut tracked_records(&plain, options));
@@ -129,21 +134,22 @@ fn external_id_records(
         until: Some(at(9_000)),
         lease: LeaseEpoch(0),
     };
-    let working = State { stage, progress: Fraction::new(0.5), ..INITIAL_STATE };
-    let told = State { message: Some("so"), result: plain.state.result, ..working };
+    let working = StatusSnapshot { stage, progress: Fraction::new(0.5), ..INITIAL_STATE };
+    let told = StatusSnapshot { message: Some("so"), result: plain.state.result, ..working };
     vec![
         Record::Job(Snapshot { name: Some(b"a uuid"), ..plain.clone() }),
         Record::Job(Snapshot { name: Some(b"\"\n"), state: working, ..plain }),
         Record::Job(Snapshot { name: Some(b""), state: told, ..recorded }),
         Record::State(JobId(1), working),
-        Record::State(JobId(1), State { progress: Some(Fraction::ZERO), ..told }),
+        Record::State(JobId(1), StatusSnapshot { progress: Some(Fraction::ZERO), ..told }),
     ]
 }
 
 /// Records of tracked jobs and registered workers.
 fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
-    let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..INITIAL_STATE };
+    let failed =
+        StatusSnapshot { result: Some(packed), message: Some("no: \u{e9}"), ..INITIAL_STATE };
     let worker = WorkerId(9);
     let running =
         |until, lease| PersistedStatus::Running { worker, until, lease: LeaseEpoch(lease) };
@@ -159,14 +165,14 @@ fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record
         Record::Job(Snapshot { payload: packed, options: Some(options), state, ..plain.clone() })
     };
     vec![
-        job(once, State { stage: running(Some(at(7)), 1), ..failed }),
+        job(once, StatusSnapshot { stage: running(Some(at(7)), 1), ..failed }),
         job(JobOptions { result_once: true, ..JobOptions::default() }, INITIAL_STATE),
-        job(never, State { stage: running(None, u32::MAX), ..INITIAL_STATE }),
+        job(never, StatusSnapshot { stage: running(None, u32::MAX), ..INITIAL_STATE }),
         Record::State(
             JobId(8),
-            State { stage: PersistedStatus::Completed(at(3)), message: None, ..failed },
+            StatusSnapshot { stage: PersistedStatus::Completed(at(3)), message: None, ..failed },
         ),
-        Record::State(JobId(8), State { result: None, ..failed }),
+        Record::State(JobId(8), StatusSnapshot { result: None, ..failed }),
         Record::Worker(worker, enlisted.clone()),
         Record::Worker(worker, queues(&[])),
         Record::Worker(worker, queues(&[b"a", b"", b"\xff"])),
@@ -269,7 +275,7 @@ fn options_without_tracking_have_their_original_bytes() {
 fn moments_are_stored_by_the_wall_clock() {
     let record = Record::State(
         JobId(1),
-        State { stage: PersistedStatus::Completed(at(500)), ..INITIAL_STATE },
+        StatusSnapshot { stage: PersistedStatus::Completed(at(500)), ..INITIAL_STATE },
     );
     let mut bytes = Vec::new();
     write(&record, NOW, &mut bytes);
@@ -278,7 +284,7 @@ fn moments_are_stored_by_the_wall_clock() {
         let due = later.mono.after(Duration::from_millis(left));
         let expected = Record::State(
             JobId(1),
-            State { stage: PersistedStatus::Completed(due), ..INITIAL_STATE },
+            StatusSnapshot { stage: PersistedStatus::Completed(due), ..INITIAL_STATE },
         );
         assert_eq!(read(&bytes, later), Ok(expected));
     }

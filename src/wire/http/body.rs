@@ -1,6 +1,6 @@
 //! HTTP bodies, framed by a length, by chunks, or by the end of the connection.
 
-use super::Fault;
+use super::ParseError;
 use super::terms::{Framing, is_token};
 use crate::base::buf::Input;
 use crate::base::limits::{
@@ -45,14 +45,15 @@ enum State {
     Over,
 }
 
-const TOO_LONG: Fault = Fault { status: 413, why: "the body is longer than the server takes" };
+const TOO_LONG: ParseError =
+    ParseError { status: 413, why: "the body is longer than the server takes" };
 
 impl Body {
     /// A body that begins here and may have `max` bytes.
     ///
     /// # Errors
     /// If it is announced to be longer.
-    pub fn new(framing: Framing, max: u64) -> Result<Self, Fault> {
+    pub fn new(framing: Framing, max: u64) -> Result<Self, ParseError> {
         let state = match framing {
             Framing::Length(length) if length > max => return Err(TOO_LONG),
             Framing::Length(length) => State::Bytes(length),
@@ -66,7 +67,7 @@ impl Body {
     ///
     /// # Errors
     /// Says what is wrong, and nothing can be told of what follows.
-    pub fn next<'a>(&mut self, input: &mut Input<'a>) -> Result<Piece<'a>, Fault> {
+    pub fn next<'a>(&mut self, input: &mut Input<'a>) -> Result<Piece<'a>, ParseError> {
         loop {
             match self.state {
                 State::Bytes(0) => self.state = State::Over,
@@ -84,7 +85,7 @@ impl Body {
                         self.state = State::Size;
                     }
                     [] | [b'\r'] => return Ok(Piece::Incomplete),
-                    _ => return Err(Fault::bad("a chunk is longer than its size says")),
+                    _ => return Err(ParseError::bad("a chunk is longer than its size says")),
                 },
                 State::Trailers => match line(input, self.patience, TRAILERS_TOO_LONG)? {
                     Some(b"") => self.state = State::Over,
@@ -107,7 +108,7 @@ impl Body {
         left: u64,
         state: impl Fn(u64) -> State,
         input: &mut Input<'a>,
-    ) -> Result<Piece<'a>, Fault> {
+    ) -> Result<Piece<'a>, ParseError> {
         let unread = input.unread();
         if unread.is_empty() {
             return Ok(Piece::Incomplete);
@@ -121,13 +122,13 @@ impl Body {
     }
 
     /// Reads `size[;extensions]`.
-    fn begin_chunk(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn begin_chunk(&mut self, line: &[u8]) -> Result<(), ParseError> {
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let (digits, rest) = line.split_at(digits);
         let blank = rest.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
         let extended = matches!(rest.get(blank), Some(b';'));
         if digits.is_empty() || digits.len() > SIZE_DIGITS || !(rest.is_empty() || extended) {
-            return Err(Fault::bad("the size of a chunk is no plain hexadecimal number"));
+            return Err(ParseError::bad("the size of a chunk is no plain hexadecimal number"));
         }
         self.patience = self.patience.checked_sub(rest.len()).ok_or(LINE_TOO_LONG)?;
         // Proof: only hexadecimal digits, and no more than 64 bits have.
@@ -147,10 +148,10 @@ impl Body {
     }
 
     /// Trailers are of no use, but they have to be fields.
-    fn note_trailer(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn note_trailer(&mut self, line: &[u8]) -> Result<(), ParseError> {
         let name = line.iter().take_while(|&&byte| is_token(byte)).count();
         if name == 0 || line.get(name) != Some(&b':') {
-            return Err(Fault::bad("a line behind the last chunk is no field"));
+            return Err(ParseError::bad("a line behind the last chunk is no field"));
         }
         self.patience = self.patience.checked_sub(line.len()).ok_or(TRAILERS_TOO_LONG)?;
         Ok(())
@@ -158,7 +159,11 @@ impl Body {
 }
 
 /// Takes a line of at most `max` bytes, without its end.
-fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option<&'a [u8]>, Fault> {
+fn line<'a>(
+    input: &mut Input<'a>,
+    max: usize,
+    too_long: ParseError,
+) -> Result<Option<&'a [u8]>, ParseError> {
     let unread = input.unread();
     let scanned = input.scanned();
     let Some(found) = memchr(b'\n', &unread[scanned..]) else {
@@ -170,13 +175,13 @@ fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option
     };
     let end = scanned + found;
     let Some(line) = unread[..end].strip_suffix(b"\r") else {
-        return Err(Fault::bad("a line of the body's framing does not end with CR LF"));
+        return Err(ParseError::bad("a line of the body's framing does not end with CR LF"));
     };
     if line.len() > max {
         return Err(too_long);
     }
     if line.iter().any(|&byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
-        return Err(Fault::bad("the body's framing has a control character in it"));
+        return Err(ParseError::bad("the body's framing has a control character in it"));
     }
     input.consume(end + 1);
     Ok(Some(line))
@@ -185,6 +190,7 @@ fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option
 /// Hexadecimal digits of a chunk size: 64 bits.
 const SIZE_DIGITS: usize = 16;
 
-const LINE_TOO_LONG: Fault = Fault::bad("the extensions of the chunks are too long");
+const LINE_TOO_LONG: ParseError = ParseError::bad("the extensions of the chunks are too long");
 
-const TRAILERS_TOO_LONG: Fault = Fault { status: 431, why: "the trailers are longer than 16 KiB" };
+const TRAILERS_TOO_LONG: ParseError =
+    ParseError { status: 431, why: "the trailers are longer than 16 KiB" };

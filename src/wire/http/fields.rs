@@ -1,6 +1,6 @@
 //! The fields of a head that frame the message. All others are ignored.
 
-use super::Fault;
+use super::ParseError;
 use super::terms::{Expect, Framing};
 use httparse::Header;
 
@@ -29,24 +29,24 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn read(headers: &[Header<'a>]) -> Result<Self, Fault> {
+    pub(super) fn read(headers: &[Header<'a>]) -> Result<Self, ParseError> {
         let mut fields = Self::default();
         for header in headers {
             fields.note(header.name, header.value.trim_ascii())?;
         }
         if fields.chunked && fields.length.is_some() {
-            return Err(Fault::bad("Content-Length and Transfer-Encoding exclude each other"));
+            return Err(ParseError::bad("Content-Length and Transfer-Encoding exclude each other"));
         }
         Ok(fields)
     }
 
-    fn note(&mut self, name: &str, value: &'a [u8]) -> Result<(), Fault> {
+    fn note(&mut self, name: &str, value: &'a [u8]) -> Result<(), ParseError> {
         // Most names are told apart by their lengths.
         match name.len() {
             4 if is(name, "host") => {
                 once(&mut self.host, value, "there are two Host fields")?;
                 if !value.iter().all(u8::is_ascii_graphic) {
-                    return Err(Fault::bad("the Host field names no host"));
+                    return Err(ParseError::bad("the Host field names no host"));
                 }
             }
             6 if is(name, "origin") => {
@@ -85,12 +85,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn note_length(&mut self, value: &[u8]) -> Result<(), Fault> {
+    fn note_length(&mut self, value: &[u8]) -> Result<(), ParseError> {
         if self.length.is_some() {
-            return Err(Fault::bad("there are two Content-Length fields"));
+            return Err(ParseError::bad("there are two Content-Length fields"));
         }
         if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-            return Err(Fault::bad("Content-Length is no plain number"));
+            return Err(ParseError::bad("Content-Length is no plain number"));
         }
         let digit = |byte: &u8| u64::from(byte - b'0');
         let more = |sum: u64, byte: &u8| sum.saturating_mul(10).saturating_add(digit(byte));
@@ -98,12 +98,15 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    fn note_coding(&mut self, value: &[u8]) -> Result<(), Fault> {
+    fn note_coding(&mut self, value: &[u8]) -> Result<(), ParseError> {
         if std::mem::replace(&mut self.chunked, true) {
-            return Err(Fault::bad("there are two Transfer-Encoding fields"));
+            return Err(ParseError::bad("there are two Transfer-Encoding fields"));
         }
         if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(Fault { status: 501, why: "the only Transfer-Encoding known is chunked" });
+            return Err(ParseError {
+                status: 501,
+                why: "the only Transfer-Encoding known is chunked",
+            });
         }
         Ok(())
     }
@@ -119,10 +122,10 @@ fn once<'a>(
     place: &mut Option<&'a [u8]>,
     value: &'a [u8],
     twice: &'static str,
-) -> Result<(), Fault> {
+) -> Result<(), ParseError> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(Fault::bad(twice)),
+        Some(_) => Err(ParseError::bad(twice)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parsing of message heads.
 
-use super::Fault;
+use super::ParseError;
 use super::fields::Fields;
 use super::terms::{Expect, Framing, Version, is_token};
 use crate::base::buf::Input;
@@ -61,31 +61,31 @@ pub struct ResponseHead<'a> {
 ///
 /// # Errors
 /// Says what is wrong, and nothing can be told of what follows.
-pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>, Fault> {
+pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>, ParseError> {
     let Some(head) = next_head(input)? else { return Ok(None) };
     let mut headers = [EMPTY_HEADER; HTTP_FIELDS_MAX];
     let mut request = Request::new(&mut headers);
     match request.parse(head) {
         Ok(Status::Complete(length)) if length == head.len() => {}
-        Ok(_) => return Err(Fault::bad("the head of the request ends too early")),
+        Ok(_) => return Err(ParseError::bad("the head of the request ends too early")),
         Err(error) => return Err(explain(error, head)),
     }
     let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Err(Fault::bad("the request has no method and target"));
+        return Err(ParseError::bad("the request has no method and target"));
     };
     if target.len() > HTTP_TARGET_MAX_BYTES {
         return Err(TARGET_TOO_LONG);
     }
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Fault::bad("the target of the request is not ASCII: percent-encode it"));
+        return Err(ParseError::bad("the target of the request is not ASCII: percent-encode it"));
     }
     let version = version(request.version);
     let fields = Fields::read(request.headers)?;
     if version == Version::Http11 && fields.host.is_none() {
-        return Err(Fault::bad("there is no Host field"));
+        return Err(ParseError::bad("there is no Host field"));
     }
     if version == Version::Http10 && fields.chunked {
-        return Err(Fault::bad("HTTP/1.0 knows no Transfer-Encoding"));
+        return Err(ParseError::bad("HTTP/1.0 knows no Transfer-Encoding"));
     }
     Ok(Some(RequestHead {
         method,
@@ -112,22 +112,22 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
 pub fn next_response<'a>(
     input: &mut Input<'a>,
     to_head: bool,
-) -> Result<Option<ResponseHead<'a>>, Fault> {
+) -> Result<Option<ResponseHead<'a>>, ParseError> {
     let Some(head) = next_head(input)? else { return Ok(None) };
     let mut headers = [EMPTY_HEADER; HTTP_FIELDS_MAX];
     let mut response = Response::new(&mut headers);
     match response.parse(head) {
         Ok(Status::Complete(length)) if length == head.len() => {}
-        Ok(_) => return Err(Fault::bad("the head of the response ends too early")),
+        Ok(_) => return Err(ParseError::bad("the head of the response ends too early")),
         Err(error) => return Err(explain(error, head)),
     }
     let Some(status) = response.code else {
-        return Err(Fault::bad("the response has no status"));
+        return Err(ParseError::bad("the response has no status"));
     };
     let version = version(response.version);
     let fields = Fields::read(response.headers)?;
     if version == Version::Http10 && fields.chunked {
-        return Err(Fault::bad("HTTP/1.0 knows no Transfer-Encoding"));
+        return Err(ParseError::bad("HTTP/1.0 knows no Transfer-Encoding"));
     }
     let bodiless = to_head || status < 200 || status == 204 || status == 304;
     let framing = if bodiless { Some(Framing::Length(0)) } else { fields.framing() };
@@ -141,13 +141,13 @@ pub fn next_response<'a>(
     }))
 }
 
-const TARGET_TOO_LONG: Fault =
-    Fault { status: 414, why: "the target of the request is longer than 8 KiB" };
+const TARGET_TOO_LONG: ParseError =
+    ParseError { status: 414, why: "the target of the request is longer than 8 KiB" };
 
-const HEAD_TOO_LONG: Fault = Fault { status: 431, why: "the head is longer than 16 KiB" };
+const HEAD_TOO_LONG: ParseError = ParseError { status: 431, why: "the head is longer than 16 KiB" };
 
 /// Takes the bytes of a head, its empty line included.
-fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
+fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, ParseError> {
     while let [b'\r', b'\n', ..] = input.unread() {
         input.consume(2);
     }
@@ -155,7 +155,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
     match unread {
         [] | [b'\r'] => return Ok(None),
         [first, ..] if !is_token(*first) => {
-            return Err(Fault::bad("this is no HTTP"));
+            return Err(ParseError::bad("this is no HTTP"));
         }
         _ => {}
     }
@@ -166,7 +166,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
             return Err(too_long(unread));
         }
         if unread[at - 1] != b'\r' {
-            return Err(Fault::bad("a line of the head does not end with CR LF"));
+            return Err(ParseError::bad("a line of the head does not end with CR LF"));
         }
         if unread[..at].ends_with(b"\r\n\r") {
             input.consume(at + 1);
@@ -183,7 +183,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
 
 /// What is too long about a head that does not end where it has to, however it came.
 #[cold]
-fn too_long(unread: &[u8]) -> Fault {
+fn too_long(unread: &[u8]) -> ParseError {
     let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX_BYTES]).is_some();
     if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
 }
@@ -197,21 +197,21 @@ fn stays(version: Version, fields: &Fields<'_>) -> bool {
 }
 
 #[cold]
-fn explain(error: Error, head: &[u8]) -> Fault {
+fn explain(error: Error, head: &[u8]) -> ParseError {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let known = |word: &[u8]| word.starts_with(b"HTTP/") && word.len() == "HTTP/1.1".len();
     let well_formed = matches!(words[..], [_, _, last] if known(last));
     match error {
-        Error::TooManyHeaders => Fault { status: 431, why: "there are more than 64 fields" },
+        Error::TooManyHeaders => ParseError { status: 431, why: "there are more than 64 fields" },
         Error::Version if well_formed => {
-            Fault { status: 505, why: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
+            ParseError { status: 505, why: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
         }
         Error::Version | Error::Status | Error::Token => {
-            Fault::bad("the first line is none of HTTP")
+            ParseError::bad("the first line is none of HTTP")
         }
-        Error::HeaderName => Fault::bad("the name of a field is none, or a blank follows it"),
-        Error::HeaderValue => Fault::bad("the value of a field has a control character in it"),
-        Error::NewLine => Fault::bad("a line of the head does not end with CR LF"),
+        Error::HeaderName => ParseError::bad("the name of a field is none, or a blank follows it"),
+        Error::HeaderValue => ParseError::bad("the value of a field has a control character in it"),
+        Error::NewLine => ParseError::bad("a line of the head does not end with CR LF"),
     }
 }

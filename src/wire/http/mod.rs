@@ -30,14 +30,14 @@ pub use write::{
 
 /// What is wrong with a message: nothing behind it makes sense either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ParseError {
     /// The status that says so.
     pub status: u16,
     /// What it is, as a sentence.
     pub why: &'static str,
 }
 
-impl Fault {
+impl ParseError {
     /// A message that breaks the rules.
     const fn bad(why: &'static str) -> Self {
         Self { status: 400, why }

@@ -32,7 +32,7 @@ fn step(
     input: &mut Input<'_>,
     under_way: &mut Option<(String, Body)>,
     max: u64,
-) -> Result<Option<String>, Fault> {
+) -> Result<Option<String>, ParseError> {
     if under_way.is_none() {
         let Some(head) = next_request(input)? else { return Ok(None) };
         let text = format!("{} {} {}", head.method, head.target, head.keep_alive);
@@ -218,7 +218,7 @@ fn responses_end_where_they_say() {
             bytes.extend_from_slice(piece);
         }
         let left = input.unread().len();
-        Ok::<_, Fault>((head.status, head.keep_alive, bytes.len(), body.ends_well(), left))
+        Ok::<_, ParseError>((head.status, head.keep_alive, bytes.len(), body.ends_well(), left))
     };
     let ok = "HTTP/1.1 200 OK\r\n";
     let length = format!("{ok}Content-Length: 3\r\n\r\nabcd");

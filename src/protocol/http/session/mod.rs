@@ -23,7 +23,9 @@ use crate::model::id::JobId;
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Reply;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
-use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
+use crate::wire::http::{
+    Body, Expect, Framing, ParseError, Piece, RequestHead, Version, next_request,
+};
 use phase::{Phase, Prepared, Submitted};
 
 /// The session of one HTTP connection.
@@ -429,7 +431,7 @@ impl Session {
                 if let Phase::Head { .. } = self.phase {
                     self.format = ResponseFormat::DEFAULT;
                 }
-                let fault = Fault { status: 408, why: "the request took too long" };
+                let fault = ParseError { status: 408, why: "the request took too long" };
                 self.respond_fault(fault, shared, out);
                 TimeoutAction::Close
             }

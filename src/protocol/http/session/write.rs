@@ -18,7 +18,7 @@ use crate::protocol::http::response::{
 use crate::protocol::http::session::Submitted;
 use crate::protocol::queue_listing::ListingNeed;
 use crate::protocol::{SessionAction, SessionContext};
-use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
+use crate::wire::http::{ParseError, Version, push_chunk, push_last_chunk};
 
 #[cold]
 fn too_long(max_request: usize) -> HttpError {
@@ -260,7 +260,7 @@ impl Session {
     #[cold]
     pub(super) fn respond_fault(
         &mut self,
-        fault: Fault,
+        fault: ParseError,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
