@@ -131,7 +131,7 @@ def path_of(path, operation, draw):
     return path, worker
 
 
-def judge(status, said, operation, document):
+def check_response(status, said, operation, document):
     """A status that is described, with a body as it is described."""
     assert str(status) in operation["responses"] and status < 500, (status, said)
     answer = operation["responses"][str(status)]
@@ -146,7 +146,7 @@ def judge(status, said, operation, document):
 
 
 def in_json(value):
-    """The shape of a value, for a judge that knows only JSON."""
+    """The shape of a value, for a validator that knows only JSON."""
     if isinstance(value, dict):
         return {str(key): in_json(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -171,7 +171,7 @@ def test_what_is_described(own_server, described):
             is_right = data.draw(st.booleans())
             body = data.draw(right.map(msgpack.packb) if is_right else nearly(right))
         status, said = master.call(method.upper(), path, body, worker)
-        judge(status, said, operation, document)
+        check_response(status, said, operation, document)
         if body is not None and is_right:
             assert status in (201, 204, 404), (status, said, body)
         if status == 400 and body is not None:

@@ -20,7 +20,7 @@
 //!
 //! Invariants: nothing recurses. Memory is taken for what is there, never by what a length
 //! promises: a promise that the bytes behind it cannot keep ends the reading. Where this module
-//! decides what is well-formed, `rmp` knows the markers and `rmpv` is the judge in the tests.
+//! decides what is well-formed, `rmp` knows the markers and `rmpv` is the reference in the tests.
 
 mod error;
 mod from_json;

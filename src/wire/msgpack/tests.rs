@@ -1,4 +1,4 @@
-//! `rmpv` and `serde_json` judge what is read and written here.
+//! `rmpv` and `serde_json` are the references for what is read and written here.
 
 use super::*;
 use crate::wire::Leaf;
@@ -178,9 +178,9 @@ proptest! {
     fn json_goes_there_and_back(value in json_value()) {
         let text = value.to_string();
         let bytes = packed(&text);
-        let judge = rmpv::decode::read_value(&mut &bytes[..]).unwrap();
-        prop_assert_eq!(encoded(&judge), bytes.clone(), "the shortest form");
-        prop_assert!(says_the_same(&judge, &value), "{}", judge);
+        let decoded = rmpv::decode::read_value(&mut &bytes[..]).unwrap();
+        prop_assert_eq!(encoded(&decoded), bytes.clone(), "the shortest form");
+        prop_assert!(says_the_same(&decoded, &value), "{}", decoded);
         prop_assert_eq!(packed(&json(&bytes).unwrap()), bytes);
     }
 
@@ -424,10 +424,10 @@ fn what_is_written_is_read_by_others() {
     push_binary(&mut out, &[7; 300]);
     push_nil(&mut out);
     push_bool(&mut out, true);
-    let judge = rmpv::decode::read_value(&mut &out[..]).unwrap();
-    assert_eq!(encoded(&judge), out);
-    assert_eq!(judge["n"][3].as_u64(), Some(u64::MAX));
-    assert_eq!(judge["n"][4].as_i64(), Some(i64::MIN));
-    assert_eq!(judge["n"][5].as_f64(), Some(2_f64.powi(70)));
-    assert_eq!(judge["b"].as_slice(), Some(&[7; 300][..]));
+    let decoded = rmpv::decode::read_value(&mut &out[..]).unwrap();
+    assert_eq!(encoded(&decoded), out);
+    assert_eq!(decoded["n"][3].as_u64(), Some(u64::MAX));
+    assert_eq!(decoded["n"][4].as_i64(), Some(i64::MIN));
+    assert_eq!(decoded["n"][5].as_f64(), Some(2_f64.powi(70)));
+    assert_eq!(decoded["b"].as_slice(), Some(&[7; 300][..]));
 }

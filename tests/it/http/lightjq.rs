@@ -85,7 +85,7 @@ fn tracked_job_is_put_reserved_by_job_centre_awaited_and_cancelled() {
     let late = pusher.ask("GET /job/1/polling?timeout=0.01", "", &Value::Null);
     assert_eq!(late.0, 408, "{late:?}");
     assert_eq!(pusher.ask("DELETE /job/1", "", &Value::Null).0, 409);
-    // One waits for the end of the job, and is told.
+    // One waits for the end of the job, and is answered.
     let mut waiter = Peer::connect(&server);
     waiter.send("GET /job/1/polling?timeout=600", "", &Value::Null);
     // Another one goes away while it waits.

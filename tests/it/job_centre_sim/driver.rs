@@ -51,8 +51,8 @@ pub(super) struct SimDriver {
     pub(super) stopping: bool,
     /// A hash of everything sent, and to whom.
     pub(super) sent: DefaultHasher,
-    /// Kinds of trouble that the operator was told.
-    told: BTreeSet<&'static str>,
+    /// Kinds of incidents that were logged.
+    logged: BTreeSet<&'static str>,
     opened: u64,
     runnable: Vec<ClientId>,
     flushable: Vec<ClientId>,
@@ -67,14 +67,14 @@ impl SimDriver {
             now: Now::default(),
             stopping: false,
             sent: DefaultHasher::new(),
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
             opened: 0,
             runnable: Vec::new(),
             flushable: Vec::new(),
         }
     }
 
-    /// A peer connects. `refused` is what it must be told if it has to go.
+    /// A peer connects. `refused` is what it must receive if it is rejected.
     pub(super) fn open(
         &mut self,
         protocol: Protocol,
@@ -263,7 +263,7 @@ impl SimDriver {
         self.compare(id);
     }
 
-    /// What the operator is told has happened, and what happens is told at least once.
+    /// What is logged has happened, and what happens is logged at least once.
     fn listen(&mut self) {
         let known = |trouble| match trouble {
             Incident::TooLarge(_) => "a job was too large to be popped",
@@ -282,12 +282,12 @@ impl SimDriver {
                 continue;
             }
             let what = known(notice.incident.clone());
-            self.told.insert(what);
+            self.logged.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();
             assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
         for what in [known(Incident::TooLarge(JobId(1))), known(Incident::UnknownRequest(0))] {
-            assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");
+            assert_eq!(self.logged.contains(what), self.model.seen.contains_key(what), "{what}");
         }
     }
 

@@ -44,7 +44,7 @@ const WANTED: [&str; 27] = [
     "a packet came back",
     "a packet expired",
     "a packet was popped",
-    "a refused client was told to go",
+    "a rejected client got the reason",
     "a reply",
     "a standing take was called off",
     "a subscription ended",

@@ -1,6 +1,6 @@
 //! The oracle's server: for each client what it has sent, what it is doing and what it must get.
 //!
-//! It is told the same as the real server, in the same order, and knows the meaning of every line
+//! It gets the same input as the real server, in the same order, and knows the meaning of every line
 //! from the generator, so it parses nothing. The order of service follows `src/server`: input is
 //! handled when it is handed over; a client that cannot be served then (it waits, or too much is
 //! unsent) is resumed at the end of the pass, first come, first served.
@@ -32,7 +32,7 @@ pub(super) struct Model {
     /// Clients that got an answer after their end had begun.
     unsettled: usize,
     armed: usize,
-    /// Clients that came while there was no place; the operator is told of them now and then.
+    /// Clients that came while there was no place; the log names them now and then.
     pub(super) rejections: RateLimitedCounter,
 }
 
@@ -398,7 +398,7 @@ impl Model {
             client.deadline = Some((now.mono.after(REJECTED_LINGER_TIMEOUT), self.armed));
             self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
-            self.see("a refused client was told to go");
+            self.see("a rejected client got the reason");
         } else if !client.output.is_empty() && (client.peer_closed || client.is_over()) {
             client.deadline = Some((now.mono.after(FLUSH_TIMEOUT), self.armed));
             self.armed += 1;

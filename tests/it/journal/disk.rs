@@ -108,11 +108,11 @@ pub(crate) struct Platter {
     space_is_broken: bool,
     /// Writes that are not synced at once are done where they are submitted.
     pub(crate) inline: bool,
-    /// Completions may be told late.
+    /// Completions may be reported late.
     pub(crate) sluggish: bool,
     /// Operations carried out.
     pub(crate) operations: u64,
-    /// The segment that it was last told about, and how soon it is needed.
+    /// The segment of the last prefill target, and how soon it is needed.
     hurried: Option<(u64, PrefillTarget)>,
 }
 
@@ -341,19 +341,20 @@ impl SimDisk {
         (0..most).all(|_| self.platter.lock().unwrap().work(&mut rng))
     }
 
-    /// Whether nothing is to be done, and nothing to be told.
+    /// Whether nothing is to be done, and nothing to be reported.
     pub(crate) fn is_idle(&self) -> bool {
         let platter = self.platter.lock().unwrap();
-        let told = platter.done.iter().all(VecDeque::is_empty);
-        told && platter.submitted.is_empty() && platter.space.is_empty()
+        let reported = platter.done.iter().all(VecDeque::is_empty);
+        reported && platter.submitted.is_empty() && platter.space.is_empty()
     }
 
     /// Whether its only task is to prepare a segment, without urgency.
     pub(crate) fn dawdles(&self) -> bool {
         let platter = self.platter.lock().unwrap();
-        let told = platter.done.iter().all(VecDeque::is_empty);
+        let reported = platter.done.iter().all(VecDeque::is_empty);
         let Some(SpaceOp::Prepare { epoch, .. }) = platter.space.front() else { return false };
-        told && platter.submitted.is_empty()
+        reported
+            && platter.submitted.is_empty()
             && platter.hurried != Some((*epoch, PrefillTarget::Immediately))
     }
 

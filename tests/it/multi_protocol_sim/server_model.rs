@@ -1,6 +1,6 @@
 //! The oracle's server: the order of service, and what every client must get.
 //!
-//! It is told the same as the real server, in the same order, after it, and knows the meaning of
+//! It gets the same input as the real server, in the same order, after it, and knows the meaning of
 //! every byte from the generator. It takes the server's output off the clients' streams, reply by
 //! reply. The order of service follows `src/server`: a client is served with its own input; what
 //! had to stop (a wait, a search, a long reply, too much unsent output) is resumed at the end of

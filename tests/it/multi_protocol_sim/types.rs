@@ -218,7 +218,7 @@ impl Page {
     }
 }
 
-/// What a client is told.
+/// What a client receives.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Bytes(Vec<u8>),

@@ -191,8 +191,8 @@ fn rejected_client_that_is_sending_gets_the_reason() {
     let (other, line) = (Client::connect(http), server.connect());
     let senders = [(upload, "413"), (other, "503"), (line, "error")].map(|(mut client, word)| {
         std::thread::spawn(move || {
-            let told = send_slowly(&mut client);
-            assert!(told.contains(word), "{told}");
+            let reply = send_slowly(&mut client);
+            assert!(reply.contains(word), "{reply}");
         })
     });
     for sender in senders {

@@ -47,8 +47,8 @@ fn rejected_clients_that_stay_are_closed() {
     assert_eq!(first.ask(&get("q")), NO_JOB);
     // More than the server talks to at a time; none of them closes.
     let refused: Vec<Client> = (0..300).map(|_| server.connect()).collect();
-    let told = refused.into_iter().filter_map(|mut client| client.try_receive()).count();
-    assert!(told > 0, "no client got the reason");
+    let answered = refused.into_iter().filter_map(|mut client| client.try_receive()).count();
+    assert!(answered > 0, "no client got the reason");
     assert_eq!(first.ask(&get("q")), NO_JOB);
     drop(first);
     connect_until_served(&server);
@@ -87,11 +87,11 @@ fn low_descriptor_limit_lowers_max_clients() {
     server.wait_for_log("few open files");
     let mut first = connect_until_served(&server);
     let clients: Vec<Client> = (0..80).map(|_| server.connect()).collect();
-    // All are closed; those for which there are descriptors left are told why.
+    // All are closed; those for which there are descriptors left get the reason.
     let replies: Vec<String> = clients.into_iter().map(Client::receive_all).collect();
-    let told = replies.iter().filter(|reply| reply.contains("--max-clients")).count();
+    let rejected = replies.iter().filter(|reply| reply.contains("--max-clients")).count();
     let closed = replies.iter().filter(|reply| reply.is_empty()).count();
-    assert_eq!(told + closed, replies.len(), "{replies:?}");
+    assert_eq!(rejected + closed, replies.len(), "{replies:?}");
     assert_eq!(first.ask(&get("q")), NO_JOB);
     drop(first);
     connect_until_served(&server);

@@ -192,9 +192,9 @@ fn ignored_signals_are_logged_at_intervals() {
             server.signal(signal);
         }
         server.wait_for_log(&format!("SIG{signal}"));
-        let told = |line: &&String| line.contains(&format!("SIG{signal}"));
+        let names_signal = |line: &&String| line.contains(&format!("SIG{signal}"));
         let lines = server.log_lines();
-        assert!(lines.iter().filter(told).count() < 10, "{lines:?}");
+        assert!(lines.iter().filter(names_signal).count() < 10, "{lines:?}");
     }
     server.wait_for_log("nothing to reload");
     server.connect().settle();

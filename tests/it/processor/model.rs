@@ -37,7 +37,7 @@ pub(super) struct Model {
     count: u64,
     jobs: Vec<Job>,
     workers: Vec<Worker>,
-    told: Vec<String>,
+    assignments: Vec<String>,
     remarks: Vec<String>,
     pub(super) leases_over: u64,
 }
@@ -50,7 +50,7 @@ impl Model {
             count: 0,
             jobs: Vec::new(),
             workers: Vec::new(),
-            told: Vec::new(),
+            assignments: Vec::new(),
             remarks: Vec::new(),
             leases_over: 0,
         }
@@ -66,7 +66,7 @@ impl Model {
     }
 
     pub(super) fn take_told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.assignments)
     }
 
     pub(super) fn take_remarks(&mut self) -> Vec<String> {
@@ -84,7 +84,7 @@ impl Model {
                 return;
             };
             (worker.busy, worker.asked) = (true, false);
-            self.told.push(format!("{} {}", worker.name, job.name));
+            self.assignments.push(format!("{} {}", worker.name, job.name));
             self.count += 1;
             job.held = Some(Held { since: self.now, armed: self.count, progress: None });
         }

@@ -63,7 +63,7 @@ fn assignment_is_sent_once_durable_and_before_the_end() {
     simulation.send(format!("{idle}\n{add}").as_bytes());
     assert!(simulation.heard.lines.is_empty(), "the disk has not done its work");
     assert!(simulation.end(), "the connection ends");
-    assert_eq!(simulation.heard.lines.len(), 1, "what it was told is done");
+    assert_eq!(simulation.heard.lines.len(), 1, "what was assigned is done");
     simulation.restart(0);
     simulation.play("> idle q v\n< v a");
 }

@@ -111,18 +111,18 @@ impl Sim {
 
     fn compare(&mut self) {
         let lines: Vec<String> = self.simulation.heard.lines.drain(..).collect();
-        let mut told: Vec<String> =
+        let mut assigned: Vec<String> =
             lines.iter().map(|line| self.simulation.assignment(line)).collect();
-        for assignment in &told {
+        for assignment in &assigned {
             let (worker, job) = assignment.split_once(' ').unwrap();
             self.last.push((worker.to_owned(), job.to_owned()));
             *self.seen.entry("an assignment").or_default() += 1;
         }
         // Between queues there is no order.
         let mut expected = self.model.take_told();
-        told.sort();
+        assigned.sort();
         expected.sort();
-        assert_eq!(told, expected, "other assignments");
+        assert_eq!(assigned, expected, "other assignments");
         let remarks: Vec<String> =
             self.simulation.heard.remarks.drain(..).map(|(_, text)| text).collect();
         let expected = self.model.take_remarks();

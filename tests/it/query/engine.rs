@@ -37,7 +37,7 @@ pub(super) enum Mode {
 /// The last lane has a share of its own.
 const LANES: usize = 5;
 
-/// What the helper has to do, and what it was told.
+/// What the helper has to do, and what it has received.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorState {
     mode: Mode,
@@ -137,7 +137,7 @@ pub(super) struct Harness {
     disk: Option<SimDisk>,
     pub(super) now: Now,
     /// What was answered, in words.
-    pub(super) told: Vec<(u32, String)>,
+    pub(super) replies: Vec<(u32, String)>,
 }
 
 impl Harness {
@@ -146,7 +146,7 @@ impl Harness {
         let manual = ManualExecutor { executor: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(manual), TIMEOUT);
         let mut harness =
-            Self { engine, executor: shared, serial: 0, disk, now: NOW, told: Vec::new() };
+            Self { engine, executor: shared, serial: 0, disk, now: NOW, replies: Vec::new() };
         harness.ask(0, &IndexedCommand::CreateQueue { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
@@ -154,7 +154,7 @@ impl Harness {
             harness.ask(0, &put);
         }
         harness.pass();
-        harness.told.clear();
+        harness.replies.clear();
         harness
     }
 
@@ -198,7 +198,7 @@ impl Harness {
                 Reply::Indexed(other) => format!("{other:?}"),
                 other => format!("{other:?}"),
             };
-            self.told.push((completion.ticket.serial, words));
+            self.replies.push((completion.ticket.serial, words));
         }
     }
 
@@ -208,7 +208,7 @@ impl Harness {
             self.engine.commit(self.now);
             self.listen();
             self.engine.check_invariants();
-            // What is durable now is told in the next pass.
+            // What is durable now is answered in the next pass.
             let busy = self.disk.as_ref().is_some_and(|disk| disk.work(1));
             if !busy && self.engine.poll_timeout().is_none_or(|at| at > self.now.mono) {
                 return;
@@ -225,15 +225,15 @@ impl Harness {
         self.executor.lock().unwrap().begun.len()
     }
 
-    /// The serials of what is told at this moment.
-    pub(super) fn told_at(&mut self, at: Mono) -> Vec<u32> {
+    /// The serials of what is answered at this moment.
+    pub(super) fn reply_serials_at(&mut self, at: Mono) -> Vec<u32> {
         self.now.mono = at;
-        self.told().into_iter().map(|(serial, _)| serial).collect()
+        self.take_replies().into_iter().map(|(serial, _)| serial).collect()
     }
 
-    pub(super) fn told(&mut self) -> Vec<(u32, String)> {
+    pub(super) fn take_replies(&mut self) -> Vec<(u32, String)> {
         self.pass();
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.replies)
     }
 }
 
@@ -242,7 +242,7 @@ pub(super) fn free() -> Arc<Query> {
     query([(text("j.state"), Op::Is, Expr::Null), (text("payload ->> 'n'"), Op::Less, text("9"))])
 }
 
-pub(super) fn told(serial: u32, words: &str) -> (u32, String) {
+pub(super) fn reply(serial: u32, words: &str) -> (u32, String) {
     (serial, words.to_owned())
 }
 
@@ -252,8 +252,8 @@ fn searches_of_one_client_are_answered_in_order() {
         let all = harness.find(1, &query([(text("id"), Op::Greater, text("0"))]));
         let wrong = harness.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
         let odd = harness.find(1, &query([(text("payload ->> 'n' % 2"), Op::Is, text("1"))]));
-        assert_eq!(harness.told, [], "no search is answered at once");
-        let said = harness.told();
+        assert_eq!(harness.replies, [], "no search is answered at once");
+        let said = harness.take_replies();
         assert_eq!(said.len(), 3);
         assert_eq!((said[0].0, said[1].0, said[2].0), (all, wrong, odd));
         assert!(said[1].1.contains("subqueries are not possible"), "{}", said[1].1);
@@ -268,7 +268,7 @@ fn searches_of_one_client_are_answered_in_order() {
 fn concurrent_polls_claim_different_jobs() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         let polls: Vec<u32> = (1..6).map(|who| harness.poll(who, &free())).collect();
-        let said = harness.told();
+        let said = harness.take_replies();
         assert_eq!(said.iter().map(|said| said.0).collect::<Vec<_>>(), polls);
         let mut jobs: Vec<&str> = said.iter().map(|said| said.1.as_str()).collect();
         assert_eq!(jobs.pop(), Some("NoJob"), "there are four");
@@ -284,31 +284,31 @@ fn concurrent_polls_claim_different_jobs() {
 fn poll_with_changed_candidates_is_resubmitted() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         let first = harness.find(1, &free());
-        let said = harness.told();
+        let said = harness.take_replies();
         let ids: Vec<JobId> =
             said[0].1.split_whitespace().map(|id| JobId(id.parse().unwrap())).collect();
         assert_eq!((said[0].0, ids.len()), (first, 4));
         harness.mode(Mode::Hold);
         let poll = harness.poll(1, &free());
-        assert_eq!(harness.told(), []);
+        assert_eq!(harness.take_replies(), []);
         // The first of the candidates goes, another one changes.
         harness.ask(2, &IndexedCommand::Delete { queue: Q, id: ids[0] });
         harness.ask(2, &IndexedCommand::AppendEvent { queue: Q, id: ids[1], event: b"1" });
-        harness.told();
+        harness.take_replies();
         harness.mode(Mode::End);
-        assert_eq!(harness.told(), [told(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
+        assert_eq!(harness.take_replies(), [reply(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
         // All of them change.
         harness.mode(Mode::Hold);
         let (poll, behind) = (harness.poll(1, &free()), harness.find(2, &free()));
-        harness.told();
+        harness.take_replies();
         for id in [ids[1], ids[3]] {
             harness.ask(2, &IndexedCommand::AppendEvent { queue: Q, id, event: b"2" });
         }
-        harness.told();
+        harness.take_replies();
         harness.mode(Mode::End);
-        let said = harness.told();
-        assert_eq!(said[0], told(poll, &format!("{} is \"TAKEN\"", ids[1].0)), "{said:?}");
-        assert_eq!(said[1], told(behind, &format!("{} ", ids[3].0)), "it has kept its turn");
+        let said = harness.take_replies();
+        assert_eq!(said[0], reply(poll, &format!("{} is \"TAKEN\"", ids[1].0)), "{said:?}");
+        assert_eq!(said[1], reply(behind, &format!("{} ", ids[3].0)), "it has kept its turn");
     }
 }
 
@@ -319,12 +319,12 @@ fn search_of_a_disconnected_client_is_cancelled() {
         harness.find(1, &free());
         harness.poll(1, &free());
         let other = harness.find(2, &query([(text("id + 0"), Op::Is, Expr::Null)]));
-        assert_eq!(harness.told(), []);
+        assert_eq!(harness.take_replies(), []);
         harness.engine.disconnect_client(client(1), NOW);
         harness.listen();
         assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, StopRequest::Cancel)));
         harness.mode(Mode::End);
-        assert_eq!(harness.told(), [told(other, "")]);
+        assert_eq!(harness.take_replies(), [reply(other, "")]);
         assert_eq!(harness.begun(), 2, "the poll has not begun");
     }
 }
@@ -334,11 +334,11 @@ fn search_of_a_queue_dropped_meanwhile_reports_no_queue() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         harness.mode(Mode::Hold);
         let (first, second) = (harness.poll(1, &free()), harness.find(1, &free()));
-        assert_eq!(harness.told(), []);
+        assert_eq!(harness.take_replies(), []);
         harness.ask(2, &IndexedCommand::DropQueue { queue: Q });
-        harness.told();
+        harness.take_replies();
         harness.mode(Mode::End);
-        assert_eq!(harness.told(), [told(first, "NoQueue"), told(second, "NoQueue")]);
+        assert_eq!(harness.take_replies(), [reply(first, "NoQueue"), reply(second, "NoQueue")]);
     }
 }
 
@@ -349,13 +349,13 @@ fn too_many_searches_are_rejected_and_all_without_a_query_thread() {
     for who in 0..1024 {
         harness.find(who, &free());
     }
-    assert_eq!(harness.told, []);
+    assert_eq!(harness.replies, []);
     let refused = harness.find(1, &free());
     let why = "too many queries wait for their turn: try again later";
-    assert_eq!(harness.told, [told(refused, why)]);
-    harness.told.clear();
+    assert_eq!(harness.replies, [reply(refused, why)]);
+    harness.replies.clear();
     harness.mode(Mode::End);
-    assert_eq!(harness.told().len(), 1024);
+    assert_eq!(harness.take_replies().len(), 1024);
 
     let mut engine = Engine::in_memory(1);
     let ticket = Ticket { client: client(1), serial: 1 };

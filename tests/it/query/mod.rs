@@ -24,7 +24,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Prompt {
     task: Option<Task>,
-    /// Its query was let go of, and that was not told yet.
+    /// Its query was dropped, and that was not reported yet.
     dropped: bool,
     evaluator: Evaluator,
 }

@@ -1,7 +1,7 @@
 //! Turns: a query yields to waiting ones, time counts from the arrival, and queries of disconnected
 //! clients are dropped.
 
-use super::engine::{Harness, Mode, client, free, second, told};
+use super::engine::{Harness, Mode, client, free, reply, second};
 use super::{query, text};
 use jobcentre::engine::CommandExecutor;
 use jobcentre::model::query::{Op, Query};
@@ -16,19 +16,19 @@ fn search_times_out_from_its_arrival_even_if_the_thread_hangs() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         harness.mode(Mode::Stick);
         let first = harness.find(1, &free());
-        harness.told_at(second(0.5));
+        harness.reply_serials_at(second(0.5));
         let waiting = harness.find(2, &free());
-        assert_eq!(harness.told_at(second(3.9)), [0; 0]);
+        assert_eq!(harness.reply_serials_at(second(3.9)), [0; 0]);
         assert!(harness.engine.poll_timeout().is_some_and(|at| at <= second(4.0)), "in time");
         harness.now.mono = second(4.0);
-        assert_eq!(harness.told(), [told(first, TOO_LONG)]);
-        assert_eq!(harness.told_at(second(4.4)), [0; 0]);
+        assert_eq!(harness.take_replies(), [reply(first, TOO_LONG)]);
+        assert_eq!(harness.reply_serials_at(second(4.4)), [0; 0]);
         harness.now.mono = second(4.5);
-        assert_eq!(harness.told(), [told(waiting, TOO_LONG)]);
+        assert_eq!(harness.take_replies(), [reply(waiting, TOO_LONG)]);
         // A stuck query delays no other: there are further threads.
         harness.mode(Mode::End);
         let later = harness.find(3, &free());
-        assert_eq!(harness.told_at(second(4.6)), [later]);
+        assert_eq!(harness.reply_serials_at(second(4.6)), [later]);
     }
 }
 
@@ -42,14 +42,14 @@ fn query_yields_its_turn_to_waiting_queries_and_resumes() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Share);
     let endless = harness.find(1, &free());
-    assert_eq!(harness.told(), []);
+    assert_eq!(harness.take_replies(), []);
     assert_eq!(harness.executor.lock().unwrap().said, [], "alone it is left in peace");
     let cheap = harness.find(2, &cheap());
-    assert_eq!(harness.told(), [], "it is told to share");
-    assert_eq!(harness.told().first().map(|said| said.0), Some(cheap));
+    assert_eq!(harness.take_replies(), [], "it has to share");
+    assert_eq!(harness.take_replies().first().map(|said| said.0), Some(cheap));
     assert_eq!(harness.begun(), 3);
     harness.mode(Mode::End);
-    assert_eq!(harness.told().first().map(|said| said.0), Some(endless));
+    assert_eq!(harness.take_replies().first().map(|said| said.0), Some(endless));
 }
 
 /// With `count` endless queries, of clients of their own, that have had turns.
@@ -78,9 +78,9 @@ fn cheap_query_beside_endless_ones_waits_for_one_turn() {
             let cheap = harness.find(who, &cheap());
             harness.engine.commit(harness.now);
             harness.listen();
-            assert_eq!(harness.told.first().map(|told| told.0), Some(cheap), "beside {count}");
+            assert_eq!(harness.replies.first().map(|reply| reply.0), Some(cheap), "beside {count}");
             assert_eq!(harness.begun(), before + 2, "it, and the next of the others");
-            harness.told.clear();
+            harness.replies.clear();
         }
     }
 }
@@ -99,15 +99,15 @@ fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Hold);
     let stuck = harness.find(1, &free());
-    harness.told();
+    harness.take_replies();
     let cheap = harness.find(2, &free());
-    harness.told();
+    harness.take_replies();
     let mut stops = Vec::new();
     while harness.executor.lock().unwrap().under_way() == 1 {
         let at = harness.engine.poll_timeout().unwrap();
         assert!(at > harness.now.mono && at <= second(0.1), "{at:?}");
         harness.now.mono = at;
-        harness.told();
+        harness.take_replies();
         stops.clone_from(&harness.executor.lock().unwrap().said);
     }
     assert_eq!(
@@ -116,9 +116,9 @@ fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
     );
     assert!(harness.now.mono <= second(0.03));
     harness.mode(Mode::GiveBack);
-    assert_eq!(harness.told(), [], "it comes back, and waits for its next turn");
+    assert_eq!(harness.take_replies(), [], "it comes back, and waits for its next turn");
     harness.mode(Mode::End);
-    let said: Vec<u32> = harness.told().iter().map(|said| said.0).collect();
+    let said: Vec<u32> = harness.take_replies().iter().map(|said| said.0).collect();
     assert_eq!(said, [cheap, stuck]);
 }
 
@@ -131,16 +131,16 @@ fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
         harness.find(100 + who, &free());
     }
     for _ in 0..20 {
-        harness.told();
+        harness.take_replies();
     }
     harness.mode(Mode::Stick);
     for number in 1..20_u32 {
-        harness.told_at(second(0.01).after(Duration::from_millis(10) * number));
+        harness.reply_serials_at(second(0.01).after(Duration::from_millis(10) * number));
     }
     assert_eq!(harness.executor.lock().unwrap().under_way(), 2, "of five lanes");
     let before = harness.begun();
     harness.find(1, &cheap());
-    harness.told();
+    harness.take_replies();
     assert_eq!(harness.begun(), before + 1, "it has a lane at once");
 }
 
@@ -150,10 +150,10 @@ fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
         let mut harness = Harness::in_memory();
         harness.mode(Mode::Stick);
         let search = harness.find(1, &free());
-        assert_eq!(harness.told(), []);
+        assert_eq!(harness.take_replies(), []);
         assert_eq!(harness.engine.poll_timeout(), Some(second(1.0)));
         for &look in looks {
-            assert_eq!(harness.told_at(second(look)), [0; 0]);
+            assert_eq!(harness.reply_serials_at(second(look)), [0; 0]);
         }
         let begun: Vec<usize> =
             harness.executor.lock().unwrap().begun.iter().map(|tie_break| tie_break.0).collect();
@@ -166,14 +166,14 @@ fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
         }
         if last.is_some_and(|last| last.1 == StopRequest::Now) {
             harness.mode(Mode::GiveBack);
-            harness.told();
+            harness.take_replies();
             assert_eq!(
                 harness.executor.lock().unwrap().begun.last().map(|tie_break| tie_break.0),
                 Some(4)
             );
         }
         harness.mode(Mode::End);
-        assert_eq!(harness.told_at(second(2.1)), [search]);
+        assert_eq!(harness.reply_serials_at(second(2.1)), [search]);
     }
 }
 
@@ -185,20 +185,20 @@ fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Hold);
     let (gone, waiting) = (harness.find(1, &free()), harness.find(2, &free()));
-    harness.told();
+    harness.take_replies();
     let begun = harness.begun();
     harness.engine.half_close_client(client(2));
-    harness.told();
+    harness.take_replies();
     let alive = harness.find(3, &free());
     harness.mode(Mode::End);
-    let order: Vec<u32> = harness.told().iter().map(|said| said.0).collect();
+    let order: Vec<u32> = harness.take_replies().iter().map(|said| said.0).collect();
     assert_eq!(order, [gone, alive, waiting]);
     assert_eq!(harness.begun(), begun + 2);
 
     // One that is under way goes on, and gives way at once.
     harness.mode(Mode::Share);
     let under_way = harness.find(2, &free());
-    assert_eq!(harness.told(), []);
+    assert_eq!(harness.take_replies(), []);
     let alive = harness.find(3, &free());
     harness.engine.commit(harness.now);
     harness.listen();
@@ -209,10 +209,10 @@ fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     harness.mode(Mode::Share);
     harness.engine.commit(harness.now);
     harness.listen();
-    assert_eq!(harness.told, [told(under_way, ABANDONED)]);
-    harness.told.clear();
+    assert_eq!(harness.replies, [reply(under_way, ABANDONED)]);
+    harness.replies.clear();
     harness.mode(Mode::End);
-    assert_eq!(harness.told().first().map(|said| said.0), Some(alive));
+    assert_eq!(harness.take_replies().first().map(|said| said.0), Some(alive));
 }
 
 #[test]
@@ -223,10 +223,10 @@ fn half_closed_client_with_a_used_turn_is_not_evaluated_again() {
         harness.engine.half_close_client(client(100 + who));
     }
     harness.mode(Mode::Hold);
-    let said = harness.told();
+    let said = harness.take_replies();
     assert_eq!(said.len(), 8);
     assert!(said.iter().all(|said| said.1 == ABANDONED));
-    harness.told();
+    harness.take_replies();
     assert_eq!((harness.begun(), harness.executor.lock().unwrap().under_way()), (before, 0));
 }
 
@@ -237,13 +237,13 @@ fn full_queue_rejects_the_search_of_the_client_with_most_processor_time() {
     for who in 2..1024 {
         harness.find(1000 + who, &free());
     }
-    harness.told();
+    harness.take_replies();
     harness.mode(Mode::Share);
     harness.engine.commit(harness.now);
-    assert_eq!(harness.told, []);
+    assert_eq!(harness.replies, []);
     let newer = harness.find(1, &free());
     let why = "too many queries wait for their turn: try again later";
-    assert_eq!(harness.told.len(), 1);
-    assert_eq!(harness.told[0].1, why);
-    assert_ne!(harness.told[0].0, newer);
+    assert_eq!(harness.replies.len(), 1);
+    assert_eq!(harness.replies[0].1, why);
+    assert_ne!(harness.replies[0].0, newer);
 }

@@ -47,12 +47,12 @@ impl Harness {
     }
 
     fn drain(&mut self) -> String {
-        let mut told = Vec::new();
+        let mut completions = Vec::new();
         while let Some(completion) = self.engine.poll_completion() {
-            told.push(tell(&completion));
+            completions.push(tell(&completion));
         }
         self.engine.check_invariants();
-        told.join(" ")
+        completions.join(" ")
     }
 
     /// All that is answered now, each as `CLIENT.SERIAL:ANSWER`.
@@ -120,8 +120,8 @@ impl Harness {
 
     /// The registered workers, as a client of its own.
     pub(super) fn workers(&mut self) -> String {
-        let told = self.work(WATCHER, WorkerCommand::AwaitWorkers { from: WorkerId(0) });
-        told.rsplit_once(':').map_or(String::new(), |(_, workers)| workers.to_owned())
+        let page = self.work(WATCHER, WorkerCommand::AwaitWorkers { from: WorkerId(0) });
+        page.rsplit_once(':').map_or(String::new(), |(_, workers)| workers.to_owned())
     }
 
     /// Worker and lease epoch of a reserved job.

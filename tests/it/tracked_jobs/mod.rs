@@ -32,8 +32,8 @@ fn result_of_a_run_is_fetched_once() {
     let waiting = WorkerCommand::AwaitResult { id: JobId(2), wait_ms: 5_000 };
     assert_eq!(harness.work(PUSHER, waiting), "");
     assert_eq!(harness.report(9, 2, success(b"\xc0")), "0.8:NoWorker", "not the one that holds it");
-    let told = harness.report(1, 2, success(b"\x07"));
-    assert_eq!(told, "0.9:Done 0.7:done of 2 retries 0 result [7] 1.6:Done");
+    let completions = harness.report(1, 2, success(b"\x07"));
+    assert_eq!(completions, "0.9:Done 0.7:done of 2 retries 0 result [7] 1.6:Done");
     assert_eq!(harness.report(1, 2, success(b"\x08")), "0.10:NoJob", "a result counts once");
     assert_eq!(harness.follow(2), "0.11:Deleted");
     assert_eq!(harness.follow(3), "0.12:NoJob", "never given out");
@@ -55,8 +55,8 @@ fn result_is_retained_until_fetched_and_error_is_shown_again() {
     for id in [2, 3] {
         harness.work(PUSHER, WorkerCommand::AwaitResult { id: JobId(id), wait_ms: 1_000 });
     }
-    let told = harness.report(1, 2, success(b"\x01"));
-    assert_eq!(told, "0.11:Done 0.9:Deleted", "a result without retention");
+    let completions = harness.report(1, 2, success(b"\x01"));
+    assert_eq!(completions, "0.11:Done 0.9:Deleted", "a result without retention");
     assert_eq!(
         harness.report(1, 3, success(b"\x02")),
         "0.12:Done 0.10:done of 3 retries 0 result [2]"
@@ -140,8 +140,8 @@ fn deregistration_requeues_jobs_and_ends_waits() {
     harness.work(1, WorkerCommand::ReserveAny);
     harness.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(1) });
     harness.work(2, WorkerCommand::ReserveAny);
-    let told = harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
-    assert_eq!(told, "0.8:Done 1.5:Cancelled 1.6:Cancelled 2.7:job 2 lease 2");
+    let completions = harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
+    assert_eq!(completions, "0.8:Done 1.5:Cancelled 1.6:Cancelled 2.7:job 2 lease 2");
     assert_eq!(harness.follow(2), "0.9:running of 2 retries 0");
     assert_eq!(
         harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) }),
@@ -161,8 +161,8 @@ fn worker_with_a_registered_url_replaces_the_earlier_one() {
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.5:job 3 lease 1");
     harness.work(1, WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) });
     harness.work(2, WorkerCommand::ReserveAny);
-    let told = harness.enlist_at("w", "http://host:80/base/");
-    assert_eq!(told, "0.8:worker 4 1.6:Cancelled 2.7:job 3 lease 2");
+    let completions = harness.enlist_at("w", "http://host:80/base/");
+    assert_eq!(completions, "0.8:worker 4 1.6:Cancelled 2.7:job 3 lease 2");
     assert_eq!(harness.follow(3), "0.9:running of 3 retries 0");
     assert_eq!(harness.report(1, 3, success(b"\x01")), "0.10:NoWorker");
     assert_eq!(harness.workers(), "2,4");
@@ -230,8 +230,11 @@ fn reserves_of_one_and_of_any_queue_are_matched_in_order_of_arrival() {
     assert_eq!(harness.put("q", 0, None), "0.4:put 1 2.2:job 1 lease 0", "it is not followed");
     harness.take(2, "q", Wait::Forever);
     for (id, taker) in [(2, "1.1"), (3, "3.3"), (4, "2.5")] {
-        let told = harness.put("q", 0, Some(&options()));
-        assert!(told.ends_with(&format!("put {id} {taker}:job {id} lease 1")), "{told}");
+        let completions = harness.put("q", 0, Some(&options()));
+        assert!(
+            completions.ends_with(&format!("put {id} {taker}:job {id} lease 1")),
+            "{completions}"
+        );
     }
 }
 

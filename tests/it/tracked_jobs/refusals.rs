@@ -50,11 +50,11 @@ fn new_waiter_is_matched_with_jobs_that_others_rejected() {
     for client in [1, 2] {
         harness.take(client, "empty", Wait::Forever);
         let take = harness.serial();
-        let told = harness.ask(client, &Command::Subscribe { serial: take, queue: b"q" });
+        let completions = harness.ask(client, &Command::Subscribe { serial: take, queue: b"q" });
         let joined = format!("{client}.{}:Done", take + 1);
         match client {
-            1 => assert_eq!(told, joined),
-            _ => assert_eq!(told, format!("{joined} 2.{take}:job 3 lease 2")),
+            1 => assert_eq!(completions, joined),
+            _ => assert_eq!(completions, format!("{joined} 2.{take}:job 3 lease 2")),
         }
     }
 }
@@ -95,8 +95,8 @@ fn thousand_excluded_jobs_are_skipped() {
         harness.give_back(1, id, 1, true);
     }
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
-    let told = harness.put("q", -1, Some(&options()));
-    assert!(told.ends_with(":job 1003 lease 1"), "{told}");
+    let completions = harness.put("q", -1, Some(&options()));
+    assert!(completions.ends_with(":job 1003 lease 1"), "{completions}");
     for id in 3..1_003 {
         assert!(harness.work(2, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 2")));
     }

@@ -71,7 +71,7 @@ fn exit_code_other_than_zero_is_a_failure() {
     assert_eq!(failure(&report), (true, "ended by signal 9"));
     assert_eq!(report.value, json!({ "signal": 9 }));
 
-    // Only the last of what it says is told, by whole lines.
+    // Only the last of its output is reported, by whole lines.
     let line =
         "for i in 1 2 3; do head -c 3000 /dev/zero | tr '\\0' $i >&2; echo >&2; done; exit 1";
     let worker = server.worker(&[], line);

@@ -20,18 +20,18 @@ fn worker_registers_itself() {
     let worker = server.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
     let heard = server.hear("POST /worker");
     let mut names = StringList::default();
-    let told = read_worker(&heard.body, &mut names).unwrap();
-    assert_eq!((told.name, told.max_jobs), ("w", 3));
-    assert_eq!(told.url, format!("http://{}", worker.process.address));
-    let queues = told.queues.unwrap();
+    let registered = read_worker(&heard.body, &mut names).unwrap();
+    assert_eq!((registered.name, registered.max_jobs), ("w", 3));
+    assert_eq!(registered.url, format!("http://{}", worker.process.address));
+    let queues = registered.queues.unwrap();
     assert!(queues.into_iter().eq([b"a", b"b"]));
 
     let _other = server.worker(&["--advertise", "http://worker:1/here"], "true");
     let heard = server.hear("POST /worker");
-    let told = read_worker(&heard.body, &mut names).unwrap();
-    assert_eq!(told.url, "http://worker:1/here");
-    assert!(told.queues.is_none());
-    assert!(told.max_jobs >= 1);
+    let registered = read_worker(&heard.body, &mut names).unwrap();
+    assert_eq!(registered.url, "http://worker:1/here");
+    assert!(registered.queues.is_none());
+    assert!(registered.max_jobs >= 1);
 }
 
 #[test]

@@ -143,10 +143,10 @@ fn serve(
     while let Some(heard) = read_request(&mut stream) {
         let mut script = script.lock().unwrap();
         let next = script.iter().position(|(what, ..)| *what == heard.what);
-        let told = next.and_then(|number| script.remove(number));
+        let scripted = next.and_then(|number| script.remove(number));
         drop(script);
         let mut body = Vec::new();
-        let status = match (told, heard.what.as_str()) {
+        let status = match (scripted, heard.what.as_str()) {
             (Some((_, status, _)), _) => status,
             (None, "POST /worker") => {
                 let id = workers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,7 +158,7 @@ fn serve(
             (None, _) => 405,
         };
         if status >= 400 {
-            write_error(&told.map_or("because", |(_, _, why)| why), &mut body);
+            write_error(&scripted.map_or("because", |(_, _, why)| why), &mut body);
         }
         // The test may be over.
         let _ = tell.send(heard);

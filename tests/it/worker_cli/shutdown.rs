@@ -19,7 +19,7 @@ fn failed_outcome_report_is_retried() {
         assert_eq!((report.job, report.value, report.failure), (1, json!(1), None));
     }
     worker.begin(2, "2");
-    assert_eq!(server.report().job, 2, "the first one is told once");
+    assert_eq!(server.report().job, 2, "the first one is reported once");
 }
 
 #[test]

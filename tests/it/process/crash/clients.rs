@@ -89,7 +89,7 @@ impl<'t> Lines<'t> {
         Self { address, rng, common, known, events: Vec::new() }
     }
 
-    /// Asks until the server is gone; returns what it was told.
+    /// Asks until the server is gone; returns what was acknowledged.
     pub(super) fn run(mut self) -> Vec<Event> {
         if let Ok(mut stream) = connect(self.address) {
             until_the_end(|| self.batch(&mut stream));
@@ -176,7 +176,7 @@ impl<'t> Packets<'t> {
         Self { address, rng, common, events: Vec::new(), open: VecDeque::new() }
     }
 
-    /// Asks until the server is gone; returns what it was told.
+    /// Asks until the server is gone; returns what was acknowledged.
     pub(super) fn run(mut self) -> Vec<Event> {
         if let Ok(mut stream) = connect(self.address) {
             until_the_end(|| self.batch(&mut stream));

@@ -25,9 +25,9 @@ struct Entry {
     protocol: Protocol,
     id: Option<u64>,
     /// Its put was acknowledged.
-    told: bool,
+    acknowledged: bool,
     end_asked: bool,
-    end_told: bool,
+    end_acknowledged: bool,
 }
 
 /// What has happened, for the reader.
@@ -57,7 +57,7 @@ fn group(protocol: Protocol, token: u64) -> Group {
 #[derive(Default)]
 pub(super) struct Ledger {
     entries: HashMap<u64, Entry>,
-    /// Which job an id was told for.
+    /// The job of each id that was answered.
     ids: HashMap<u64, u64>,
     /// Pops of this round that were not answered.
     pops: HashMap<&'static str, usize>,
@@ -74,7 +74,7 @@ impl Ledger {
                 Event::EndAsked(token) => self.entry(token, Protocol::Lines).end_asked = true,
                 Event::EndTold(token) => {
                     self.totals.ended += 1;
-                    self.entry(token, Protocol::Lines).end_told = true;
+                    self.entry(token, Protocol::Lines).end_acknowledged = true;
                 }
                 Event::PopOpen(queue) => *self.pops.entry(queue).or_default() += 1,
             }
@@ -83,7 +83,13 @@ impl Ledger {
 
     /// Another client may have heard of a job before the one that put it is asked.
     fn entry(&mut self, token: u64, protocol: Protocol) -> &mut Entry {
-        let new = Entry { protocol, id: None, told: false, end_asked: false, end_told: false };
+        let new = Entry {
+            protocol,
+            id: None,
+            acknowledged: false,
+            end_asked: false,
+            end_acknowledged: false,
+        };
         self.entries.entry(token).or_insert(new)
     }
 
@@ -94,7 +100,7 @@ impl Ledger {
         let entry = self.entry(token, Protocol::Lines);
         assert!(entry.id.is_none_or(|known| known == id), "job {token} has another id: {id}");
         entry.id = Some(id);
-        entry.told = true;
+        entry.acknowledged = true;
     }
 
     /// Compares the book with what is really there.
@@ -105,11 +111,11 @@ impl Ledger {
             let entry = self.entries.get(&token);
             let entry = entry.unwrap_or_else(|| panic!("no put of job {token}: {why}"));
             assert_eq!(entry.protocol, protocol, "{why}");
-            assert!(!entry.end_told, "job {token} ({entry:?}) was deleted: {why}");
-            if entry.told && protocol == Protocol::Packets {
+            assert!(!entry.end_acknowledged, "job {token} ({entry:?}) was deleted: {why}");
+            if entry.acknowledged && protocol == Protocol::Packets {
                 old.insert(group(protocol, token));
             }
-            self.totals.open_done += usize::from(!entry.told);
+            self.totals.open_done += usize::from(!entry.acknowledged);
             self.totals.end_not_done += usize::from(entry.end_asked);
             self.bind(token, id);
         }
@@ -122,12 +128,12 @@ impl Ledger {
     fn check_missing(&mut self, found: &HashSet<u64>, old: &HashSet<Group>, why: &str) {
         let mut popped: HashMap<&str, HashSet<Group>> = HashMap::new();
         for (&token, entry) in &self.entries {
-            if found.contains(&token) || entry.end_told {
+            if found.contains(&token) || entry.end_acknowledged {
                 continue;
             }
-            self.totals.end_done += usize::from(entry.told);
-            self.totals.open_not_done += usize::from(!entry.told);
-            if entry.told && !entry.end_asked {
+            self.totals.end_done += usize::from(entry.acknowledged);
+            self.totals.open_not_done += usize::from(!entry.acknowledged);
+            if entry.acknowledged && !entry.end_asked {
                 let group = group(entry.protocol, token);
                 let lost = !self.pops.contains_key(group.0);
                 assert!(!lost, "job {token} ({entry:?}) is lost: {why}");
@@ -144,7 +150,7 @@ impl Ledger {
     /// From now on everything is known.
     fn close(&mut self, found: &HashSet<u64>) {
         for (token, entry) in &mut self.entries {
-            entry.end_told |= !found.contains(token);
+            entry.end_acknowledged |= !found.contains(token);
             entry.end_asked = false;
         }
         self.pops.clear();
@@ -162,7 +168,7 @@ impl Ledger {
         let mut known: Vec<_> = self
             .entries
             .iter()
-            .filter(|(_, entry)| !entry.end_told && entry.protocol == Protocol::Lines)
+            .filter(|(_, entry)| !entry.end_acknowledged && entry.protocol == Protocol::Lines)
             .filter_map(|(&token, entry)| Some((token, entry.id?)))
             .collect();
         known.sort_unstable();

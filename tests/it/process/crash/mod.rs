@@ -84,7 +84,8 @@ fn start(dir: &TempDir, mode: &str) -> Server {
     Server::start(&["--pinpriq", ":0", "--data", dir.text(), "--fsync", mode])
 }
 
-/// Runs clients of both protocols until `end` has ended the server, and books what they were told.
+/// Runs clients of both protocols until `end` has ended the server, and records what was
+/// acknowledged.
 fn load(
     (lines, packets): (SocketAddr, SocketAddr),
     rng: &mut TestRng,
@@ -106,7 +107,7 @@ fn load(
             running.push(scope.spawn(|| client.run()));
         }
         end(rng);
-        // Deletions may have been told by another client than the one that put the job.
+        // Deletions may have been acknowledged to another client than the one that put the job.
         for client in running {
             ledger.book(client.join().unwrap());
         }

@@ -15,10 +15,10 @@ fn job_is_added_assigned_and_finished() {
     processor.send(&idle("q", "w1"));
     let assignment = processor.receive();
     assert_eq!(assigned(&assignment), ("w1".to_owned(), "j1".to_owned()));
-    let mut told = assignment["payload"].clone();
-    let dispatched_at = told.as_object_mut().unwrap().remove("dispatched_at").unwrap();
+    let mut payload = assignment["payload"].clone();
+    let dispatched_at = payload.as_object_mut().unwrap().remove("dispatched_at").unwrap();
     assert!(dispatched_at.as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
-    assert_eq!(told, job);
+    assert_eq!(payload, job);
     assert_eq!(processor.list("list_dispatched_queue", "q").as_array().unwrap().len(), 1);
     let about = |more: Value| {
         let mut about = json!({"uuid": "j1"});
@@ -54,10 +54,11 @@ fn end_of_input_completes_pending_work() {
     processor.stdin.write_all(all.as_bytes()).unwrap();
     let (status, rest, _) = processor.finish();
     assert_eq!(status.code(), Some(0));
-    let told: Vec<Value> = rest.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(assigned(&told[0]), ("w".to_owned(), "a".to_owned()));
-    assert_eq!(told[1]["payload"], json!([]));
+    let messages: Vec<Value> =
+        rest.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(assigned(&messages[0]), ("w".to_owned(), "a".to_owned()));
+    assert_eq!(messages[1]["payload"], json!([]));
 }
 
 #[test]
@@ -80,10 +81,10 @@ fn names_are_read_from_the_environment() {
     processor.child.stdin.take().unwrap().write_all(all.as_bytes()).unwrap();
     let rest = rest(&stdout);
     assert_eq!(rest.len(), 1, "{rest:?}");
-    let told: Value = serde_json::from_str(&rest[0]).unwrap();
-    assert_eq!(told["topic"], "out/job_queue/workers/w/job_assignment");
-    assert_eq!(told["payload"]["uuid"], "heard");
-    let sender = [&told["service_name"], &told["service_uuid"], &told["service_host"]];
+    let message: Value = serde_json::from_str(&rest[0]).unwrap();
+    assert_eq!(message["topic"], "out/job_queue/workers/w/job_assignment");
+    assert_eq!(message["payload"]["uuid"], "heard");
+    let sender = [&message["service_name"], &message["service_uuid"], &message["service_host"]];
     assert_eq!(sender, ["centre", "me", "there"]);
     assert_eq!(processor.wait().0.code(), Some(0));
 }
@@ -93,10 +94,10 @@ fn unset_names_have_defaults_and_a_random_uuid() {
     let uuid = || {
         let mut processor = Processor::start(&[]);
         processor.send(&list("list_job_queue", "q"));
-        let told = processor.receive();
-        assert_eq!(told["service_name"], "job_queue");
-        assert!(!told["service_host"].as_str().unwrap().is_empty());
-        told["service_uuid"].as_str().unwrap().to_owned()
+        let message = processor.receive();
+        assert_eq!(message["service_name"], "job_queue");
+        assert!(!message["service_host"].as_str().unwrap().is_empty());
+        message["service_uuid"].as_str().unwrap().to_owned()
     };
     let (first, second) = (uuid(), uuid());
     assert_ne!(first, second);

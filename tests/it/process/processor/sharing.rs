@@ -28,12 +28,13 @@ fn the_modes_of_shared_pipes_are_never_changed() {
         // The same open file descriptions, as in a shell's pipeline.
         command.stdin(stdin.try_clone().unwrap()).stdout(stdout.try_clone().unwrap());
         let mut processor = Processor::spawn(command);
-        let told = lines(from);
+        let messages = lines(from);
         for number in 0..3 {
             let (job, worker) = (format!("j{number}"), format!("w{number}"));
             to.write_all(format!("{}\n{}\n", add("q", &job), idle("q", &worker)).as_bytes())
                 .unwrap();
-            let line: Value = serde_json::from_str(&told.recv_timeout(PATIENCE).unwrap()).unwrap();
+            let line: Value =
+                serde_json::from_str(&messages.recv_timeout(PATIENCE).unwrap()).unwrap();
             assert_eq!(assigned(&line), (worker, job));
             assert_eq!((flags(&stdin), flags(&stdout)), before, "while it runs");
         }
@@ -55,9 +56,9 @@ fn the_modes_of_shared_sockets_are_never_changed() {
     command.stdin(OwnedFd::from(theirs.try_clone().unwrap()));
     command.stdout(OwnedFd::from(theirs.try_clone().unwrap()));
     let mut processor = Processor::spawn(command);
-    let told = lines(ours.try_clone().unwrap());
+    let messages = lines(ours.try_clone().unwrap());
     (&ours).write_all(format!("{}\n{}\n", add("q", "j"), idle("q", "w")).as_bytes()).unwrap();
-    assert!(told.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
+    assert!(messages.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
     assert_eq!(flags(&theirs), before, "while it runs");
     ours.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(processor.wait().0.code(), Some(0));
@@ -74,9 +75,9 @@ fn nonblocking_mode_set_by_others_is_kept() {
     let mut command = command(&[]);
     command.stdin(stdin.try_clone().unwrap()).stdout(stdout.try_clone().unwrap());
     let mut processor = Processor::spawn(command);
-    let told = lines(from);
+    let messages = lines(from);
     to.write_all(format!("{}\n{}\n", add("q", "j"), idle("q", "w")).as_bytes()).unwrap();
-    assert!(told.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
+    assert!(messages.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
     drop(to);
     assert_eq!(processor.wait().0.code(), Some(0));
     assert_eq!((flags(&stdin), flags(&stdout)), before);

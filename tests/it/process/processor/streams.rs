@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-/// Jobs and as many workers, so that each is told of one.
+/// Jobs and as many workers, so that each is assigned one.
 fn pairs(count: usize) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -176,7 +176,7 @@ fn slow_reader_gets_every_message_and_memory_is_bounded() {
     });
 }
 
-/// Time of processors that it has used, in ticks of the system; 0 where that is not told.
+/// Time of processors that it has used, in ticks of the system; 0 where that is not known.
 fn cpu_ticks(processor: &Processor) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", processor.child.id()));
     let Ok(stat) = stat else { return 0 };
