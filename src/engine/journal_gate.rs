@@ -285,6 +285,12 @@ impl JournalGate {
             return false;
         }
         self.current = self.gated.pop_front();
+        debug_assert!(
+            self.gated.front().map(|next| next.batch).is_none_or(|next| {
+                self.current.as_ref().is_some_and(|current| current.batch <= next)
+            }),
+            "a reply is completed before one of an earlier batch"
+        );
         true
     }
 

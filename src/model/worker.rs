@@ -86,7 +86,9 @@ pub enum WorkerCommand<'a> {
         from: u32,
     },
     /// Reserves the most urgent ready tracked job of any queue. Answered as `Command::Reserve` that
-    /// waits forever.
+    /// waits forever. No protocol submits it: dispatchers reserve by
+    /// [`WorkerCommand::ReserveFor`], which also checks the worker; tests of the store reserve by
+    /// this without a registered worker.
     ReserveAny,
     /// Reserves a job for this worker and waits forever. Answered as `Command::Reserve`, or by
     /// `WorkerReply::NoWorker` if the client does not act for it, or does so no longer.

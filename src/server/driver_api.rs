@@ -53,6 +53,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         let mut output = OutBuf::default();
         let session = Session::reject(protocol, self.settings.max_clients, &mut output);
         self.rejected += 1;
+        debug_assert!(self.rejected <= self.limits.rejected, "too many rejected connections");
         let rejected = Connection { output, closing: true, ..Connection::new(protocol, session) };
         let client = self.connections.insert(rejected);
         if let Some(connection) = self.connections.get_mut(client) {
@@ -174,6 +175,10 @@ impl<E: CommandExecutor> Core for Server<E> {
                 Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
             }
         }
+        debug_assert!(
+            self.connections.iter().all(|(_, connection)| connection.origin != Origin::Dialing),
+            "a connection is being established while the server stops"
+        );
         if let Some(client) = self.processor {
             // Until now it had no flush timeout.
             self.arm_flush_timeout(client, now);

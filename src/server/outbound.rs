@@ -49,6 +49,10 @@ impl<E: CommandExecutor> Server<E> {
             connection.deadline = Some(Deadline::Close(timer));
         }
         self.outbound += 1;
+        debug_assert!(
+            self.outbound <= self.connections.len(),
+            "outbound connections are miscounted"
+        );
         self.run_queues.actions.push_back(Action::Connect(client, target));
         Some(client)
     }

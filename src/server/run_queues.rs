@@ -33,6 +33,10 @@ impl RunQueues {
             connection.output.sent(unsent, &mut self.pool);
         }
         connection.output.release_memory(&mut self.pool);
+        debug_assert!(
+            !connection.broken || connection.output.is_empty(),
+            "output is kept that does not reach the peer"
+        );
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push(client);
@@ -43,6 +47,7 @@ impl RunQueues {
     #[inline]
     pub(super) fn resume_stalled(&mut self, client: ClientId, connection: &mut Connection) {
         if connection.stalled {
+            debug_assert!(!connection.input.is_empty(), "a connection is stalled without input");
             self.schedule(client, connection);
         }
     }

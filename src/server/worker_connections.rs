@@ -78,6 +78,11 @@ impl<E: CommandExecutor> Server<E> {
 
     /// Begins a delivery on a connection that was established or is reused.
     pub(super) fn start_delivery(&mut self, connection_id: ClientId, now: Now) {
+        let connection = self.connections.get(connection_id);
+        debug_assert!(
+            connection.is_none_or(|connection| connection.origin == Origin::Outbound),
+            "a delivery begins before its connection is established"
+        );
         let Some(call) = self.worker_connection_mut(connection_id) else { return };
         let (serial, command) = call.begin(now);
         self.engine.submit(Ticket { client: connection_id, serial }, &command, now);

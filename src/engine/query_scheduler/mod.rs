@@ -154,6 +154,11 @@ impl QueryScheduler {
                 release(executor.as_mut(), &mut self.busy_lanes, number, query, now.mono);
             }
         }
+        debug_assert_eq!(
+            self.turns.len() + self.running_count(),
+            self.queries.len(),
+            "a query of a client that has ended waits for its turn"
+        );
     }
 
     /// Notes that a client has half-closed: it may be gone, so each of its queries gets one turn,
@@ -191,12 +196,21 @@ impl QueryScheduler {
         }
     }
 
+    /// The number of queries that are not answered and have a lane. O(lanes * log n).
+    fn running_count(&self) -> usize {
+        let running = self.busy_lanes.iter().filter_map(|out| out.query);
+        running.filter(|number| self.queries.contains_key(number)).count()
+    }
+
     /// Asserts the invariants. O(queries * log n).
     pub(super) fn check_invariants(&self) {
         self.turns.check_invariants(|number| self.queries.contains_key(&number));
-        let running = self.busy_lanes.iter().filter_map(|out| out.query);
-        let known = running.filter(|number| self.queries.contains_key(number)).count();
-        assert_eq!(self.turns.len() + known, self.queries.len(), "a query neither waits nor runs");
+        let running = self.running_count();
+        assert_eq!(
+            self.turns.len() + running,
+            self.queries.len(),
+            "a query neither waits nor runs"
+        );
         let kept = self.queries.values().filter(|query| query.task.is_some()).count();
         assert!(kept <= QUERIES_SUSPENDED_MAX, "too many queries keep their snapshots");
         let turn =
