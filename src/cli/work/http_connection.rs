@@ -40,14 +40,14 @@ impl fmt::Display for ConnectionError {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => f.write_str("it is silent"),
                 _ => error.fmt(f),
             },
-            Self::Protocol(fault) => f.write_str(fault.why),
+            Self::Protocol(error) => f.write_str(error.why),
         }
     }
 }
 
 impl From<ParseError> for ConnectionError {
-    fn from(fault: ParseError) -> Self {
-        Self::Protocol(fault)
+    fn from(error: ParseError) -> Self {
+        Self::Protocol(error)
     }
 }
 

@@ -104,8 +104,8 @@ fn serve(
         let request = read(&mut connection);
         let (head, body) = match request {
             Ok(request) => request,
-            Err(ConnectionError::Protocol(fault)) => {
-                let rejection = Rejection(fault.status, fault.why.to_owned());
+            Err(ConnectionError::Protocol(error)) => {
+                let rejection = Rejection(error.status, error.why.to_owned());
                 return Ok(connection.send(&rejection_response(&rejection, false))?);
             }
             Err(error) => return Err(error),

@@ -153,7 +153,7 @@ mod tests {
         let mut input = Input::new(text.as_bytes());
         let head = match next_request(&mut input) {
             Ok(head) => head.expect("a whole head"),
-            Err(fault) => return fault.status,
+            Err(parse_error) => return parse_error.status,
         };
         admit(&head, &["Jobs.example".into(), "h".into()], takes).map_or_else(|p| p.status, |()| 0)
     }

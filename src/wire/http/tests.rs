@@ -15,7 +15,7 @@ fn requests(stream: &[u8], piece: usize, max: u64) -> (Vec<String>, Option<u16>)
             match step(&mut input, &mut body, max) {
                 Ok(Some(request)) => found.push(request),
                 Ok(None) => break None,
-                Err(fault) => break Some(fault.status),
+                Err(error) => break Some(error.status),
             }
         };
         if ended.is_some() {

@@ -5,7 +5,7 @@
 
 use jobcentre::base::buf::{InBuf, Input, progress};
 use jobcentre::base::limits::HTTP_HEAD_MAX_BYTES;
-use jobcentre::wire::http::{Body, Fault, Framing, Piece, next_request, next_response};
+use jobcentre::wire::http::{Body, Framing, ParseError, Piece, next_request, next_response};
 use libfuzzer_sys::fuzz_target;
 
 const BODY_MAX: u64 = 10_000;
@@ -16,23 +16,23 @@ const BODY_MAX: u64 = 10_000;
 struct Read {
     messages: Vec<String>,
     under_way: Option<(String, Body, Vec<u8>)>,
-    fault: Option<Fault>,
+    error: Option<ParseError>,
     responses: bool,
 }
 
 impl Read {
     fn take<'a>(&mut self, mut input: Input<'a>) -> Input<'a> {
-        while self.fault.is_none() {
+        while self.error.is_none() {
             match self.step(&mut input) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(fault) => self.fault = Some(fault),
+                Err(error) => self.error = Some(error),
             }
         }
         input
     }
 
-    fn step(&mut self, input: &mut Input<'_>) -> Result<bool, Fault> {
+    fn step(&mut self, input: &mut Input<'_>) -> Result<bool, ParseError> {
         let Some((words, body, bytes)) = &mut self.under_way else {
             let begun = if self.responses {
                 let head = next_response(input, false)?;
@@ -73,11 +73,11 @@ fuzz_target!(|data: &[u8]| {
         buffer.append(piece);
         let (used, scanned) = progress(&pieces.take(buffer.peek()));
         buffer.commit(used, scanned);
-        if pieces.fault.is_some() {
+        if pieces.error.is_some() {
             break;
         }
         assert!(buffer.len() <= HTTP_HEAD_MAX_BYTES + 1);
     }
     assert_eq!(pieces.messages, whole.messages);
-    assert_eq!(pieces.fault.is_some(), whole.fault.is_some());
+    assert_eq!(pieces.error.is_some(), whole.error.is_some());
 });

@@ -5,8 +5,7 @@
 
 use jobcentre::base::time::Now;
 use jobcentre::journal::disk::{
-    Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoKind, PrefillTarget,
-    SpaceOp,
+    Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoKind, PrefillTarget, SpaceOp,
 };
 use jobcentre::journal::{
     JournalOptions, RecordLocation, RecordRole, SyncMode, read, recover, salvage,

@@ -145,9 +145,9 @@ impl Session {
                 }
                 return SessionAction::NeedInput;
             }
-            Err(fault) => {
+            Err(parse_error) => {
                 self.format = ResponseFormat::DEFAULT;
-                return self.respond_fault(fault, shared, out);
+                return self.respond_parse_error(parse_error, shared, out);
             }
         };
         let (routed, media_type) =
@@ -162,7 +162,7 @@ impl Session {
         let framing = head.framing.unwrap_or(Framing::Length(0));
         let body = match Body::new(framing, body_max(shared)) {
             Ok(body) => body,
-            Err(fault) => return self.respond_fault(fault, shared, out),
+            Err(parse_error) => return self.respond_parse_error(parse_error, shared, out),
         };
         if let Framing::Length(length) = framing
             && let Some(bytes) =
@@ -233,7 +233,7 @@ impl Session {
                     return SessionAction::NeedInput;
                 }
                 Ok(Piece::End) => break,
-                Err(fault) => return self.respond_fault(fault, shared, out),
+                Err(parse_error) => return self.respond_parse_error(parse_error, shared, out),
             }
         }
         let bytes = std::mem::take(&mut pending.bytes);
@@ -431,8 +431,8 @@ impl Session {
                 if let Phase::Head { .. } = self.phase {
                     self.format = ResponseFormat::DEFAULT;
                 }
-                let fault = ParseError { status: 408, why: "the request took too long" };
-                self.respond_fault(fault, shared, out);
+                let parse_error = ParseError { status: 408, why: "the request took too long" };
+                self.respond_parse_error(parse_error, shared, out);
                 TimeoutAction::Close
             }
             Phase::Head { begun: false } if out.is_empty() => {

@@ -258,16 +258,16 @@ impl Session {
 
     /// Rejects a request whose end is unknown, and closes the connection.
     #[cold]
-    pub(super) fn respond_fault(
+    pub(super) fn respond_parse_error(
         &mut self,
-        fault: ParseError,
+        parse_error: ParseError,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         self.format.close = true;
-        let error = match fault.status {
+        let error = match parse_error.status {
             413 => too_long(shared.settings.max_request),
-            _ => HttpError::new(fault.status, fault.why),
+            _ => HttpError::new(parse_error.status, parse_error.why),
         };
         self.respond_error(&error, shared, out)
     }
