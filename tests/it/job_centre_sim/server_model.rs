@@ -1,8 +1,8 @@
 //! The oracle's server: for each client what it has sent, what it is doing and what it must get.
 //!
-//! It gets the same input as the real server, in the same order, and knows the meaning of every line
-//! from the generator, so it parses nothing. The order of service follows `src/server`: input is
-//! handled when it is handed over; a client that cannot be served then (it waits, or too much is
+//! It gets the same input as the real server, in the same order, and knows the meaning of every
+//! line from the generator, so it parses nothing. The order of service follows `src/server`: input
+//! is handled when it is handed over; a client that cannot be served then (it waits, or too much is
 //! unsent) is resumed at the end of the pass, first come, first served.
 
 use super::client::{Client, State, Taken, Wishes};
