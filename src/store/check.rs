@@ -1,8 +1,9 @@
 //! Invariant checks of the whole store, between two commands: for simulators and tests.
 
-use super::history::DEFAULT;
 use super::idx::{Holder, QueueIdx, QueueScope, WaiterIdx};
 use super::job::Job;
+use super::jobs::Jobs;
+use super::queues::{DEFAULT, Queues};
 use super::{Due, JobIdx, Store};
 use crate::base::slab_index::SlabIndex;
 use crate::base::timer_queue::TimerId;
@@ -93,7 +94,7 @@ impl Store {
         }
         assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
         self.check_record_ids();
-        self.check_indexes();
+        self.queues.check_indexes(&self.jobs);
         self.check_constraints();
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<JobIdx> =
@@ -113,49 +114,11 @@ impl Store {
         self.check_queues(&expected);
     }
 
-    /// Every row is in its queue's index, and nothing else is; below an index's cursor every job
-    /// has a row.
-    fn check_indexes(&self) {
-        let mut rows = BTreeMap::<QueueIdx, usize>::new();
-        for (slot, job) in self.jobs.iter() {
-            let index = self.queues[job.queue].index.as_ref();
-            match (job.row(), index) {
-                (None, None) => {}
-                (None, Some(index)) => {
-                    assert!(slot.slot() >= index.cursor, "backfill has passed over a job");
-                }
-                (Some(_), None) => panic!("a job of a queue without index has a row"),
-                (Some(row), Some(index)) => {
-                    let found = index.rows().get(&row.key());
-                    let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
-                    assert!(same && row.id.0 == job.id, "a job's row is not the one in the index");
-                    assert!(!job.is_simple(), "a job with a row is simple");
-                    *rows.entry(job.queue).or_default() += 1;
-                }
-            }
-        }
-        for (number, queue) in self.queues.iter() {
-            let Some(index) = &queue.index else { continue };
-            index.check_invariants();
-            let count = rows.get(&number).copied().unwrap_or_default();
-            assert_eq!(index.rows().len(), count, "a row without a job");
-            let exists = queue.jobs > 0 || index.declared.is_some() || *queue.name == *DEFAULT;
-            assert!(exists, "a queue that does not exist is indexed");
-        }
-        let declared = self.queues.iter().filter_map(|(_, queue)| queue.index.as_ref()?.declared);
-        assert_eq!(declared.count(), self.declared.len(), "a declaration is of no queue");
-        for (slot, record) in self.declared.iter() {
-            let index = self.queues[record.place].index.as_ref();
-            let declared = index.and_then(|index| index.declared);
-            assert_eq!(declared, Some(slot), "a declaration is of another queue");
-        }
-    }
-
     /// The ids of workers are below those that are given out next, those of declared queues and
     /// constraints above, and none is a job's.
     fn check_record_ids(&self) {
-        self.declared.check_invariants();
-        let hidden = self.declared.iter().map(|(_, record)| record.id);
+        self.queues.declared().check_invariants();
+        let hidden = self.queues.declared().iter().map(|(_, record)| record.id);
         for id in hidden.chain(self.constraints.record_ids()) {
             assert!(self.ids.is_hidden(id), "a record has an id that was not given out yet");
             assert_eq!(self.ids.find(id.0), None, "a record has a job's id");
@@ -227,5 +190,45 @@ impl Store {
             matches!(job.status, Status::Delayed | Status::Completed) && job.is_linked()
         });
         assert!(stray.is_none(), "a delayed or completed job is linked");
+    }
+}
+
+impl Queues {
+    /// Every row is in its queue's index, and nothing else is; below an index's cursor every job
+    /// has a row.
+    fn check_indexes(&self, jobs: &Jobs) {
+        let mut rows = BTreeMap::<QueueIdx, usize>::new();
+        for (slot, job) in jobs.iter() {
+            let index = self[job.queue].index.as_ref();
+            match (job.row(), index) {
+                (None, None) => {}
+                (None, Some(index)) => {
+                    assert!(slot.slot() >= index.cursor, "backfill has passed over a job");
+                }
+                (Some(_), None) => panic!("a job of a queue without index has a row"),
+                (Some(row), Some(index)) => {
+                    let found = index.rows().get(&row.key());
+                    let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
+                    assert!(same && row.id.0 == job.id, "a job's row is not the one in the index");
+                    assert!(!job.is_simple(), "a job with a row is simple");
+                    *rows.entry(job.queue).or_default() += 1;
+                }
+            }
+        }
+        for (number, queue) in self.iter() {
+            let Some(index) = &queue.index else { continue };
+            index.check_invariants();
+            let count = rows.get(&number).copied().unwrap_or_default();
+            assert_eq!(index.rows().len(), count, "a row without a job");
+            let exists = queue.jobs > 0 || index.declared.is_some() || *queue.name == *DEFAULT;
+            assert!(exists, "a queue that does not exist is indexed");
+        }
+        let declared = self.iter().filter_map(|(_, queue)| queue.index.as_ref()?.declared);
+        assert_eq!(declared.count(), self.declared().len(), "a declaration is of no queue");
+        for (slot, record) in self.declared().iter() {
+            let index = self[record.place].index.as_ref();
+            let declared = index.and_then(|index| index.declared);
+            assert_eq!(declared, Some(slot), "a declaration is of another queue");
+        }
     }
 }

@@ -150,7 +150,7 @@ impl Store {
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].has_row() {
-                self.record_event(slot, EventKind::Abandoned, now, fx);
+                self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
             }
             requeued.push(slot);
         }

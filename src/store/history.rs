@@ -5,9 +5,12 @@
 //! backfilled.
 
 use super::idx::QueueIdx;
-use super::queue_index::next_row;
+use super::job::Job;
+use super::jobs::Jobs;
+use super::queue_index::{NO_STATE, next_row};
+use super::queues::Queues;
 use super::state_machine::{JobEvent, Transition};
-use super::{Effects, JobIdx, Store};
+use super::{Effects, JobIdx};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
@@ -17,46 +20,40 @@ use crate::model::job::Status;
 use crate::model::row::Row;
 use std::sync::Arc;
 
-/// The queue that always exists.
-pub(super) const DEFAULT: &[u8] = b"default";
-
-/// The state of a job to which no state was given.
-pub(super) const NO_STATE: &[u8] = b"null";
-
-impl Store {
+impl Queues {
     /// Removes the row of a job that is about to be removed. Its queue no longer counts the job.
     /// O(log n).
     #[inline(never)]
-    pub(super) fn remove_from_index(&mut self, slot: JobIdx) {
-        let job = &self.jobs[slot];
-        let queue = job.queue;
-        if let (Some(row), Some(index)) = (job.row(), &mut self.queues[queue].index) {
+    pub(super) fn remove_row(&mut self, job: &Job) {
+        let queue = &mut self[job.queue];
+        if let (Some(row), Some(index)) = (job.row(), &mut queue.index) {
             index.remove(row);
         }
-        self.queues[queue].stop_indexing_if_gone();
+        queue.stop_indexing_if_gone();
     }
 
     /// The row of a job in an indexed queue, made if there is none. O(log n).
-    pub(super) fn row_of(&mut self, slot: JobIdx, fx: &mut Effects) -> Arc<Row> {
-        let job = &mut self.jobs[slot];
+    pub(super) fn row_of(&mut self, slot: JobIdx, jobs: &mut Jobs, fx: &mut Effects) -> Arc<Row> {
+        let job = &mut jobs[slot];
         if let Some(row) = job.row() {
             return row.clone();
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
         fx.mark_event_dirty(slot, id, 1, Event { kind: EventKind::Created, at });
-        self.queues[job.queue].index_mut().make_row(job, None, NO_STATE, at)
+        self[job.queue].index_mut().make_row(job, None, NO_STATE, at)
     }
 
-    /// [`Store::append`] without a result.
+    /// [`Queues::append`] without a result.
     #[cold]
     pub(super) fn record_event(
         &mut self,
         slot: JobIdx,
         what: EventKind,
         now: Now,
+        jobs: &mut Jobs,
         fx: &mut Effects,
     ) {
-        self.append(slot, what, now, fx);
+        self.append(slot, what, now, jobs, fx);
     }
 
     /// Appends an event to the history of a job that has a row; returns the new row. O(log n).
@@ -65,10 +62,11 @@ impl Store {
         slot: JobIdx,
         what: EventKind,
         now: Now,
+        jobs: &mut Jobs,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let job = &mut self.jobs[slot];
-        let index = self.queues[job.queue].index_mut();
+        let job = &mut jobs[slot];
+        let index = self[job.queue].index_mut();
         let event = Event { kind: what, at: index.event_time(now) };
         let row = job.row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
@@ -76,10 +74,32 @@ impl Store {
         index.replace_row(job, next)
     }
 
+    /// Gives a job with this row a new state; returns the new row. O(log n).
+    pub(super) fn advance(
+        &mut self,
+        slot: JobIdx,
+        row: &Row,
+        state: &[u8],
+        now: Now,
+        jobs: &mut Jobs,
+        fx: &mut Effects,
+    ) -> Arc<Row> {
+        debug_assert_eq!(jobs[slot].id, row.id.0, "a row of another job");
+        let new = self[jobs[slot].queue].index_mut().intern_state(state);
+        self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, jobs, fx)
+    }
+
     /// Appends what a legal event of the state machine means to the history of a job. O(log n).
     #[cold]
-    pub(super) fn emit_event(&mut self, slot: JobIdx, event: JobEvent, now: Now, fx: &mut Effects) {
-        let job = &self.jobs[slot];
+    pub(super) fn emit_event(
+        &mut self,
+        slot: JobIdx,
+        event: JobEvent,
+        now: Now,
+        jobs: &mut Jobs,
+        fx: &mut Effects,
+    ) {
+        let job = &jobs[slot];
         let what = match (event, job.status) {
             (JobEvent::Release, _) => EventKind::Aborted,
             (JobEvent::Fail { .. }, _) => EventKind::Failed,
@@ -91,7 +111,7 @@ impl Store {
                 return;
             }
         };
-        self.record_event(slot, what, now, fx);
+        self.record_event(slot, what, now, jobs, fx);
     }
 
     /// Appends a transition to the history of a job. O(log n).
@@ -101,6 +121,7 @@ impl Store {
         slot: JobIdx,
         step: Transition,
         now: Now,
+        jobs: &mut Jobs,
         fx: &mut Effects,
     ) {
         let what = match step {
@@ -109,25 +130,34 @@ impl Store {
             Transition::Bury => EventKind::Buried,
             Transition::Requeue | Transition::Renew | Transition::Remove => return,
         };
-        self.record_event(slot, what, now, fx);
+        self.record_event(slot, what, now, jobs, fx);
     }
 
     /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
     /// log n).
-    pub(super) fn backfill_step(&mut self, queue: QueueIdx, fx: &mut Effects) -> bool {
-        let mut cursor = self.queues[queue].index_mut().cursor;
-        let end = self.jobs.end().min(cursor.saturating_add(BACKFILL_SLOTS_PER_STEP));
+    pub(super) fn backfill_step(
+        &mut self,
+        queue: QueueIdx,
+        jobs: &mut Jobs,
+        fx: &mut Effects,
+    ) -> bool {
+        let mut cursor = self[queue].index_mut().cursor;
+        let end = jobs.end().min(cursor.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
-        while !self.queues[queue].is_backfilled() && cursor < end && made < BACKFILL_JOBS_PER_STEP {
+        while !self[queue].is_backfilled() && cursor < end && made < BACKFILL_JOBS_PER_STEP {
             let slot = JobIdx::from_slot(cursor);
-            if self.jobs.lacks_row(slot, queue) {
-                self.row_of(slot, fx);
+            if jobs.lacks_row(slot, queue) {
+                self.row_of(slot, jobs, fx);
                 made += 1;
             }
             cursor += 1;
         }
-        self.queues[queue].index_mut().cursor = cursor;
-        self.queues[queue].is_backfilled()
+        debug_assert!(
+            cursor < jobs.end() || self[queue].is_backfilled(),
+            "backfill has passed over a job"
+        );
+        self[queue].index_mut().cursor = cursor;
+        self[queue].is_backfilled()
     }
 
     /// Makes the row of a new job in an indexed queue. O(log n).
@@ -138,9 +168,10 @@ impl Store {
         payload: &[u8],
         state: &[u8],
         now: Now,
+        jobs: &mut Jobs,
     ) -> Arc<Row> {
-        let job = &mut self.jobs[slot];
-        let index = self.queues[job.queue].index_mut();
+        let job = &mut jobs[slot];
+        let index = self[job.queue].index_mut();
         let created = index.event_time(now);
         index.make_row(job, Some(payload.into()), state, created)
     }

@@ -3,11 +3,10 @@
 //! A queue exists if it was declared, has a job, or is named `default`. It is indexed from the
 //! first command that names it until it no longer exists.
 
-use super::history::DEFAULT;
-use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
+use super::idx::{JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::has_capacity;
-use super::queues::Queues;
+use super::queues::{DEFAULT, Queues};
 use super::{DirtyRecord, Effects, RecordKey, SearchRequest, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DECLARED_QUEUES_MAX, DROPPED_JOBS_PER_CHUNK,
@@ -20,7 +19,7 @@ use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use crate::model::job::{Encoding, Payload, Priority, TieBreak};
 use crate::model::query::Query;
-use crate::model::row::{Row, Rows};
+use crate::model::row::Row;
 use crate::model::stats::JobCounter;
 use std::sync::Arc;
 
@@ -105,7 +104,8 @@ impl Store {
                     return;
                 };
                 let answer = if *row.state == *old {
-                    IndexedReply::Row(self.compare_and_set_state(slot, &row, new, now, fx))
+                    let jobs = &mut self.jobs;
+                    IndexedReply::Row(self.queues.advance(slot, &row, new, now, jobs, fx))
                 } else {
                     IndexedReply::Conflict(row.state.clone())
                 };
@@ -119,7 +119,7 @@ impl Store {
                 if !has_capacity(&row.events, 1) {
                     return fx.reply(ticket, IndexedReply::LogFull);
                 }
-                let row = self.append(slot, EventKind::User(event.into()), now, fx);
+                let row = self.queues.append(slot, EventKind::User(event.into()), now, &mut self.jobs, fx);
                 fx.reply(ticket, IndexedReply::Row(row));
             }
         }
@@ -127,19 +127,16 @@ impl Store {
 
     /// The queue of this name, indexed from now on. If there is none, answers the ticket. O(name).
     fn indexed_queue(&mut self, ticket: Ticket, name: &[u8], fx: &mut Effects) -> Option<QueueIdx> {
-        let found = self.queues.find(name).filter(|&queue| self.queues[queue].exists());
-        let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
-        let queue = found.or_else(default);
-        match queue {
-            Some(queue) => self.queues[queue].start_indexing(),
-            None => fx.reply(ticket, IndexedReply::NoQueue),
+        let queue = self.queues.find_indexed(name);
+        if queue.is_none() {
+            fx.reply(ticket, IndexedReply::NoQueue);
         }
         queue
     }
 
     /// All rows of a queue. O(1), or a bounded step of the backfill.
     fn list_rows(&mut self, ticket: Ticket, queue: QueueIdx, fx: &mut Effects) {
-        if !self.backfill_step(queue, fx) {
+        if !self.queues.backfill_step(queue, &mut self.jobs, fx) {
             return fx.reply(ticket, IndexedPage::NotYet);
         }
         let rows = self.queues[queue].index_mut().rows().clone();
@@ -156,7 +153,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<(JobIdx, Arc<Row>)> {
         let slot = self.find_in_queue(ticket, queue, id, now, fx)?;
-        Some((slot, self.row_of(slot, fx)))
+        Some((slot, self.queues.row_of(slot, &mut self.jobs, fx)))
     }
 
     /// A job of a queue. If there is none, answers the ticket. O(log n).
@@ -176,27 +173,6 @@ impl Store {
         slot
     }
 
-    fn compare_and_set_state(
-        &mut self,
-        slot: JobIdx,
-        row: &Row,
-        state: &[u8],
-        now: Now,
-        fx: &mut Effects,
-    ) -> Arc<Row> {
-        let new = self.queues[self.jobs[slot].queue].index_mut().intern_state(state);
-        self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
-    }
-
-    /// The rows that may match, and whether the query has to be evaluated on them.
-    fn candidate_rows(&mut self, queue: QueueIdx, query: &Query) -> (Rows, bool) {
-        let index = self.queues[queue].index_mut();
-        match query.state_literal() {
-            Some((state, rest)) => (index.in_state(&state), rest),
-            None => (index.rows().clone(), !query.terms.is_empty()),
-        }
-    }
-
     fn find_matching(
         &mut self,
         ticket: Ticket,
@@ -205,10 +181,10 @@ impl Store {
         limit: Option<u64>,
         fx: &mut Effects,
     ) {
-        if !self.backfill_step(queue, fx) {
+        if !self.queues.backfill_step(queue, &mut self.jobs, fx) {
             return fx.reply(ticket, IndexedPage::NotYet);
         }
-        let (rows, search) = self.candidate_rows(queue, query);
+        let (rows, search) = self.queues[queue].index_mut().candidates(query);
         let limit_rows = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         if !search && rows.len().min(limit_rows) <= ROWS_PER_CHUNK {
             let found = rows.values().take(limit_rows).cloned().collect();
@@ -227,10 +203,10 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if !self.backfill_step(queue, fx) {
+        if !self.queues.backfill_step(queue, &mut self.jobs, fx) {
             return fx.reply(ticket, IndexedPage::NotYet);
         }
-        let (rows, search) = self.candidate_rows(queue, query);
+        let (rows, search) = self.queues[queue].index_mut().candidates(query);
         if search {
             let (name, query) = (self.queues[queue].index_mut().name().clone(), query.clone());
             let poll = Some(state.into());
@@ -277,7 +253,7 @@ impl Store {
             let Some(slot) = self.find_cold(row.id, now, fx) else { continue };
             let is_current = |now: &Arc<Row>| now.version == row.version;
             if self.jobs[slot].row().is_some_and(is_current) {
-                let row = self.compare_and_set_state(slot, row, state, now, fx);
+                let row = self.queues.advance(slot, row, state, now, &mut self.jobs, fx);
                 fx.reply(ticket, IndexedReply::Row(row));
                 return true;
             }
@@ -317,7 +293,7 @@ impl Store {
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, content, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
-        let row = self.record_put(slot, payload, state, now);
+        let row = self.queues.record_put(slot, payload, state, now, &mut self.jobs);
         fx.reply(ticket, IndexedReply::Row(row));
         fx.mark_put_dirty(slot, &self.jobs[slot]);
         if !self.constraints.is_empty() {
@@ -363,8 +339,8 @@ impl Store {
         }
         self.rematch_queue(queue, now, fx);
         let more = self.queues[queue].jobs > 0;
-        if !more {
-            self.remove_queue_record(queue, fx);
+        if !more && let Some((record, id)) = self.queues.end_declaration(queue) {
+            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(record), id));
         }
         fx.reply(ticket, IndexedPage::QueueDropped { jobs, more });
     }
@@ -383,20 +359,9 @@ impl Store {
         (cursor < end).then(|| JobIdx::from_slot(cursor))
     }
 
-    /// Removes the declaration of a queue.
-    fn remove_queue_record(&mut self, queue: QueueIdx, fx: &mut Effects) {
-        let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
-        if let Some(record) = declared {
-            let id = self.declared.remove(record).id;
-            fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(record), id));
-        }
-        self.queues[queue].stop_indexing_if_gone();
-        self.queues.list_if_idle(queue);
-    }
-
     /// Declares a queue, so that it exists without jobs. O(name).
     fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
-        if self.ids.is_exhausted() || self.declared.len() >= DECLARED_QUEUES_MAX {
+        if self.ids.is_exhausted() || self.queues.declared().len() >= DECLARED_QUEUES_MAX {
             return fx.reply(ticket, IndexedReply::Full);
         }
         let name: Box<[u8]> = match name {
@@ -413,17 +378,8 @@ impl Store {
             return fx.reply(ticket, IndexedReply::QueueExists);
         }
         let id = self.ids.take_hidden();
-        let record = self.add_declaration(id, &name);
+        let record = self.queues.declare(id, &name);
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Queue(record), id));
         fx.reply(ticket, IndexedReply::Queue(name));
-    }
-
-    /// Adds the record of a declared queue. O(log r) for r declared queues.
-    pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> DeclarationIdx {
-        let queue = self.queues.find_or_add(name);
-        self.queues[queue].start_indexing();
-        let record = self.declared.insert(id, queue);
-        self.queues[queue].index_mut().declared = Some(record);
-        record
     }
 }

@@ -358,7 +358,13 @@ impl Store {
             }
             self.start_lease(slot, now);
             if self.jobs[slot].has_row() {
-                self.record_event(slot, EventKind::Reserved { by: Some(client) }, now, fx);
+                self.queues.record_event(
+                    slot,
+                    EventKind::Reserved { by: Some(client) },
+                    now,
+                    &mut self.jobs,
+                    fx,
+                );
             }
         }
     }

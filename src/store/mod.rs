@@ -73,17 +73,16 @@ use constraints::Constraints;
 pub use effects::{DirtyRecord, Effects, Outcome, SearchRequest};
 use external_ids::ExternalIds;
 use global_ready::GlobalReady;
-use history::NO_STATE;
 use ids::Ids;
 pub use idx::{ConstraintIdx, ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
-use idx::{LimiterIdx, QueueIdx, WaiterIdx, WatcherIdx};
+use idx::{LimiterIdx, WaiterIdx, WatcherIdx};
 use job::Job;
 use job_watchers::JobWatchers;
 use jobs::Jobs;
 use key_groups::KeyGroups;
+use queue_index::NO_STATE;
 use queues::Queues;
 pub use record_tables::RecordKey;
-use record_tables::RecordTable;
 use registry_watchers::RegistryWatchers;
 use reservations::Reservations;
 use state_machine::JobEvent;
@@ -120,8 +119,6 @@ pub struct Store {
     reservations: Reservations,
     key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
-    /// Records of declared queues; the place is the queue.
-    declared: RecordTable<QueueIdx, DeclarationIdx>,
     constraints: Constraints,
     workers: Workers,
     global_ready: GlobalReady,
@@ -147,7 +144,6 @@ impl Store {
             reservations: Reservations::default(),
             key_groups: KeyGroups::new(seed),
             deadlines: TimerQueue::default(),
-            declared: RecordTable::default(),
             constraints: Constraints::default(),
             workers: Workers::default(),
             global_ready: GlobalReady::default(),
@@ -280,7 +276,7 @@ impl Store {
         let record = &mut self.queues[queue];
         record.jobs += 1;
         if record.index.is_some() {
-            self.record_put(slot, payload.bytes, NO_STATE, now);
+            self.queues.record_put(slot, payload.bytes, NO_STATE, now, &mut self.jobs);
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(id)));
@@ -380,7 +376,13 @@ impl Store {
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].has_row() {
-                self.record_event(slot, event::EventKind::Abandoned, now, fx);
+                self.queues.record_event(
+                    slot,
+                    event::EventKind::Abandoned,
+                    now,
+                    &mut self.jobs,
+                    fx,
+                );
             }
             requeued.push(slot);
         }

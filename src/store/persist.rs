@@ -1,9 +1,8 @@
 //! The store's interface for the journal: which records have changed, their contents, and how they
 //! are restored.
 
-use super::history::NO_STATE;
 use super::job::Job;
-use super::queue_index::next_row;
+use super::queue_index::{NO_STATE, next_row};
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
 use crate::base::time::Now;
@@ -30,7 +29,7 @@ impl Store {
     pub fn is_record(&self, key: RecordKey, id: JobId) -> bool {
         match key {
             RecordKey::Job(slot) => self.slot(id) == Some(slot),
-            RecordKey::Queue(record) => self.declared.find(id) == Some(record),
+            RecordKey::Queue(record) => self.queues.declared().find(id) == Some(record),
             RecordKey::Worker(worker) => self.workers.find(WorkerId(id.0)) == Some(worker),
             RecordKey::Constraint(record) => self.constraints.find_record(id) == Some(record),
         }
@@ -45,7 +44,7 @@ impl Store {
         match key {
             RecordKey::Job(slot) => Record::Job(self.snapshot(slot)),
             RecordKey::Queue(record) => {
-                let record = &self.declared[record];
+                let record = &self.queues.declared()[record];
                 Record::Queue(record.id, &self.queues[record.place].name)
             }
             RecordKey::Worker(worker) => self.workers.record(worker),
@@ -189,8 +188,8 @@ impl Store {
     /// Restores the declaration of a queue. O(log q).
     pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> RecordKey {
         self.ids.skip_hidden(id);
-        let known = self.declared.find(id);
-        RecordKey::Queue(known.unwrap_or_else(|| self.add_declaration(id, name)))
+        let known = self.queues.declared().find(id);
+        RecordKey::Queue(known.unwrap_or_else(|| self.queues.declare(id, name)))
     }
 
     /// Restores a registered worker. O(log w).
@@ -234,11 +233,10 @@ impl Store {
             drop(self.remove_unjournaled(slot));
             return Some(RecordKey::Job(slot));
         }
-        if let Some(slot) = self.declared.find(id) {
-            let queue = self.declared.remove(slot).place;
-            self.queues[queue].index_mut().declared = None;
-            self.queues[queue].stop_indexing_if_gone();
-            self.queues.list_if_idle(queue);
+        if let Some(slot) = self.queues.declared().find(id) {
+            let queue = self.queues.declared()[slot].place;
+            let ended = self.queues.end_declaration(queue);
+            debug_assert_eq!(ended, Some((slot, id)), "a queue has another declaration");
             return Some(RecordKey::Queue(slot));
         }
         if let Some(place) = self.workers.find(WorkerId(id.0)) {

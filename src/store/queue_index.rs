@@ -11,9 +11,13 @@ use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::JobId;
 use crate::model::job::Priority;
+use crate::model::query::Query;
 use crate::model::row::{Row, Rows};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The state of a job to which no state was given.
+pub(super) const NO_STATE: &[u8] = b"null";
 
 /// The index of a queue.
 #[derive(Debug)]
@@ -109,6 +113,15 @@ impl QueueIndex {
             None => Rows::new(),
             Some(StateRows::One(row)) => Rows::unit(row.key(), row.clone()),
             Some(StateRows::Many(rows)) => rows.clone(),
+        }
+    }
+
+    /// A snapshot of the rows that may match a query, and whether it has to be evaluated on them.
+    /// O(log states).
+    pub(super) fn candidates(&self, query: &Query) -> (Rows, bool) {
+        match query.state_literal() {
+            Some((state, rest)) => (self.in_state(&state), rest),
+            None => (self.rows.clone(), !query.terms.is_empty()),
         }
     }
 

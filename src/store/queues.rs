@@ -6,18 +6,22 @@
 
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
-use super::history::DEFAULT;
-use super::idx::{JobIdx, QueueIdx};
+use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::queue_index::QueueIndex;
+use super::record_tables::RecordTable;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
+use crate::model::id::JobId;
 use foldhash::fast::FixedState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
+
+/// The queue that always exists.
+pub(super) const DEFAULT: &[u8] = b"default";
 
 /// One queue.
 #[derive(Debug)]
@@ -96,6 +100,8 @@ pub(super) struct Queues {
     by_name: ShardedTable<QueueIdx>,
     hasher: FixedState,
     idle: VecDeque<QueueIdx>,
+    /// Records of declared queues; the place is the queue.
+    declared: RecordTable<QueueIdx, DeclarationIdx>,
     /// How many queues were made; the last serial.
     made: u64,
 }
@@ -107,6 +113,7 @@ impl Queues {
             by_name: ShardedTable::default(),
             hasher: FixedState::with_seed(seed),
             idle: VecDeque::new(),
+            declared: RecordTable::default(),
             made: 0,
         }
     }
@@ -141,7 +148,48 @@ impl Queues {
         }
     }
 
+    /// The queue of this name, if it exists, indexed from now on. O(name).
+    pub(super) fn find_indexed(&mut self, name: &[u8]) -> Option<QueueIdx> {
+        let found = self.find(name).filter(|&queue| self.slots[queue].exists());
+        let default = || (*name == *DEFAULT).then(|| self.find_or_add(name));
+        let queue = found.or_else(default)?;
+        self.slots[queue].start_indexing();
+        Some(queue)
+    }
+
+    /// The records of declared queues.
+    pub(super) fn declared(&self) -> &RecordTable<QueueIdx, DeclarationIdx> {
+        &self.declared
+    }
+
+    /// Declares a queue that is not declared. Returns its record. O(name + log r) for r declared
+    /// queues.
+    pub(super) fn declare(&mut self, id: JobId, name: &[u8]) -> DeclarationIdx {
+        let queue = self.find_or_add(name);
+        let record = self.declared.insert(id, queue);
+        let known = &mut self.slots[queue];
+        known.start_indexing();
+        let former = known.index_mut().declared.replace(record);
+        debug_assert!(former.is_none(), "a queue is declared twice");
+        record
+    }
+
+    /// Removes the declaration of a queue, if it has one, and returns its record and id. A queue
+    /// that no longer exists is not indexed any more. O(log r) for r declared queues.
+    pub(super) fn end_declaration(&mut self, queue: QueueIdx) -> Option<(DeclarationIdx, JobId)> {
+        let index = self.slots[queue].index.as_mut();
+        let declared = index.and_then(|index| index.declared.take()).map(|record| {
+            let entry = self.declared.remove(record);
+            debug_assert_eq!(entry.place, queue, "a declaration is of another queue");
+            (record, entry.id)
+        });
+        self.slots[queue].stop_indexing_if_gone();
+        self.list_if_idle(queue);
+        declared
+    }
+
     fn add(&mut self, name: &[u8], hash: u64) -> QueueIdx {
+        debug_assert!(self.find(name).is_none(), "a name has two queues");
         self.made += 1;
         let queue = self.slots.insert(Queue {
             serial: self.made,

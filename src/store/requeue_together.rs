@@ -28,7 +28,7 @@ impl Store {
                 self.jobs[slot].set_retries(0);
                 fx.mark_state_dirty(slot, &self.jobs[slot]);
                 if self.jobs[slot].has_row() {
-                    self.record_event(slot, EventKind::Kicked, now, fx);
+                    self.queues.record_event(slot, EventKind::Kicked, now, &mut self.jobs, fx);
                 }
                 self.totals.count(JobCounter::Kicked);
                 kicked.push(slot);

@@ -2,6 +2,7 @@
 //! state, so that they cost nothing unless asked for.
 
 use super::idx::QueueIdx;
+use super::jobs::Jobs;
 use super::queues::Queues;
 use super::state_machine::JobEvent;
 use super::{Effects, Store};
@@ -14,6 +15,7 @@ use crate::model::id::Ticket;
 use crate::model::job::Status;
 use crate::model::owned::OwnedReply;
 use crate::model::stats::{JobCounter, QueueCount, StatsPage, StatsScan, StatusCounts, StoreStats};
+use crate::model::worker::WorkerId;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -62,31 +64,27 @@ impl Queues {
         page.next = (place < end).then_some(place);
         page
     }
-}
 
-impl Store {
-    /// Answers with one page of a scan. O(limit).
-    pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
-        let page = match scan {
-            StatsScan::Queues(from) => self.queues.count_page(from),
-            StatsScan::Jobs(from) => self.count_jobs(from, now),
-        };
-        fx.reply(ticket, OwnedReply::Stats(Box::new(page)));
-    }
-
-    fn count_jobs(&self, from: u32, now: Now) -> StatsPage {
-        let end = self.jobs.end();
+    /// The numbers of jobs of each status in a page of the job table, by queue; `bus_worker` is the
+    /// worker whose jobs are counted apart. O(limit).
+    fn count_jobs(
+        &self,
+        from: u32,
+        bus_worker: Option<WorkerId>,
+        jobs: &Jobs,
+        now: Now,
+    ) -> StatsPage {
+        let end = jobs.end();
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         let mut numbers: HashMap<QueueIdx, usize, _> =
             HashMap::with_hasher(FixedState::with_seed(0));
         let mut tallies: Vec<(u64, StatusCounts)> = Vec::new();
-        let bus_worker = self.workers.bus_worker();
         for place in from..stop {
-            let Some((_, job)) = self.jobs.at(place) else { continue };
+            let Some((_, job)) = jobs.at(place) else { continue };
             let number = match numbers.entry(job.queue) {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
-                    tallies.push((self.queues[job.queue].serial, StatusCounts::default()));
+                    tallies.push((self[job.queue].serial, StatusCounts::default()));
                     *entry.insert(tallies.len() - 1)
                 }
             };
@@ -112,6 +110,19 @@ impl Store {
         }
         StatsPage { counts: tallies, next: (stop < end).then_some(stop), ..StatsPage::default() }
     }
+}
+
+impl Store {
+    /// Answers with one page of a scan. O(limit).
+    pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
+        let page = match scan {
+            StatsScan::Queues(from) => self.queues.count_page(from),
+            StatsScan::Jobs(from) => {
+                self.queues.count_jobs(from, self.workers.bus_worker(), &self.jobs, now)
+            }
+        };
+        fx.reply(ticket, OwnedReply::Stats(Box::new(page)));
+    }
 
     /// O(1).
     #[must_use]
@@ -119,7 +130,7 @@ impl Store {
         Counts {
             jobs: self.jobs.len(),
             constraints: self.constraints.len(),
-            declared: self.declared.len(),
+            declared: self.queues.declared().len(),
             workers: self.workers.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),

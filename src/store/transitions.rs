@@ -115,7 +115,7 @@ impl Store {
                 }
                 fx.answer(ticket, Outcome::Done);
                 if recorded {
-                    self.emit_event(slot, request.event, now, fx);
+                    self.queues.emit_event(slot, request.event, now, &mut self.jobs, fx);
                 }
                 self.apply_transition(slot, step, now, fx);
             }
@@ -136,7 +136,7 @@ impl Store {
                     self.jobs[slot].mark_timed_out();
                 }
                 if recorded {
-                    self.emit_event(slot, JobEvent::TimerFired, now, fx);
+                    self.queues.emit_event(slot, JobEvent::TimerFired, now, &mut self.jobs, fx);
                 }
                 self.apply_transition_cold(slot, step, now, fx);
             }
@@ -227,7 +227,7 @@ impl Store {
         self.unlink_cold(slot);
         fx.mark_state_dirty(slot, &self.jobs[slot]);
         if self.jobs[slot].has_row() {
-            self.record_transition(slot, step, now, fx);
+            self.queues.record_transition(slot, step, now, &mut self.jobs, fx);
         }
     }
 
@@ -410,7 +410,7 @@ impl Store {
         queue.jobs -= 1;
         queue.ttl_jobs -= u32::from(has_ttl);
         if queue.index.is_some() {
-            self.remove_from_index(slot);
+            self.queues.remove_row(&self.jobs[slot]);
         }
         self.queues.list_if_idle(number);
     }

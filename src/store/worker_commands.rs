@@ -133,7 +133,7 @@ impl Store {
             fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             self.unlink_cold(slot);
             if self.jobs[slot].has_row() {
-                self.record_event(slot, EventKind::Abandoned, now, fx);
+                self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
             }
             requeued.push(slot);
         }
@@ -260,7 +260,7 @@ impl Store {
             return;
         }
         if self.jobs[slot].has_row() {
-            self.emit_event(slot, JobEvent::Release, now, fx);
+            self.queues.emit_event(slot, JobEvent::Release, now, &mut self.jobs, fx);
         }
         self.constraints.refund(&self.jobs[slot], now);
         let worker = self.jobs[slot].worker().filter(|_| exclude);
