@@ -161,7 +161,7 @@ impl Store {
             for (excluded_workers, heap) in excluded.chain([(&[][..], &queue.ready)]) {
                 heap.check_invariants(&self.jobs, |entry, position| {
                     let job = &self.jobs[entry.slot];
-                    self.check_entry(entry, excluded_workers);
+                    self.jobs.check_entry(entry, excluded_workers);
                     assert_eq!(job.heap_position(), position, "a job's heap position is wrong");
                     assert_eq!(job.queue, slot, "a job is in a foreign heap");
                     ready += 1;

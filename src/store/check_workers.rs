@@ -4,6 +4,7 @@ use super::Store;
 use super::excluded::ExcludedHeaps;
 use super::idx::{Holder, HolderKind, JobIdx};
 use super::job_watchers::WatchFor;
+use super::jobs::Jobs;
 use super::waiters::{WaitQueues, Waiter};
 use crate::base::heap::HeapEntry;
 use crate::model::job::Status;
@@ -76,19 +77,6 @@ impl Store {
         }
     }
 
-    /// A heap entry has the key and the exclusion set of its job, which is ready.
-    pub(super) fn check_entry(&self, entry: HeapEntry<JobIdx>, excluded_workers: &[WorkerId]) {
-        let job = &self.jobs[entry.slot];
-        let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
-        assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
-        assert_eq!(job.status, Status::Ready, "a job in a heap is not ready");
-        assert_eq!(
-            job.excluded_workers(),
-            excluded_workers,
-            "a job is in the heap of another exclusion set"
-        );
-    }
-
     /// No waiter is eligible for the head of a heap with an exclusion set.
     pub(super) fn check_excluded(&self, wait_queues: WaitQueues, excluded: Option<&ExcludedHeaps>) {
         if self.constraints.is_pending() {
@@ -115,7 +103,7 @@ impl Store {
         for (excluded_workers, heap) in excluded.chain([(&[][..], &self.global_ready.ready)]) {
             let slots = &self.jobs;
             heap.check_invariants(slots, |entry, position| {
-                self.check_entry(entry, excluded_workers);
+                self.jobs.check_entry(entry, excluded_workers);
                 let place = self.jobs[entry.slot].work().map(|work| work.global_position);
                 assert_eq!(place, Some(position), "a global heap position is wrong");
                 assert!(tracked.remove(&entry.slot), "a job is not tracked, or in the heap twice");
@@ -130,5 +118,20 @@ impl Store {
         }
         // The global wait queue has reserves only: it is checked like a queue's.
         self.check_excluded(self.global_ready.wait_queues, Some(&self.global_ready.excluded));
+    }
+}
+
+impl Jobs {
+    /// A heap entry has the key and the exclusion set of its job, which is ready.
+    pub(super) fn check_entry(&self, entry: HeapEntry<JobIdx>, excluded_workers: &[WorkerId]) {
+        let job = &self[entry.slot];
+        let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
+        assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
+        assert_eq!(job.status, Status::Ready, "a job in a heap is not ready");
+        assert_eq!(
+            job.excluded_workers(),
+            excluded_workers,
+            "a job is in the heap of another exclusion set"
+        );
     }
 }

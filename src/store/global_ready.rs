@@ -1,47 +1,21 @@
-//! The global ready heap, and the heaps of jobs that workers have rejected.
+//! Reserves without queue names, and the matching of jobs that workers have rejected.
 //!
-//! A ready tracked job is in the heap of its queue and in the global one. A job with an exclusion
-//! set is in the [`ExcludedHeaps`] beside both instead.
+//! [`GlobalReady`](super::ready_heaps::GlobalReady) keeps the heaps.
 //!
 //! Invariant: between two commands no waiter is eligible for the head of a heap.
 
-use super::excluded::ExcludedHeaps;
 use super::idx::{JobIdx, QueueIdx, QueueScope, WaiterIdx};
 use super::job::Job;
 use super::jobs::Jobs;
 use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
-use crate::base::heap::{Heap, HeapEntry, PositionMap, orders_before};
+use crate::base::heap::{HeapEntry, orders_before};
 use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::job::Status;
-use std::cmp::Ordering;
 
 /// How many expired or blocked jobs one reserve without queue names passes over.
 const SKIPPED_MAX: usize = 256;
-
-/// The ready tracked jobs of all queues, and the waiters for any of them.
-#[derive(Debug, Default)]
-pub(super) struct GlobalReady {
-    pub(super) ready: Heap<JobIdx>,
-    pub(super) excluded: ExcludedHeaps,
-    pub(super) wait_queues: WaitQueues,
-}
-
-/// A view of the jobs that maintains their positions in the global ready heap.
-pub(super) struct GlobalPositions<'a>(pub(super) &'a mut Jobs);
-
-impl PositionMap for GlobalPositions<'_> {
-    type Index = JobIdx;
-
-    fn moved(&mut self, slot: JobIdx, position: u32) {
-        self.0[slot].work_mut().global_position = position;
-    }
-
-    fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {
-        self.0.compare_exactly(a, b)
-    }
-}
 
 impl Store {
     /// Reserves the most urgent tracked job of all queues. O(log n + exclusion sets), and O(log n)
@@ -130,98 +104,6 @@ impl Store {
                 self.constraints.defer_scan(queue);
                 return None;
             }
-        }
-    }
-
-    /// Makes an unlinked job ready: adds it to its heaps. O(log n).
-    pub(super) fn push_ready(&mut self, slot: JobIdx) {
-        let job = &mut self.jobs[slot];
-        let (entry, queue, tracked) = (job.entry(slot), job.queue, job.is_tracked());
-        let excluded_workers = job.excluded_workers().to_vec();
-        if !excluded_workers.is_empty() && self.has_exclusion_set(slot) {
-            let excluded = self.queues[queue].excluded.get_or_insert_default();
-            excluded.push(&excluded_workers, entry, &mut self.jobs);
-            if tracked {
-                self.global_ready.excluded.push(
-                    &excluded_workers,
-                    entry,
-                    &mut GlobalPositions(&mut self.jobs),
-                );
-            }
-            return;
-        }
-        self.jobs[slot].clear_exclusions();
-        self.queues[queue].ready.push(entry, &mut self.jobs);
-        if tracked {
-            self.global_ready.ready.push(entry, &mut GlobalPositions(&mut self.jobs));
-        }
-    }
-
-    /// Whether there is, or can be, a heap for the job's exclusion set. O(exclusion sets).
-    pub(super) fn has_exclusion_set(&self, slot: JobIdx) -> bool {
-        let job = &self.jobs[slot];
-        let excluded_workers = job.excluded_workers();
-        let excluded = self.queues[job.queue].excluded.as_ref();
-        excluded_workers.is_empty()
-            || excluded.is_none_or(|excluded| excluded.has_capacity(excluded_workers))
-                && (!job.is_tracked() || self.global_ready.excluded.has_capacity(excluded_workers))
-    }
-
-    /// Keeps the heaps of the job's exclusion set, even if empty, while constraints may block the
-    /// job: when it is unblocked there is a heap for it. O(exclusion sets).
-    pub(super) fn pin_exclusion_set(&mut self, slot: JobIdx) {
-        let job = &self.jobs[slot];
-        if !job.excluded_workers().is_empty() {
-            let queue = &mut self.queues[job.queue];
-            queue.excluded.get_or_insert_default().reserve(job.excluded_workers());
-            if job.is_tracked() {
-                self.global_ready.excluded.reserve(job.excluded_workers());
-            }
-        }
-    }
-
-    /// Reverses [`Store::pin_exclusion_set`]. O(exclusion sets).
-    pub(super) fn unpin_exclusion_set(&mut self, slot: JobIdx) {
-        let job = &self.jobs[slot];
-        if job.excluded_workers().is_empty() {
-            return;
-        }
-        let excluded = &mut self.queues[job.queue].excluded;
-        let list = excluded.as_mut().expect("a pinned heap exists");
-        list.release(job.excluded_workers());
-        if list.is_empty() {
-            *excluded = None;
-        }
-        if job.is_tracked() {
-            self.global_ready.excluded.release(job.excluded_workers());
-        }
-    }
-
-    /// Removes a ready job with rare fields from its heaps. O(log n).
-    pub(super) fn remove_ready(&mut self, slot: JobIdx) {
-        let job = &self.jobs[slot];
-        let (queue, place, tracked) = (job.queue, job.heap_position(), job.is_tracked());
-        let global_position = job.work().map_or(0, |work| work.global_position);
-        if job.excluded_workers().is_empty() {
-            self.queues[queue].ready.remove(place, &mut self.jobs);
-            if tracked {
-                self.global_ready
-                    .ready
-                    .remove(global_position, &mut GlobalPositions(&mut self.jobs));
-            }
-            return;
-        }
-        let excluded_workers = job.excluded_workers().to_vec();
-        let excluded = &mut self.queues[queue].excluded;
-        let list =
-            excluded.as_mut().expect("a job with an exclusion set is in a heap of its queue");
-        list.remove(&excluded_workers, place, &mut self.jobs);
-        if list.is_empty() {
-            *excluded = None;
-        }
-        if tracked {
-            let jobs = &mut GlobalPositions(&mut self.jobs);
-            self.global_ready.excluded.remove(&excluded_workers, global_position, jobs);
         }
     }
 

@@ -7,6 +7,7 @@
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
+use super::job::Job;
 use super::queue_index::QueueIndex;
 use super::record_tables::RecordTable;
 use super::waiters::WaitQueues;
@@ -15,6 +16,7 @@ use crate::base::limits::IDLE_QUEUES_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
 use crate::model::id::JobId;
+use crate::model::job::Status;
 use foldhash::fast::FixedState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -54,6 +56,17 @@ impl Queue {
     /// Whether clients of indexed queues see it. An indexed one exists.
     pub(super) fn exists(&self) -> bool {
         self.jobs > 0 || self.index.is_some()
+    }
+
+    /// Whether a ready job of this queue is the head of the queue's heap, or of that of its
+    /// exclusion set. O(exclusion sets).
+    pub(super) fn is_head(&self, slot: JobIdx, job: &Job) -> bool {
+        debug_assert_eq!(job.status, Status::Ready, "only ready jobs are in heaps");
+        let first = match job.excluded_workers() {
+            [] => self.ready.peek(),
+            workers => self.excluded.as_ref().and_then(|excluded| excluded.first(workers)),
+        };
+        first.is_some_and(|first| first.slot == slot)
     }
 
     /// The index of an indexed queue.

@@ -316,7 +316,7 @@ impl Store {
             self.on_ready(slot, now);
         } else {
             job.status = Status::Ready;
-            self.push_ready(slot);
+            self.global_ready.push(slot, &mut self.queues, &mut self.jobs);
         }
         if packet {
             self.key_groups.join(slot, &mut self.jobs);
@@ -361,7 +361,9 @@ impl Store {
             self.key_groups.leave(slot, &mut self.jobs);
         }
         match self.jobs[slot].status {
-            Status::Ready => self.remove_ready(slot),
+            Status::Ready => {
+                self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
+            }
             Status::Reserved => {
                 self.jobs[slot].clear_run();
                 self.watchers.end_reservation(slot, &mut self.deadlines);
@@ -402,7 +404,7 @@ impl Store {
         }
         let job = &self.jobs[slot];
         if !job.is_simple() && job.class().is_some() {
-            self.drop_class(slot);
+            self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
         }
         let job = &self.jobs[slot];
         let (number, has_ttl) = (job.queue, !job.is_simple() && job.has_ttl());

@@ -83,7 +83,7 @@ impl Store {
             WorkerCommand::RemoveConstraint { name } => {
                 self.remove_constraint(ticket, name, now, fx);
             }
-            WorkerCommand::GetConstraint { name } => self.show_constraint(ticket, name, fx),
+            WorkerCommand::GetConstraint { name } => self.constraints.show(ticket, name, fx),
         }
     }
 
@@ -265,7 +265,7 @@ impl Store {
         self.constraints.refund(&self.jobs[slot], now);
         let worker = self.jobs[slot].worker().filter(|_| exclude);
         let remembered = worker.is_none_or(|worker| self.jobs[slot].exclude_worker(worker));
-        if remembered && self.has_exclusion_set(slot) {
+        if remembered && self.global_ready.has_exclusion_set(&self.jobs[slot], &self.queues) {
             return self.apply_transition_cold(slot, step, now, fx);
         }
         // Offered to every worker at once, it would be rejected in circles.

@@ -192,7 +192,7 @@ impl Store {
     pub(in crate::store) fn on_removed(&mut self, slot: JobIdx) {
         let (class, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
         if matches!(status, Status::Blocked | Status::Ready) {
-            self.unpin_exclusion_set(slot);
+            self.global_ready.unpin_exclusion_set(&self.jobs[slot], &mut self.queues);
         }
         let record = &mut self.constraints.classes[class];
         match status {
@@ -281,7 +281,7 @@ impl Store {
     fn leave_ready_heap(&mut self, ready_job: PackedOption<JobIdx>) {
         let Some(slot) = ready_job.expand() else { return };
         debug_assert_eq!(self.jobs[slot].status, Status::Ready, "a job outside the ready heap");
-        self.remove_ready(slot);
+        self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
         let job = &mut self.jobs[slot];
         job.status = Status::Blocked;
         let (class, entry) = (job.expect_class(), job.entry(slot));
@@ -310,7 +310,7 @@ impl Store {
         let waitlist = record.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = slot.into();
         self.jobs[slot].status = Status::Ready;
-        self.push_ready(slot);
+        self.global_ready.push(slot, &mut self.queues, &mut self.jobs);
         self.constraints.steps += 1;
         self.schedule_match_for_job(slot);
     }

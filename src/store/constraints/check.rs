@@ -1,13 +1,17 @@
 //! Invariant checks of constraints.
 
+use super::Constraints;
 use super::job_class::OrderKey;
 use crate::base::slab_index::PackedOption;
-use crate::base::timer_queue::TimerId;
+use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::job::Status;
 use crate::model::worker::WorkerId;
-use crate::store::Store;
 use crate::store::excluded::ExcludedHeaps;
 use crate::store::idx::{JobClassIdx, QueueScope};
+use crate::store::jobs::Jobs;
+use crate::store::queues::Queues;
+use crate::store::ready_heaps::GlobalReady;
+use crate::store::{Due, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
@@ -46,9 +50,9 @@ impl Store {
         let limiters: usize =
             all.states.iter().map(|(_, state)| state.limiter_by_value.len()).sum();
         assert_eq!(limiters, all.limiters.len(), "a limiter without constraint");
-        self.check_classes();
-        self.check_waitlists();
-        self.check_limiters();
+        all.check_classes(&self.jobs, &self.queues, &self.global_ready);
+        all.check_waitlists(&self.jobs);
+        all.check_limiters(&self.jobs, &self.deadlines);
         let left = [&all.dirty, &all.limiters_scanned].iter().any(|list| !list.is_empty());
         let left = left || !all.changed_limits.is_empty() || !all.queues_to_match.is_empty();
         let left = left || !all.queues_to_recheck.is_empty();
@@ -69,20 +73,24 @@ impl Store {
         );
         assert!(all.pending || !all.is_scanning(), "a scan is unfinished and nothing is pending");
     }
+}
 
-    fn check_classes(&self) {
-        let all = &self.constraints;
-        let (mut jobs, mut blocked) = (BTreeMap::<JobClassIdx, u32>::new(), BTreeSet::new());
+impl Constraints {
+    fn check_classes(&self, jobs: &Jobs, queues: &Queues, global: &GlobalReady) {
+        let (mut counts, mut blocked) = (BTreeMap::<JobClassIdx, u32>::new(), BTreeSet::new());
         let mut pinned: BTreeMap<(QueueScope, &[WorkerId]), u32> = BTreeMap::new();
-        for (slot, job) in self.jobs.iter() {
+        for (slot, job) in jobs.iter() {
             let Some(class) = job.class() else {
                 assert!(job.status != Status::Blocked, "a blocked job without class");
                 continue;
             };
-            assert_eq!(all.classes[class].queue, job.queue, "a job is in a class of another queue");
-            *jobs.entry(class).or_default() += 1;
+            assert_eq!(
+                self.classes[class].queue, job.queue,
+                "a job is in a class of another queue"
+            );
+            *counts.entry(class).or_default() += 1;
             let waits = matches!(job.status, Status::Ready | Status::Blocked);
-            let eligibility = &all.classes[class].eligibility;
+            let eligibility = &self.classes[class].eligibility;
             assert!(
                 !waits || eligibility.fits(job),
                 "a waiting job is in a class of another eligibility"
@@ -95,7 +103,7 @@ impl Store {
             }
             match job.status {
                 Status::Ready => {
-                    let ready_job = all.classes[class].ready_job;
+                    let ready_job = self.classes[class].ready_job;
                     assert_eq!(ready_job, slot.into(), "a ready job is not its class's ready job");
                 }
                 Status::Blocked => assert!(blocked.insert(slot)),
@@ -103,20 +111,20 @@ impl Store {
             }
         }
         assert_eq!(
-            self.pinned_exclusion_sets(),
+            pinned_exclusion_sets(queues, global),
             pinned,
             "exclusion sets are pinned for other jobs than the waiting ones"
         );
-        for (number, class) in all.classes.iter() {
-            assert_eq!(jobs.get(&number), Some(&class.jobs), "job count of a class");
+        for (number, class) in self.classes.iter() {
+            assert_eq!(counts.get(&number), Some(&class.jobs), "job count of a class");
             let key = (class.queue, class.eligibility.clone(), class.limiters.clone());
             assert_eq!(
-                all.class_index.get(&key),
+                self.class_index.get(&key),
                 Some(&number),
                 "a class is missing from the index"
             );
-            class.blocked_jobs.check_invariants(&self.jobs, |entry, position| {
-                let job = &self.jobs[entry.slot];
+            class.blocked_jobs.check_invariants(jobs, |entry, position| {
+                let job = &jobs[entry.slot];
                 assert_eq!(
                     (job.class(), job.heap_position()),
                     (Some(number), position),
@@ -126,12 +134,12 @@ impl Store {
             });
             if let Some(ready_job) = class.ready_job.expand() {
                 assert_eq!(
-                    self.jobs[ready_job].status,
+                    jobs[ready_job].status,
                     Status::Ready,
                     "a class's ready job is not ready"
                 );
             }
-            let key = class.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
+            let key = class.head(jobs).map(|head| OrderKey::of(head, jobs));
             assert_eq!(class.key, key, "order key of a class");
             assert_eq!(
                 key.is_none(),
@@ -141,41 +149,27 @@ impl Store {
         }
         assert!(blocked.is_empty(), "a blocked job is in no class's heap");
         assert_eq!(
-            all.class_index.len(),
-            all.classes.len(),
+            self.class_index.len(),
+            self.classes.len(),
             "the class index has an entry too many"
         );
-        for (queue, record) in self.queues.iter() {
-            let classes = all.classes.iter().filter(|(_, class)| class.queue == queue).count();
+        for (queue, record) in queues.iter() {
+            let classes = self.classes.iter().filter(|(_, class)| class.queue == queue).count();
             assert_eq!(classes, record.class_count as usize, "class count of a queue");
         }
     }
 
-    /// Number of jobs for which each exclusion set is pinned, of queues and of the global ready
-    /// heap.
-    fn pinned_exclusion_sets(&self) -> BTreeMap<(QueueScope, &[WorkerId]), u32> {
-        let of_queues =
-            self.queues.iter().map(|(queue, record)| (queue.into(), record.excluded.as_deref()));
-        let all = of_queues.chain([(QueueScope::Any, Some(&self.global_ready.excluded))]);
-        all.flat_map(|(queue, excluded)| {
-            let reserved = excluded.into_iter().flat_map(ExcludedHeaps::reserved);
-            reserved.map(move |(excluded, count)| ((queue, excluded), count))
-        })
-        .collect()
-    }
-
-    fn check_waitlists(&self) {
-        let all = &self.constraints;
+    fn check_waitlists(&self, jobs: &Jobs) {
         let mut classes = 0;
-        for (number, waitlist) in all.waitlists.iter() {
+        for (number, waitlist) in self.waitlists.iter() {
             let key = (waitlist.limiter, waitlist.queue, waitlist.eligibility.clone());
             assert_eq!(
-                all.waitlist_index.get(&key),
+                self.waitlist_index.get(&key),
                 Some(&number),
                 "a waitlist is missing from the index"
             );
             for (key, class) in &waitlist.classes {
-                let class = &all.classes[*class];
+                let class = &self.classes[*class];
                 assert_eq!(
                     class.key.as_ref(),
                     Some(key),
@@ -204,12 +198,12 @@ impl Store {
                     (PackedOption::NONE, key),
                     "a blocked waitlist has a ready job, or another key"
                 );
-                let listed = all.limiters[waitlist.limiter]
+                let listed = self.limiters[waitlist.limiter]
                     .blocked_waitlists
                     .contains(&(key.clone(), number));
                 assert!(listed, "a blocked waitlist is missing from its limiter");
             } else {
-                let head = all.classes[*first].head(&self.jobs);
+                let head = self.classes[*first].head(jobs);
                 assert_eq!(
                     head,
                     waitlist.ready_job.expand(),
@@ -217,51 +211,52 @@ impl Store {
                 );
             }
         }
-        let in_waitlists = all.classes.iter().filter(|(_, class)| class.waitlist.is_some()).count();
+        let in_waitlists =
+            self.classes.iter().filter(|(_, class)| class.waitlist.is_some()).count();
         assert_eq!(classes, in_waitlists, "number of classes in waitlists");
-        let class_heads = all.classes.iter().filter(|(_, class)| class.ready_job.is_some()).count();
+        let class_heads =
+            self.classes.iter().filter(|(_, class)| class.ready_job.is_some()).count();
         let waitlist_heads =
-            all.waitlists.iter().filter(|(_, waitlist)| waitlist.ready_job.is_some()).count();
+            self.waitlists.iter().filter(|(_, waitlist)| waitlist.ready_job.is_some()).count();
         assert_eq!(class_heads, waitlist_heads, "number of ready jobs of classes and waitlists");
         assert_eq!(
-            all.waitlist_index.len(),
-            all.waitlists.len(),
+            self.waitlist_index.len(),
+            self.waitlists.len(),
             "the waitlist index has an entry too many"
         );
     }
 
-    fn check_limiters(&self) {
-        let all = &self.constraints;
+    fn check_limiters(&self, jobs: &Jobs, deadlines: &TimerQueue<Due>) {
         let (mut running, mut classes) = (BTreeMap::<_, u32>::new(), BTreeMap::new());
-        for (_, class) in all.classes.iter() {
+        for (_, class) in self.classes.iter() {
             for &limiter in &class.limiters {
                 *classes.entry(limiter).or_insert(0) += 1;
             }
         }
-        let held = self.jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
+        let held = jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
         for class in held.filter_map(|(_, job)| job.class()) {
-            for &limiter in &all.classes[class].limiters {
+            for &limiter in &self.classes[class].limiters {
                 *running.entry(limiter).or_default() += 1;
             }
         }
         let mut blocked = 0;
-        for (number, limiter) in all.limiters.iter() {
+        for (number, limiter) in self.limiters.iter() {
             let expected = running.get(&number).copied().unwrap_or_default();
             assert_eq!(limiter.running, expected, "running count of a limiter");
             let expected = classes.get(&number).copied().unwrap_or_default();
             assert_eq!(limiter.class_count, expected, "class count of a limiter");
             assert_eq!(
                 limiter.dirty,
-                all.dirty.contains(&number),
+                self.dirty.contains(&number),
                 "the dirty flag and the dirty list differ"
             );
             if let Some(queue) = limiter.paused_for {
                 assert!(
-                    all.paused.contains(&(queue, number)),
+                    self.paused.contains(&(queue, number)),
                     "a paused limiter is missing from the set"
                 );
                 assert!(
-                    all.queues_to_match.contains(queue.into()),
+                    self.queues_to_match.contains(queue.into()),
                     "a limiter is paused for a queue without a scheduled match"
                 );
                 assert!(!limiter.dirty, "a paused limiter is dirty");
@@ -272,35 +267,50 @@ impl Store {
                     "a paused limiter's first key is larger than that of its first waitlist"
                 );
             }
-            let listed = all.limiters_awaiting_scan.contains(&number)
-                || all.limiters_scanned.contains(&number);
+            let listed = self.limiters_awaiting_scan.contains(&number)
+                || self.limiters_scanned.contains(&number);
             assert!(listed || !limiter.awaits_scan, "a limiter that awaits the scan is on no list");
             blocked += limiter.blocked_waitlists.len();
-            let state = &all.states[limiter.constraint];
+            let state = &self.states[limiter.constraint];
             let at_limit = state.is_at_max(limiter.running);
             // The bucket may have been refilled before the timer for its next token was handled.
             let due =
                 limiter.tokens.next_token_at().unwrap_or_else(|| limiter.tokens.refilled_at());
             let timer_due =
-                limiter.timer != TimerId::NONE && self.deadlines.moment(limiter.timer) <= due;
-            let awaits_scan = all.scan_pos < state.scanned_at && limiter.awaits_scan;
+                limiter.timer != TimerId::NONE && deadlines.moment(limiter.timer) <= due;
+            let awaits_scan = self.scan_pos < state.scanned_at && limiter.awaits_scan;
             if limiter.blocked_waitlists.is_empty() {
                 let kept = limiter.class_count > 0 || limiter.timer != TimerId::NONE;
                 assert!(kept || limiter.dirty, "a limiter without classes and timer is kept");
             } else {
-                let is_full = at_limit || timer_due || awaits_scan || all.pending;
+                let is_full = at_limit || timer_due || awaits_scan || self.pending;
                 assert!(is_full, "a waitlist is blocked at a limiter with capacity");
             }
         }
         let paused =
-            all.limiters.iter().filter(|(_, limiter)| limiter.paused_for.is_some()).count();
-        assert_eq!(paused, all.paused.len(), "number of paused limiters");
-        let by_key = all.limiters.iter().filter_map(|(number, limiter)| {
+            self.limiters.iter().filter(|(_, limiter)| limiter.paused_for.is_some()).count();
+        assert_eq!(paused, self.paused.len(), "number of paused limiters");
+        let by_key = self.limiters.iter().filter_map(|(number, limiter)| {
             limiter.paused_first_key.clone().map(|key| (key, number))
         });
-        assert!(by_key.collect::<BTreeSet<_>>() == all.paused_by_key, "keys of paused limiters");
+        assert!(by_key.collect::<BTreeSet<_>>() == self.paused_by_key, "keys of paused limiters");
         let blocked_keys =
-            all.waitlists.iter().filter(|(_, waitlist)| waitlist.blocked_key.is_some()).count();
+            self.waitlists.iter().filter(|(_, waitlist)| waitlist.blocked_key.is_some()).count();
         assert_eq!(blocked_keys, blocked, "number of blocked waitlists");
     }
+}
+
+/// Number of jobs for which each exclusion set is pinned, of queues and of the global ready
+/// heap.
+fn pinned_exclusion_sets<'a>(
+    queues: &'a Queues,
+    global: &'a GlobalReady,
+) -> BTreeMap<(QueueScope, &'a [WorkerId]), u32> {
+    let of_queues = queues.iter().map(|(queue, record)| (queue.into(), record.excluded.as_deref()));
+    let all = of_queues.chain([(QueueScope::Any, Some(&global.excluded))]);
+    all.flat_map(|(queue, excluded)| {
+        let reserved = excluded.into_iter().flat_map(ExcludedHeaps::reserved);
+        reserved.map(move |(excluded, count)| ((queue, excluded), count))
+    })
+    .collect()
 }

@@ -14,7 +14,7 @@
 
 use super::job_class::Eligibility;
 use super::matcher::{self, PayloadView};
-use super::{ConstraintState, Constraints};
+use super::{ConstraintState, Constraints, ScanPos, ScanProgress};
 use crate::base::limits::{
     CONSTRAINT_SCAN_BYTES_PER_PASS, CONSTRAINT_SCAN_JOBS_PER_PASS, CONSTRAINT_SCAN_SLOTS_PER_PASS,
     CONSTRAINTS_MAX,
@@ -25,6 +25,9 @@ use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::worker::{Constraint, ConstraintReply};
 use crate::store::idx::{ConstraintIdx, ConstraintRecordIdx, JobIdx, LimiterIdx};
+use crate::store::job::Job;
+use crate::store::jobs::Jobs;
+use crate::store::queues::Queues;
 use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
 use std::collections::BTreeMap;
@@ -121,6 +124,91 @@ impl Constraints {
         Some(record)
     }
 
+    /// Answers with the constraint of this name. O(log c).
+    pub(in crate::store) fn show(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
+        let outcome = match self.by_name.get(name) {
+            Some(&constraint) => Outcome::ConstraintFound(constraint),
+            None => Outcome::Constraint(ConstraintReply::NoConstraint),
+        };
+        fx.answer(ticket, outcome);
+    }
+
+    /// The limiters of a job in the queue of this name: first those of constraints without `per`,
+    /// so that a queue has few waitlists.
+    fn limiters_of(&mut self, job: &Job, queue: &[u8], now: Now) -> Vec<LimiterIdx> {
+        if job.is_packet() || job.is_group_only() {
+            return Vec::new();
+        }
+        let Self { states, paths, .. } = self;
+        let paths = paths.get_or_insert_with(|| paths_of(states));
+        let arguments = PayloadView::new(job.payload(), paths);
+        let mut values = Vec::new();
+        for (constraint, state) in states.iter().filter(|(_, state)| state.is_active()) {
+            if matcher::matches(&state.definition, queue, &arguments) {
+                let per = state.definition.per.as_ref();
+                let value = per.map(|path| matcher::value(path, queue, &arguments));
+                values.push((per.is_some(), constraint, value.unwrap_or_default()));
+            }
+        }
+        values.sort_unstable();
+        let each = values.into_iter();
+        each.map(|(_, constraint, value)| self.limiter(constraint, value, now)).collect()
+    }
+
+    /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
+    /// O(k log n).
+    fn assign_class(
+        &mut self,
+        slot: JobIdx,
+        limiters: &[LimiterIdx],
+        queues: &mut Queues,
+        jobs: &mut Jobs,
+    ) {
+        let job = &mut jobs[slot];
+        debug_assert!(job.class().is_none(), "a job has one class");
+        if limiters.is_empty() {
+            return;
+        }
+        let (class, new) = self.job_class(job.queue, Eligibility::of(job), limiters);
+        self.classes[class].jobs += 1;
+        queues[job.queue].class_count += u32::from(new);
+        job.ext_mut_or_insert().class = class.into();
+    }
+
+    /// Takes a job in no heap out of its class. O(k log n).
+    pub(in crate::store) fn drop_class(
+        &mut self,
+        slot: JobIdx,
+        queues: &mut Queues,
+        jobs: &mut Jobs,
+    ) {
+        let class = jobs[slot].ext_mut().and_then(|ext| ext.class.take());
+        let class = class.expect("a job leaves its class once");
+        let record = &mut self.classes[class];
+        debug_assert!(record.jobs > 0, "a class counts fewer jobs than it has");
+        debug_assert_ne!(record.ready_job, slot.into(), "the job is in the ready heap");
+        record.jobs -= 1;
+        if record.jobs == 0 {
+            queues[record.queue].class_count -= 1;
+            self.remove_class(class);
+        }
+    }
+
+    /// The scan has gone on from `before`, and `done` is its work of this pass: limiters whose
+    /// constraint it has settled are rechecked. O(constraints).
+    fn end_scan_step(&mut self, before: ScanPos, done: ScanProgress) {
+        let after = self.scan_pos;
+        debug_assert!(
+            before <= after && after <= self.scan_until,
+            "the scan went back, or too far"
+        );
+        self.scanned = done;
+        let mut states = self.states.iter();
+        if states.any(|(_, state)| before < state.scanned_at && state.scanned_at <= after) {
+            self.limiters_scanned.append(&mut self.limiters_awaiting_scan);
+        }
+    }
+
     /// Starts an evaluation of all jobs that exist now.
     fn start_scan(&mut self) {
         self.revision += 1;
@@ -131,16 +219,6 @@ impl Constraints {
 }
 
 impl Store {
-    /// Answers the constraint of this name. O(log c).
-    pub(in crate::store) fn show_constraint(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
-        let found = self.constraints.by_name.get(name);
-        let outcome = match found {
-            Some(&constraint) => Outcome::ConstraintFound(constraint),
-            None => Outcome::Constraint(ConstraintReply::NoConstraint),
-        };
-        fx.answer(ticket, outcome);
-    }
-
     /// The constraint that [`Outcome::ConstraintFound`] names. O(1).
     ///
     /// # Panics
@@ -225,74 +303,25 @@ impl Store {
     /// constraints + payload).
     #[inline(never)]
     pub(in crate::store) fn attach_limiters(&mut self, slot: JobIdx, now: Now) {
-        let limiters = self.limiters_of(slot, now);
-        self.assign_class(slot, &limiters);
-    }
-
-    /// The limiters of a job: first those of constraints without `per`, so that a queue has few
-    /// waitlists.
-    fn limiters_of(&mut self, slot: JobIdx, now: Now) -> Vec<LimiterIdx> {
         let job = &self.jobs[slot];
-        if job.is_packet() || job.is_group_only() {
-            return Vec::new();
-        }
-        let name = &*self.queues[job.queue].name;
-        let Constraints { states, paths, .. } = &mut self.constraints;
-        let paths = paths.get_or_insert_with(|| paths_of(states));
-        let arguments = PayloadView::new(job.payload(), paths);
-        let mut values = Vec::new();
-        for (constraint, state) in states.iter().filter(|(_, state)| state.is_active()) {
-            if matcher::matches(&state.definition, name, &arguments) {
-                let per = state.definition.per.as_ref();
-                let value = per.map(|path| matcher::value(path, name, &arguments));
-                values.push((per.is_some(), constraint, value.unwrap_or_default()));
-            }
-        }
-        values.sort_unstable();
-        let each = values.into_iter();
-        each.map(|(_, constraint, value)| self.constraints.limiter(constraint, value, now))
-            .collect()
-    }
-
-    /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
-    /// O(k log n).
-    fn assign_class(&mut self, slot: JobIdx, limiters: &[LimiterIdx]) {
-        if limiters.is_empty() {
-            return;
-        }
-        let (queue, eligibility) = (self.jobs[slot].queue, Eligibility::of(&self.jobs[slot]));
-        let (class, new) = self.constraints.job_class(queue, eligibility, limiters);
-        self.constraints.classes[class].jobs += 1;
-        self.queues[queue].class_count += u32::from(new);
-        self.jobs[slot].ext_mut_or_insert().class = class.into();
-    }
-
-    /// Takes a job in no heap out of its class. O(k log n).
-    pub(in crate::store) fn drop_class(&mut self, slot: JobIdx) {
-        let class = self.jobs[slot].ext_mut().and_then(|ext| ext.class.take());
-        let class = class.expect("a job leaves its class once");
-        let record = &mut self.constraints.classes[class];
-        record.jobs -= 1;
-        if record.jobs == 0 {
-            self.queues[record.queue].class_count -= 1;
-            self.constraints.drop_class(class);
-        }
+        let limiters = self.constraints.limiters_of(job, &self.queues[job.queue].name, now);
+        self.constraints.assign_class(slot, &limiters, &mut self.queues, &mut self.jobs);
     }
 
     /// Moves a job in no heap to another class if its eligibility has changed since it was
     /// assigned. Pins the heap of its exclusion set, or clears the exclusions if there is no such
     /// heap any more. O(k log n + exclusion sets of the queue).
     pub(super) fn update_class(&mut self, slot: JobIdx) {
-        if !self.has_exclusion_set(slot) {
+        if !self.global_ready.has_exclusion_set(&self.jobs[slot], &self.queues) {
             self.jobs[slot].clear_exclusions();
         }
         let class = &self.constraints.classes[self.jobs[slot].expect_class()];
         if !class.eligibility.fits(&self.jobs[slot]) {
             let limiters = class.limiters.clone();
-            self.drop_class(slot);
-            self.assign_class(slot, &limiters);
+            self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
+            self.constraints.assign_class(slot, &limiters, &mut self.queues, &mut self.jobs);
         }
-        self.pin_exclusion_set(slot);
+        self.global_ready.pin_exclusion_set(&self.jobs[slot], &mut self.queues);
     }
 
     /// Evaluates all constraints for a job again. O(conditions of all constraints + payload + log
@@ -323,18 +352,13 @@ impl Store {
             }
             self.constraints.scan_pos = (round, slot + 1);
         }
-        let constraints = &mut self.constraints;
-        constraints.scanned = done;
-        let after = constraints.scan_pos;
-        let mut states = constraints.states.iter();
-        if states.any(|(_, state)| before < state.scanned_at && state.scanned_at <= after) {
-            constraints.limiters_scanned.append(&mut constraints.limiters_awaiting_scan);
-        }
+        self.constraints.end_scan_step(before, done);
     }
 
     /// Matches a job anew. O(conditions of all constraints + payload + log n).
     fn reevaluate_job(&mut self, slot: JobIdx, now: Now) {
-        let limiters = self.limiters_of(slot, now);
+        let job = &self.jobs[slot];
+        let limiters = self.constraints.limiters_of(job, &self.queues[job.queue].name, now);
         self.constraints.steps += 1;
         let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status);
         let before = class.map_or(&[][..], |class| &self.constraints.classes[class].limiters);
@@ -361,9 +385,9 @@ impl Store {
             self.on_removed(slot);
         }
         if class.is_some() {
-            self.drop_class(slot);
+            self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
         }
-        self.assign_class(slot, &limiters);
+        self.constraints.assign_class(slot, &limiters, &mut self.queues, &mut self.jobs);
         if is_waiting {
             self.place_waiting(slot, now);
             if !timer.is_none() {

@@ -19,8 +19,6 @@ use super::job_class::OrderKey;
 use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
-use crate::store::excluded::ExcludedHeaps;
-use crate::store::global_ready::GlobalReady;
 use crate::store::idx::{JobIdx, LimiterIdx, QueueIdx, QueueScope, WaiterIdx, WaitlistIdx};
 use crate::store::waiters::{WaitQueues, Waiter};
 use crate::store::{Effects, Store};
@@ -219,7 +217,8 @@ impl Store {
             let job = &self.jobs[slot];
             job.is_too_large_to_pop() && !job.is_simple() && job.class().is_some()
         };
-        if self.awaited_heads(queue.into()).iter().any(blocks_pops) {
+        let heads = self.global_ready.awaited_heads(queue.into(), &self.queues, &self.jobs);
+        if heads.iter().any(blocks_pops) {
             self.constraints.queues_with_blocked_pops.insert(queue);
         }
     }
@@ -264,7 +263,7 @@ impl Store {
     fn next_match(&mut self, queue: QueueScope, now: Now, fx: &mut Effects) -> NextMatch {
         let mut budget = None;
         'heads: loop {
-            let heads = self.awaited_heads(queue);
+            let heads = self.global_ready.awaited_heads(queue, &self.queues, &self.jobs);
             for &slot in &heads {
                 let is_expired = self.jobs[slot].is_expired(now);
                 if is_expired {
@@ -286,38 +285,15 @@ impl Store {
         }
     }
 
-    /// The heads of a queue's ready heap and of its exclusion sets, the most urgent first; none if
-    /// no waiter could have one. O(s log s) for s exclusion sets.
-    fn awaited_heads(&self, queue: QueueScope) -> Vec<JobIdx> {
-        let (heap, excluded, wait_queues) = match queue {
-            QueueScope::Any => {
-                let GlobalReady { ready, excluded, .. } = &self.global_ready;
-                (ready, Some(excluded), WaitQueues::default())
-            }
-            QueueScope::One(queue) => {
-                let Some(record) = self.queues.get(queue) else { return Vec::new() };
-                (&record.ready, record.excluded.as_deref(), record.waiters)
-            }
-        };
-        if wait_queues.is_empty() && self.global_ready.wait_queues.is_empty() {
-            return Vec::new();
-        }
-        let excluded = excluded.into_iter().flat_map(ExcludedHeaps::iter);
-        let heads = excluded.filter_map(|excluded| excluded.ready.peek());
-        let heads = heap.peek().into_iter().chain(heads);
-        let mut heads: Vec<JobIdx> = heads.map(|entry| entry.slot).collect();
-        heads.sort_unstable_by(|&one, &other| self.jobs.order(one, other));
-        heads
-    }
-
     /// The first waiter eligible for this head of a queue or of the global ready heap. O(waiters
     /// passed over).
     fn first_waiter_for(&self, slot: JobIdx, queue: QueueScope) -> Option<WaiterIdx> {
         let job = &self.jobs[slot];
-        let own = if queue == QueueScope::Any && !self.is_head(slot) {
+        let record = &self.queues[job.queue];
+        let own = if queue == QueueScope::Any && !record.is_head(slot, job) {
             WaitQueues::default()
         } else {
-            self.queues[job.queue].waiters
+            record.waiters
         };
         let anywhere =
             if job.is_tracked() { self.global_ready.wait_queues } else { WaitQueues::default() };
@@ -327,17 +303,5 @@ impl Store {
             worker.is_none_or(|worker| excluded.binary_search(&worker).is_err())
         };
         self.waiters.first_of(own, anywhere, job.is_too_large_to_pop(), is_eligible)
-    }
-
-    /// Whether a ready job is the head of its queue's heap, or of its exclusion set. O(exclusion
-    /// sets).
-    fn is_head(&self, slot: JobIdx) -> bool {
-        let job = &self.jobs[slot];
-        let record = &self.queues[job.queue];
-        let first = match job.excluded_workers() {
-            [] => record.ready.peek(),
-            workers => record.excluded.as_ref().and_then(|excluded| excluded.first(workers)),
-        };
-        first.is_some_and(|first| first.slot == slot)
     }
 }

@@ -383,12 +383,13 @@ impl Constraints {
     }
 
     /// Removes a class that has no jobs. O(k log n).
-    fn drop_class(&mut self, class: JobClassIdx) {
+    fn remove_class(&mut self, class: JobClassIdx) {
         let class = self.classes.remove(class).expect("a class is dropped once");
         assert!(
             class.waitlist.is_none() && class.blocked_jobs.is_empty(),
             "a dropped class has waiting jobs"
         );
+        debug_assert_eq!(class.jobs, 0, "a dropped class has jobs");
         let key = (class.queue, class.eligibility, class.limiters);
         self.class_index.remove(&key);
         for &limiter in &key.2 {
