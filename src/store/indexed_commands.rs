@@ -119,7 +119,13 @@ impl Store {
                 if !has_capacity(&row.events, 1) {
                     return fx.reply(ticket, IndexedReply::LogFull);
                 }
-                let row = self.queues.append(slot, EventKind::User(event.into()), now, &mut self.jobs, fx);
+                let row = self.queues.append(
+                    slot,
+                    EventKind::User(event.into()),
+                    now,
+                    &mut self.jobs,
+                    fx,
+                );
                 fx.reply(ticket, IndexedReply::Row(row));
             }
         }

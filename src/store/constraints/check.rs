@@ -2,12 +2,13 @@
 
 use super::Constraints;
 use super::job_class::OrderKey;
+use super::limiter::Limiter;
 use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use crate::store::excluded::ExcludedHeaps;
-use crate::store::idx::{JobClassIdx, QueueScope};
+use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, QueueScope};
 use crate::store::jobs::Jobs;
 use crate::store::queues::Queues;
 use crate::store::ready_heaps::GlobalReady;
@@ -117,6 +118,17 @@ impl Constraints {
         );
         for (number, class) in self.classes.iter() {
             assert_eq!(counts.get(&number), Some(&class.jobs), "job count of a class");
+        }
+        for (queue, record) in queues.iter() {
+            let classes = self.classes.iter().filter(|(_, class)| class.queue == queue).count();
+            assert_eq!(classes, record.class_count as usize, "class count of a queue");
+        }
+        self.check_class_heads(blocked, jobs);
+    }
+
+    /// Asserts that classes know their blocked jobs, which are exactly `blocked`, and their heads.
+    fn check_class_heads(&self, mut blocked: BTreeSet<JobIdx>, jobs: &Jobs) {
+        for (number, class) in self.classes.iter() {
             let key = (class.queue, class.eligibility.clone(), class.limiters.clone());
             assert_eq!(
                 self.class_index.get(&key),
@@ -153,10 +165,6 @@ impl Constraints {
             self.classes.len(),
             "the class index has an entry too many"
         );
-        for (queue, record) in queues.iter() {
-            let classes = self.classes.iter().filter(|(_, class)| class.queue == queue).count();
-            assert_eq!(classes, record.class_count as usize, "class count of a queue");
-        }
     }
 
     fn check_waitlists(&self, jobs: &Jobs) {
@@ -226,6 +234,20 @@ impl Constraints {
         );
     }
 
+    /// Asserts what holds for a paused limiter.
+    fn check_pause(&self, number: LimiterIdx, limiter: &Limiter) {
+        let Some(queue) = limiter.paused_for else { return };
+        assert!(self.paused.contains(&(queue, number)), "a paused limiter is missing from the set");
+        assert!(
+            self.queues_to_match.contains(queue.into()),
+            "a limiter is paused for a queue without a scheduled match"
+        );
+        assert!(!limiter.dirty, "a paused limiter is dirty");
+        let first = limiter.blocked_waitlists.first().map(|(key, _)| key);
+        let first = limiter.paused_first_key.as_ref() <= first || first.is_none();
+        assert!(first, "a paused limiter's first key is larger than that of its first waitlist");
+    }
+
     fn check_limiters(&self, jobs: &Jobs, deadlines: &TimerQueue<Due>) {
         let (mut running, mut classes) = (BTreeMap::<_, u32>::new(), BTreeMap::new());
         for (_, class) in self.classes.iter() {
@@ -250,23 +272,7 @@ impl Constraints {
                 self.dirty.contains(&number),
                 "the dirty flag and the dirty list differ"
             );
-            if let Some(queue) = limiter.paused_for {
-                assert!(
-                    self.paused.contains(&(queue, number)),
-                    "a paused limiter is missing from the set"
-                );
-                assert!(
-                    self.queues_to_match.contains(queue.into()),
-                    "a limiter is paused for a queue without a scheduled match"
-                );
-                assert!(!limiter.dirty, "a paused limiter is dirty");
-                let first = limiter.blocked_waitlists.first().map(|(key, _)| key);
-                let first = limiter.paused_first_key.as_ref() <= first || first.is_none();
-                assert!(
-                    first,
-                    "a paused limiter's first key is larger than that of its first waitlist"
-                );
-            }
+            self.check_pause(number, limiter);
             let listed = self.limiters_awaiting_scan.contains(&number)
                 || self.limiters_scanned.contains(&number);
             assert!(listed || !limiter.awaits_scan, "a limiter that awaits the scan is on no list");
