@@ -175,4 +175,33 @@ impl Queues {
         let created = index.event_time(now);
         index.make_row(job, Some(payload.into()), state, created)
     }
+    /// Restores an event of a job, whose row had this version after it; one that the row contains
+    /// already is passed over. O(log n).
+    pub(super) fn restore_event(
+        &mut self,
+        slot: JobIdx,
+        version: u64,
+        event: Event,
+        jobs: &mut Jobs,
+    ) {
+        let Some(row) = jobs[slot].row().cloned() else {
+            let job = &mut jobs[slot];
+            let queue = &mut self[job.queue];
+            queue.start_indexing();
+            queue.index_mut().make_row(job, None, NO_STATE, event.at);
+            return;
+        };
+        if version > row.version {
+            let job = &mut jobs[slot];
+            let index = self[job.queue].index_mut();
+            let what = match event.kind {
+                EventKind::Advanced { old, new } => {
+                    let old = if old == row.state { row.state.clone() } else { old };
+                    EventKind::Advanced { old, new: index.intern_state(&new) }
+                }
+                what => what,
+            };
+            index.replace_row(job, next_row(&row, version, &Event { kind: what, ..event }));
+        }
+    }
 }

@@ -113,22 +113,28 @@ impl Store {
             }
             IndexedCommand::AppendEvent { queue, id, event } => {
                 let Some(queue) = self.indexed_queue(ticket, queue, fx) else { return };
-                let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else {
-                    return;
-                };
-                if !has_capacity(&row.events, 1) {
-                    return fx.reply(ticket, IndexedReply::LogFull);
-                }
-                let row = self.queues.append(
-                    slot,
-                    EventKind::User(event.into()),
-                    now,
-                    &mut self.jobs,
-                    fx,
-                );
-                fx.reply(ticket, IndexedReply::Row(row));
+                self.append_user_event(ticket, (queue, id), event, now, fx);
             }
         }
+    }
+
+    /// Appends an event of a user to the history of a job of a queue, if it takes one more. O(log
+    /// n).
+    fn append_user_event(
+        &mut self,
+        ticket: Ticket,
+        (queue, id): (QueueIdx, JobId),
+        event: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else { return };
+        if !has_capacity(&row.events, 1) {
+            return fx.reply(ticket, IndexedReply::LogFull);
+        }
+        let user = EventKind::User(event.into());
+        let row = self.queues.append(slot, user, now, &mut self.jobs, fx);
+        fx.reply(ticket, IndexedReply::Row(row));
     }
 
     /// The queue of this name, indexed from now on. If there is none, answers the ticket. O(name).

@@ -347,6 +347,11 @@ impl Store {
 
     #[inline(never)]
     fn mark_reserved_cold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
+        debug_assert!(self.jobs[slot].worker().is_none(), "a job is reserved for two workers");
+        debug_assert!(
+            self.jobs[slot].progress().is_none(),
+            "a job has the progress of another run"
+        );
         if let Some(worker) = self.workers.of_client(client, &self.reservations) {
             self.jobs[slot].set_worker(Some(worker));
             fx.mark_state_dirty(slot, &self.jobs[slot]);
@@ -414,6 +419,7 @@ impl Store {
             }
         }
         let count = fx.popped.len() - first;
+        debug_assert!((1..=PACKETS_PER_POP_MAX).contains(&count), "a pop takes {count} packets");
         self.totals.counters[JobCounter::Popped as usize] += count as u64;
         // Proof: one call pops no more jobs than there are slots, which 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");

@@ -269,6 +269,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> JobIdx {
+        debug_assert!(!self.is_full(), "the caller has checked that there is a slot and an id");
         let id = self.ids.take();
         self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add(queue);
@@ -305,6 +306,7 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.id, id.0, "a job is found by the id of another one");
         let queue = job.queue;
         match job.status {
             Status::Reserved if job.is_simple() => self.reservations.unlink(slot, &mut self.jobs),
@@ -319,6 +321,7 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
         fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), id));
         let record = &mut self.queues[queue];
+        debug_assert!(record.jobs > 0, "a queue counts fewer jobs than it has");
         record.jobs -= 1;
         let has_waiters = !record.waiters.is_empty();
         if record.index.is_some() {
@@ -388,6 +391,7 @@ impl Store {
             requeued.push(slot);
         }
         self.reservations.end(client);
+        debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
         self.constraints.disconnect_client(client);
         self.requeue_batch(requeued, now, fx);
         self.run_deferred(now, fx);

@@ -2,11 +2,10 @@
 //! are restored.
 
 use super::job::Job;
-use super::queue_index::{NO_STATE, next_row};
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
 use crate::base::time::Now;
-use crate::model::event::{Event, EventKind};
+use crate::model::event::Event;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Status};
 use crate::model::row::Row;
@@ -164,25 +163,7 @@ impl Store {
     /// Restores an event of a job, whose row had this version after it. O(log n).
     pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
         let Some(slot) = self.ids.find(id.0) else { return };
-        let Some(row) = self.jobs[slot].row().cloned() else {
-            let job = &mut self.jobs[slot];
-            let queue = &mut self.queues[job.queue];
-            queue.start_indexing();
-            queue.index_mut().make_row(job, None, NO_STATE, event.at);
-            return;
-        };
-        if version > row.version {
-            let job = &mut self.jobs[slot];
-            let index = self.queues[job.queue].index_mut();
-            let what = match event.kind {
-                EventKind::Advanced { old, new } => {
-                    let old = if old == row.state { row.state.clone() } else { old };
-                    EventKind::Advanced { old, new: index.intern_state(&new) }
-                }
-                what => what,
-            };
-            index.replace_row(job, next_row(&row, version, &Event { kind: what, ..event }));
-        }
+        self.queues.restore_event(slot, version, event, &mut self.jobs);
     }
 
     /// Restores the declaration of a queue. O(log q).

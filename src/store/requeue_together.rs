@@ -46,6 +46,10 @@ impl Store {
         // anything.
         let jobs = &self.jobs;
         requeued.sort_unstable_by(|&a, &b| jobs.order(a, b));
+        debug_assert!(
+            requeued.windows(2).all(|pair| pair[0] != pair[1]),
+            "a job is requeued twice"
+        );
         let mut has_waiters = !self.global_ready.wait_queues.is_empty();
         for &slot in &requeued {
             let queue = self.jobs[slot].queue;

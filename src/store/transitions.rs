@@ -98,6 +98,7 @@ impl Store {
     ) {
         let job = &mut self.jobs[slot];
         debug_assert_eq!(job.id, request.id.0, "a request for another job");
+        debug_assert!(!job.is_expired_waiting(now), "clients do not see expired jobs");
         let recorded = !job.is_simple() && job.has_row();
         match transition(job, request.event, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
@@ -126,6 +127,7 @@ impl Store {
     pub(super) fn job_due(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         if let Some(ext) = job.ext_mut() {
+            debug_assert!(!ext.timer.is_none(), "a deadline fires that was not armed");
             ext.timer = TimerId::NONE;
         }
         let (queue, recorded) = (job.queue, job.has_row());
@@ -310,6 +312,10 @@ impl Store {
     pub(super) fn place_waiting(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
         let packet = job.is_packet();
+        debug_assert!(
+            !job.is_simple(),
+            "a job without rare fields is in the heap of its queue only"
+        );
         if job.is_group_only() {
             job.status = Status::GroupOnly;
         } else if job.class().is_some() {
@@ -357,6 +363,11 @@ impl Store {
     fn unlink_ext(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         let bound = job.class().is_some();
+        debug_assert!(
+            !job.is_simple(),
+            "a job without rare fields has only the links of its status"
+        );
+        debug_assert!(bound || job.status != Status::Blocked, "a blocked job has a class");
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             self.key_groups.leave(slot, &mut self.jobs);
         }
@@ -388,7 +399,8 @@ impl Store {
     pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
-        self.ids.remove(job.id);
+        let known = self.ids.remove(job.id);
+        debug_assert_eq!(known, Some(slot), "a job was not found by its id");
         job
     }
 
@@ -409,6 +421,8 @@ impl Store {
         let job = &self.jobs[slot];
         let (number, has_ttl) = (job.queue, !job.is_simple() && job.has_ttl());
         let queue = &mut self.queues[number];
+        debug_assert!(queue.jobs > 0, "a queue counts fewer jobs than it has");
+        debug_assert!(queue.ttl_jobs >= u32::from(has_ttl), "a time to live is not counted");
         queue.jobs -= 1;
         queue.ttl_jobs -= u32::from(has_ttl);
         if queue.index.is_some() {

@@ -200,6 +200,8 @@ impl Store {
             }
             self.workers.attach(place, client, &mut self.reservations);
         }
+        debug_assert_eq!(self.workers.of_client(client, &self.reservations), Some(worker));
+        debug_assert!(self.reservations.first_detached(place).is_none(), "a job was left behind");
         true
     }
 
@@ -390,6 +392,8 @@ impl Store {
     /// Answers the watchers of a job that has completed or was buried, in the order of arrival.
     /// O(log v) for each.
     pub(super) fn notify_end(&mut self, slot: JobIdx, fx: &mut Effects) {
+        let status = self.jobs[slot].status;
+        debug_assert!(matches!(status, Status::Completed | Status::Buried), "it has not ended");
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
             let ticket = self.watchers.remove(watcher, &mut self.deadlines);
             if !self.answer_status(ticket, slot, fx) {

@@ -388,6 +388,11 @@ impl Store {
             self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
         }
         self.constraints.assign_class(slot, &limiters, &mut self.queues, &mut self.jobs);
+        debug_assert_eq!(
+            self.jobs[slot].class().is_none(),
+            limiters.is_empty(),
+            "a job has a class if it has limiters"
+        );
         if is_waiting {
             self.place_waiting(slot, now);
             if !timer.is_none() {
