@@ -45,13 +45,8 @@ fn sample_records() -> Vec<Record<'static>> {
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state = StatusSnapshot {
-        stage: PersistedStatus::Delayed(at(9)),
-        retries: 3,
-        result,
-        message: None,
-        progress: None,
-    };
+    let delayed = PersistedStatus::Delayed(at(9));
+    let state = StatusSnapshot { stage: delayed, retries: 3, result, ..INITIAL_STATE };
     let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Priority::Small);
     let beyond = Priority::Big("18446744073709551616");
     let mut records: Vec<Record<'_>> = numbers
@@ -74,14 +69,9 @@ fn sample_records() -> Vec<Record<'static>> {
         PersistedStatus::Buried(None),
         PersistedStatus::Buried(Some(at(5))),
     ] {
-        let state = StatusSnapshot {
-            stage,
-            retries: u32::MAX,
-            result: Some(packet),
-            message: None,
-            progress: None,
-        };
-        records.push(Record::State(JobId(7), state));
+        let (retries, result) = (u32::MAX, Some(packet));
+        let changed = StatusSnapshot { stage, retries, result, ..INITIAL_STATE };
+        records.push(Record::State(JobId(7), changed));
     }
     records.append(&mut tracked_records(&plain, options));
     records.push(Record::Deleted(JobId(300)));

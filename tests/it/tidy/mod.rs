@@ -69,9 +69,8 @@ const FUNCTION_MAX: usize = 70;
 const FILE_MAX: usize = 500;
 
 /// Functions that are longer than [`FUNCTION_MAX`]: file, name, lines.
-const LONG_FUNCTIONS: [(&str, &str, usize); 2] = [
-    // One table of records, and one loop over segments.
-    ("src/engine/record/tests.rs", "sample_records", 71),
+const LONG_FUNCTIONS: [(&str, &str, usize); 1] = [
+    // One loop over segments.
     ("src/journal/scan.rs", "scan", 71),
 ];
 
