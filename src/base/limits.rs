@@ -151,6 +151,10 @@ pub const IDLE_QUEUES_MAX: usize = 1024;
 /// Deadlines of the store that fire in one pass.
 pub const STORE_DEADLINES_PER_PASS: usize = 1024;
 
+/// Jobs of ended clients that are requeued in one pass. Those of a client with more are requeued
+/// over several passes, and become available together.
+pub const DISCONNECT_STEPS_PER_PASS: usize = 2048;
+
 /// Longest payload of a pop: its length has 16 bits on the wire.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 

@@ -60,6 +60,14 @@ impl<T> Slab<T> {
         SlabKey { index, generation: self.generation }
     }
 
+    /// Takes the value of `key` out, if it is still there; the key stays reserved.
+    pub fn vacate(&mut self, key: SlabKey) -> Option<T> {
+        self.get(key)?;
+        let (_, value) = self.entries.get_mut(key.index as usize)?;
+        self.reserved += 1;
+        value.take()
+    }
+
     /// Ends the use of a reserved key.
     ///
     /// # Panics

@@ -21,8 +21,14 @@ pub trait CommandExecutor: Debug {
     /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
     fn cancel(&mut self, ticket: Ticket, now: Now);
 
-    /// Ends a client: cancels its commands and requeues its reserved jobs. O(jobs of the client).
+    /// Ends a client: cancels its commands and requeues its reserved jobs, over several passes if
+    /// there are many. [`CommandExecutor::poll_disconnected`] reports when they are back. O(jobs of
+    /// the client), bounded in a pass.
     fn disconnect_client(&mut self, client: ClientId, now: Now);
+
+    /// A client that was disconnected and whose jobs are back, each once: now another client may
+    /// have its index. O(1).
+    fn poll_disconnected(&mut self) -> Option<ClientId>;
 
     /// A client has closed its sending side: each of its queries gets one turn at most, after those
     /// of all other clients.

@@ -217,6 +217,10 @@ impl CommandExecutor for Engine {
         self.write_changes(false, now);
     }
 
+    fn poll_disconnected(&mut self) -> Option<ClientId> {
+        self.store.poll_disconnected()
+    }
+
     fn half_close_client(&mut self, client: ClientId) {
         self.queries.half_close_client(client);
     }

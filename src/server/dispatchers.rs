@@ -259,7 +259,7 @@ impl<E: CommandExecutor> Server<E> {
         }
         if !self.stopping {
             self.engine.disconnect_client(client, now);
-            self.connections.release_key(client);
+            self.release_disconnected();
             self.deliver(None, now);
         }
     }

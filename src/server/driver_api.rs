@@ -189,6 +189,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.context.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
+        self.release_disconnected();
         self.deliver(None, now);
         self.run_dispatchers(now);
         self.engine.commit(now);

@@ -426,7 +426,7 @@ impl<E: CommandExecutor> Server<E> {
     /// Ends a connection and releases the jobs of its client; if `close`, the driver closes it too.
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
-        let Some(mut connection) = self.connections.remove(client) else { return };
+        let Some(mut connection) = self.connections.vacate(client) else { return };
         if matches!(connection.session, Session::Rejected) {
             assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;
@@ -450,7 +450,15 @@ impl<E: CommandExecutor> Server<E> {
             self.deliver(None, now);
         }
         self.engine.disconnect_client(client, now);
+        self.release_disconnected();
         self.deliver(None, now);
+    }
+
+    /// Keys of ended clients may be used again once the engine has requeued their jobs.
+    fn release_disconnected(&mut self) {
+        while let Some(client) = self.engine.poll_disconnected() {
+            self.connections.release_key(client);
+        }
     }
 
     fn expire(&mut self, now: Now) {

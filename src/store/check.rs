@@ -96,6 +96,7 @@ impl Store {
         self.check_record_ids();
         self.queues.check_indexes(&self.jobs);
         self.check_constraints();
+        self.check_disconnects();
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<JobIdx> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
@@ -169,9 +170,12 @@ impl Store {
             }
             let emptied = queue.excluded.as_ref().is_some_and(|excluded| excluded.is_empty());
             assert!(!emptied, "an empty list of excluded heaps is kept");
-            self.check_excluded(queue.waiters, queue.excluded.as_deref());
+            if !self.is_held(slot) {
+                self.check_excluded(queue.waiters, queue.excluded.as_deref());
+            }
             if let Some(entry) = queue.ready.peek()
                 && !self.constraints.is_pending()
+                && !self.is_held(slot)
             {
                 let wide = self.jobs[entry.slot].is_too_large_to_pop();
                 let next = self.waiters.first(queue.waiters, wide);

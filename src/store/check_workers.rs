@@ -110,6 +110,9 @@ impl Store {
             });
         }
         assert!(tracked.is_empty(), "a ready tracked job is not in the global heap");
+        if self.disconnects.holds_global() {
+            return;
+        }
         if !self.global_ready.ready.is_empty() && !self.constraints.is_pending() {
             assert!(
                 self.global_ready.wait_queues.is_empty(),

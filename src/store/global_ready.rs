@@ -43,6 +43,9 @@ impl Store {
     ) -> Option<HeapEntry<JobIdx>> {
         let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
+        if self.disconnects.holds_global() {
+            return None;
+        }
         for _ in 0..SKIPPED_MAX {
             let excluded =
                 self.global_ready.excluded.iter().filter(|heap| heap.is_eligible(worker));
@@ -83,6 +86,9 @@ impl Store {
     ) -> Option<HeapEntry<JobIdx>> {
         let worker = self.workers.of_client(client, &self.reservations);
         let mut budget = None;
+        if self.is_on_hold(queue) {
+            return None;
+        }
         loop {
             let fits = |entry: &HeapEntry<JobIdx>| {
                 !poppable_only || !self.jobs[entry.slot].is_too_large_to_pop()
@@ -130,6 +136,9 @@ impl Store {
     /// that waits for this job, or for the head of its queue. Otherwise as [`Store::match_job`].
     pub(super) fn match_job_global(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
+        if self.is_on_hold(queue) {
+            return;
+        }
         if !self.jobs[slot].excluded_workers().is_empty() {
             self.match_excluded_job(slot, now, fx);
             return;
@@ -140,6 +149,7 @@ impl Store {
         if let Some(job) = self.jobs.get(slot)
             && job.status == Status::Ready
             && job.is_tracked()
+            && !self.disconnects.holds_global()
             && let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
             && !self.is_blocked(slot, now)
         {
@@ -152,6 +162,9 @@ impl Store {
     /// exist only while no tracked job is ready, so each job was offered to its queue before.
     pub(super) fn match_global(&mut self, now: Now, fx: &mut Effects) {
         let mut budget = None;
+        if self.disconnects.holds_global() {
+            return;
+        }
         while let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
             && let Some(entry) = self.global_ready.ready.peek()
         {
@@ -186,6 +199,9 @@ impl Store {
         }
         if self.is_blocked(slot, now) {
             return true;
+        }
+        if self.is_on_hold(self.jobs[slot].queue) || self.disconnects.holds_global() {
+            return false;
         }
         let job = &self.jobs[slot];
         let (queue, excluded_workers) = (job.queue, job.excluded_workers());

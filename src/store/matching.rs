@@ -203,7 +203,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<HeapEntry<JobIdx>> {
         let record = &self.queues[queue];
-        if (record.ttl_jobs | record.class_count) > 0 {
+        if (record.ttl_jobs | record.class_count | u32::from(record.marked_on_hold)) > 0 {
             return self.head_not_blocked(queue, now, fx);
         }
         record.ready.peek()
@@ -216,6 +216,9 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<HeapEntry<JobIdx>> {
+        if self.is_on_hold(queue) {
+            return None;
+        }
         let (first, dropped) = self.expire_heads(queue, now, fx);
         if dropped {
             self.global_head_wins(queue, now, fx);
@@ -296,6 +299,9 @@ impl Store {
     /// is eligible for the head.
     #[inline(never)]
     pub(super) fn match_queue(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
+        if self.is_on_hold(queue) {
+            return;
+        }
         if self.constraints.is_pending() {
             return self.constraints.schedule_match(queue.into());
         }

@@ -25,6 +25,7 @@ mod buried;
 mod check;
 mod check_workers;
 mod constraints;
+mod disconnects;
 mod effects;
 mod excluded;
 mod external_id_commands;
@@ -64,13 +65,13 @@ use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::command::Command;
-use crate::model::event;
-use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::id::{JobId, Ticket};
 use crate::model::job::{JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::reply::{JobInfo, JobView, Rejection};
 use crate::model::stats::{JobCounter, JobTotals};
 use crate::model::worker::TrackedReply;
 use constraints::Constraints;
+use disconnects::Disconnects;
 pub use effects::{DirtyRecord, Effects, Outcome, SearchRequest};
 use external_ids::ExternalIds;
 use ids::Ids;
@@ -126,6 +127,7 @@ pub struct Store {
     watchers: JobWatchers,
     registry_watchers: RegistryWatchers,
     external_ids: ExternalIds,
+    disconnects: Disconnects,
     rng: Rng,
     totals: JobTotals,
     /// Jobs that are requeued together. Reused.
@@ -151,6 +153,7 @@ impl Store {
             watchers: JobWatchers::default(),
             registry_watchers: RegistryWatchers::default(),
             external_ids: ExternalIds::new(seed),
+            disconnects: Disconnects::default(),
             rng: Rng::new(seed),
             totals: JobTotals::default(),
             requeue_buf: Vec::new(),
@@ -361,52 +364,17 @@ impl Store {
         }
     }
 
-    /// Ends a client: its waiters end unanswered, and its jobs are requeued together, before any
-    /// waiter is matched. O(h log n) for the `h` jobs that it had reserved.
-    pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
-        while let Some(waiter) = self.reservations.first_waiter(client) {
-            self.end_wait(waiter);
-        }
-        while let Some(watcher) = self.watchers.first_of(client) {
-            self.watchers.remove(watcher, &mut self.deadlines);
-        }
-        if let Some(place) = self.reservations.worker_of(client) {
-            self.workers.detach(place, client, &mut self.reservations);
-        }
-        self.registry_watchers.disconnect_client(client);
-        let mut requeued = std::mem::take(&mut self.requeue_buf);
-        while let Some(slot) = self.reservations.first_job(client) {
-            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
-            self.unlink_cold(slot);
-            self.totals.count(JobCounter::Abandoned);
-            if self.jobs[slot].has_row() {
-                self.queues.record_event(
-                    slot,
-                    event::EventKind::Abandoned,
-                    now,
-                    &mut self.jobs,
-                    fx,
-                );
-            }
-            requeued.push(slot);
-        }
-        self.reservations.end(client);
-        debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
-        self.constraints.disconnect_client(client);
-        self.requeue_batch(requeued, now, fx);
-        self.run_deferred(now, fx);
-    }
-
     /// Starts a pass: resets the budgets that all commands of a pass share. O(1).
     #[inline]
     pub fn begin_pass(&mut self) {
         self.constraints.begin_pass();
+        self.disconnects.begin_pass();
     }
 
     /// Handles up to `limit` due deadlines, the earliest first, and a pass's share of constraint
-    /// work. O(log n + log d) each.
+    /// work and of jobs of ended clients. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
-        self.constraints.begin_pass();
+        self.begin_pass();
         for _ in 0..limit {
             let Some((at, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
@@ -430,14 +398,16 @@ impl Store {
             }
         }
         self.reevaluate_jobs(now);
+        self.run_disconnects(now, fx);
         self.run_deferred(now, fx);
     }
 
-    /// The moment of the next deadline; 0 while constraint work is pending. O(1), exact.
+    /// The moment of the next deadline; 0 while work of constraints or of ended clients is pending.
+    /// O(1), exact.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
-        if self.constraints.is_pending() {
+        if self.constraints.is_pending() || self.disconnects.is_pending() {
             return Some(Mono(0));
         }
         self.deadlines.next()

@@ -48,6 +48,9 @@ pub(super) struct Queue {
     pub(super) class_count: u32,
     /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
+    /// Whether it has got back jobs of an ended client whose jobs are requeued over several passes
+    /// (`disconnects`).
+    pub(super) marked_on_hold: bool,
     /// Whether it is in the list of idle queues; it may be there while it is no longer idle.
     listed: bool,
 }
@@ -102,7 +105,7 @@ impl Queue {
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none()
+        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none() && !self.marked_on_hold
     }
 }
 
@@ -216,6 +219,7 @@ impl Queues {
             class_count: 0,
             jobs: 0,
             index: None,
+            marked_on_hold: false,
             listed: false,
         });
         let slots = &self.slots;

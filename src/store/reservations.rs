@@ -154,6 +154,12 @@ impl Reservations {
         self.known(client)?.job.expand()
     }
 
+    /// Whether `client` has reserved more than `count` jobs. O(count).
+    pub(super) fn has_more_jobs(&self, client: ClientId, count: usize, jobs: &Jobs) -> bool {
+        let first = self.first_job(client);
+        std::iter::successors(first, |&slot| jobs[slot].next().expand()).nth(count).is_some()
+    }
+
     /// One of the waiters of `client`. O(1).
     pub(super) fn first_waiter(&self, client: ClientId) -> Option<WaiterIdx> {
         self.known(client)?.waiter.expand()

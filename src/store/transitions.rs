@@ -259,6 +259,7 @@ impl Store {
         }
         if plain
             && queue.ready.is_empty()
+            && !queue.marked_on_hold
             && let Some(waiter) = self.waiters.first_reserve(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);

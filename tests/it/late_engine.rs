@@ -83,6 +83,10 @@ impl CommandExecutor for LateEngine {
         self.collect();
     }
 
+    fn poll_disconnected(&mut self) -> Option<ClientId> {
+        self.engine.poll_disconnected()
+    }
+
     fn half_close_client(&mut self, client: ClientId) {
         self.engine.half_close_client(client);
     }

@@ -157,6 +157,7 @@ impl Constraints {
         self.scan_incomplete = false;
         self.pending = !self.queues_to_match.is_empty()
             || !self.queues_to_recheck.is_empty()
+            || !self.released.is_empty()
             || !self.deferred_replies.is_empty()
             || !self.change_replies.is_empty()
             || !self.changed_limits.is_empty()
@@ -330,6 +331,7 @@ impl Store {
                 || self.process_dirty(now)
                 || self.constraints.recheck_changed()
                 || self.constraints.schedule_one_pop_recheck()
+                || self.schedule_one_released()
                 || self.run_next_match(now, fx)
                 || self.constraints.answer_change(fx)
                 || self.answer_deferred(fx);
@@ -343,7 +345,7 @@ impl Store {
     /// The scan is complete: answers "no job" to the first deferred reserve that still waits.
     /// O(queues of the reserve).
     fn answer_deferred(&mut self, fx: &mut Effects) -> bool {
-        if self.constraints.is_scanning() {
+        if self.constraints.is_scanning() || self.disconnects.is_holding() {
             return false;
         }
         let Some((waiter, ticket)) = self.constraints.deferred_replies.pop_front() else {

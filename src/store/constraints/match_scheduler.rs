@@ -92,6 +92,27 @@ impl Constraints {
         self.pending = true;
     }
 
+    /// A queue on hold was asked for a job: a reserve that finds nothing else is answered when the
+    /// hold ends.
+    pub(in crate::store) fn note_hold(&mut self) {
+        self.scan_incomplete = true;
+        self.pending = true;
+    }
+
+    /// These queues, and the global ready heap if `global`, are no longer on hold: they are matched
+    /// once all of them are scheduled. O(1) if no earlier ones are left, else O(queues).
+    pub(in crate::store) fn schedule_released(
+        &mut self,
+        queues: &mut BTreeSet<QueueIdx>,
+        global: bool,
+    ) {
+        self.released.append(queues);
+        if global {
+            self.queues_to_match.add(QueueScope::Any, None);
+        }
+        self.pending = true;
+    }
+
     /// A limiter may have gained capacity: ends its pause and lists it, once.
     pub(super) fn mark_dirty(&mut self, limiter: LimiterIdx) {
         let record = &mut self.limiters[limiter];
@@ -223,6 +244,16 @@ impl Store {
         }
     }
 
+    /// Schedules the next queue that is no longer on hold. Returns whether there was one. O(log q).
+    pub(super) fn schedule_one_released(&mut self) -> bool {
+        let Some(queue) = self.constraints.released.pop_first() else { return false };
+        self.constraints.steps += 1;
+        if self.queues.get(queue).is_some_and(|queue| !queue.waiters.is_empty()) {
+            self.constraints.queues_to_match.add(queue.into(), None);
+        }
+        true
+    }
+
     /// Matches the first scheduled queue once, or schedules it with a better bound. Returns whether
     /// there was one. O(exclusion sets + log n), the cost of a reservation, and the steps of
     /// blocking.
@@ -261,6 +292,13 @@ impl Store {
     /// The most urgent job of a queue with an eligible waiter, and that waiter. Expired heads are
     /// removed, and heads that may not run are blocked, within a budget.
     fn next_match(&mut self, queue: QueueScope, now: Now, fx: &mut Effects) -> NextMatch {
+        let on_hold = match queue {
+            QueueScope::One(queue) => self.queues.get(queue).is_some() && self.is_on_hold(queue),
+            QueueScope::Any => self.disconnects.holds_global(),
+        };
+        if on_hold {
+            return NextMatch::Nothing;
+        }
         let mut budget = None;
         'heads: loop {
             let heads = self.global_ready.awaited_heads(queue, &self.queues, &self.jobs);

@@ -137,6 +137,8 @@ pub(super) struct Constraints {
     queues_with_blocked_pops: BTreeSet<QueueIdx>,
     /// Of these, the ones whose job may have lost its capacity.
     queues_to_recheck: BTreeSet<QueueIdx>,
+    /// Queues that are no longer on hold and may have waiters: scheduled before any is matched.
+    released: BTreeSet<QueueIdx>,
     /// Limiters whose constraint waits for the scan.
     limiters_awaiting_scan: VecDeque<LimiterIdx>,
     /// Of these, the ones that the scan may have settled.

@@ -172,9 +172,9 @@ impl Model {
         notices
     }
 
-    /// Whether the engine may have to choose.
+    /// Whether the engine may have to choose: some job is over, or will be when it goes back.
     pub(super) fn may_choose(&self) -> bool {
-        !self.waiters.is_empty() && self.jobs.iter().any(|job| self.is_over(job))
+        !self.waiters.is_empty() && self.jobs.iter().any(|job| self.has_passed(job))
     }
 
     /// To be called before a step that may look at jobs that are over, and forget them.

@@ -35,7 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use types::Request;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 19] = [
+const FAILED_ONCE: [u64; 21] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -55,6 +55,8 @@ const FAILED_ONCE: [u64; 19] = [
     12_042_871_744_589,
     30_310_001_134_285,
     71_000_615_493,
+    391_163_147_791,
+    391_163_167_689,
 ];
 
 const PLAN: Plan = Plan::new(300, &FAILED_ONCE);

@@ -104,6 +104,7 @@ impl Simulation {
         };
         let by_chance = self.model.up_to_chance(failing);
         let either_way = self.model.told_either_way();
+        let may_tell_early = self.model.may_tell_early();
         let mut said = self.ask_engine(step);
         self.model.learned.clear();
         let before = said.len();
@@ -124,7 +125,7 @@ impl Simulation {
                 *said = Answer::NotYet;
             }
         }
-        let more = more || !either_way.is_empty();
+        let more = more || may_tell_early;
         if constrained
             || more
             || matches!(step, Step::Submit(_, Request::Watch(IndexedAsk::Drop(_))))

@@ -164,6 +164,13 @@ impl Model {
         both.map(|vigil| vigil.ticket).collect()
     }
 
+    /// Whether there is a watcher for the end of a job that is over: the engine tells it when it
+    /// comes across the job, which may be before earlier deadlines.
+    pub(super) fn may_tell_early(&self) -> bool {
+        let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
+        self.vigils.iter().any(|vigil| vigil.end && is_over(vigil.id))
+    }
+
     /// The worker for whom a client acts.
     pub(super) fn worker_of(&self, client: ClientId) -> Option<u64> {
         let serves = |worker: &&Worker| worker.client == Some(client);

@@ -1,0 +1,225 @@
+//! The end of clients: their reserved jobs are requeued together, before any of them is handed
+//! out.
+//!
+//! A client may have reserved a million jobs, more than one pass can requeue. The jobs of such a
+//! client are requeued over several passes, and a queue that gets one back is *on hold* until the
+//! last one is back: a reserve finds nothing there and waits, and waiters are not matched. So all
+//! of them become available in one moment, and no other queue is delayed. Clients of this kind are
+//! served one after the other. What a job frees elsewhere, such as capacity of a limiter, is free
+//! at once.
+//!
+//! Invariants: a queue is marked exactly if it is in the list of marked queues; marked queues are
+//! on hold while jobs of a client are being requeued, and lose their marks before the next
+//! client's are.
+
+use super::idx::{JobIdx, QueueIdx};
+use super::{Effects, Store};
+use crate::base::limits::DISCONNECT_STEPS_PER_PASS;
+use crate::base::time::Now;
+use crate::model::event::EventKind;
+use crate::model::id::ClientId;
+use crate::model::stats::JobCounter;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Clients that have ended. See the module documentation.
+#[derive(Debug)]
+pub(super) struct Disconnects {
+    /// Ended clients with reserved jobs; those of the first one are being requeued.
+    pending: VecDeque<ClientId>,
+    /// Ended clients without reserved jobs, not reported yet.
+    ended: VecDeque<ClientId>,
+    /// Whether marked queues are on hold.
+    holding: bool,
+    /// Whether a tracked job was requeued, so that the global ready heap is on hold, too.
+    holds_global: bool,
+    marked: Vec<QueueIdx>,
+    /// Marked queues that may have waiters.
+    awaited: BTreeSet<QueueIdx>,
+    /// Jobs requeued and marks removed in this pass.
+    steps_used: usize,
+    steps_per_pass: usize,
+}
+
+impl Default for Disconnects {
+    fn default() -> Self {
+        Self {
+            pending: VecDeque::new(),
+            ended: VecDeque::new(),
+            holding: false,
+            holds_global: false,
+            marked: Vec::new(),
+            awaited: BTreeSet::new(),
+            steps_used: 0,
+            steps_per_pass: DISCONNECT_STEPS_PER_PASS,
+        }
+    }
+}
+
+impl Disconnects {
+    /// Whether work is left for this or the next pass.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty() || !self.marked.is_empty()
+    }
+
+    /// Whether some queues are on hold.
+    #[inline]
+    pub(super) fn is_holding(&self) -> bool {
+        self.holding
+    }
+
+    /// Whether reserves without queue names find nothing.
+    pub(super) fn holds_global(&self) -> bool {
+        self.holds_global
+    }
+
+    pub(super) fn begin_pass(&mut self) {
+        self.steps_used = 0;
+    }
+
+    fn steps_left(&self) -> usize {
+        self.steps_per_pass.saturating_sub(self.steps_used)
+    }
+}
+
+impl Store {
+    /// Ends a client: its waiters end unanswered, and its jobs are requeued together, before any
+    /// waiter is matched. O(h log n) for the `h` jobs that it had reserved, over several passes if
+    /// there are many; then [`Store::poll_disconnected`] reports the client.
+    pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
+        while let Some(waiter) = self.reservations.first_waiter(client) {
+            self.end_wait(waiter);
+        }
+        while let Some(watcher) = self.watchers.first_of(client) {
+            self.watchers.remove(watcher, &mut self.deadlines);
+        }
+        if let Some(place) = self.reservations.worker_of(client) {
+            self.workers.detach(place, client, &mut self.reservations);
+        }
+        self.registry_watchers.disconnect_client(client);
+        debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
+        self.constraints.disconnect_client(client);
+        let budget = self.disconnects.steps_left();
+        if self.reservations.has_more_jobs(client, budget, &self.jobs) {
+            self.disconnects.pending.push_back(client);
+        } else {
+            let mut requeued = std::mem::take(&mut self.requeue_buf);
+            while let Some(slot) = self.reservations.first_job(client) {
+                self.abandon(slot, now, fx);
+                requeued.push(slot);
+            }
+            self.disconnects.steps_used += requeued.len();
+            self.end_client(client);
+            self.requeue_batch(requeued, now, fx);
+        }
+        self.run_deferred(now, fx);
+    }
+
+    /// A client that has ended and has no reservations any more, each once. Only then may another
+    /// client have its index. O(1).
+    pub fn poll_disconnected(&mut self) -> Option<ClientId> {
+        self.disconnects.ended.pop_front()
+    }
+
+    /// Requeues jobs of ended clients, up to what is left of [`DISCONNECT_STEPS_PER_PASS`].
+    /// O(log n) for each.
+    pub(super) fn run_disconnects(&mut self, now: Now, fx: &mut Effects) {
+        while self.disconnects.steps_left() > 0 {
+            self.disconnects.steps_used += 1;
+            if !self.disconnects.holding
+                && let Some(queue) = self.disconnects.marked.pop()
+            {
+                self.queues[queue].marked_on_hold = false;
+                self.queues.list_if_idle(queue);
+                continue;
+            }
+            let Some(&client) = self.disconnects.pending.front() else { return };
+            self.disconnects.holding = true;
+            match self.reservations.first_job(client) {
+                Some(slot) => self.requeue_on_hold(slot, now, fx),
+                None => {
+                    self.disconnects.pending.pop_front();
+                    self.end_client(client);
+                    self.end_hold();
+                }
+            }
+        }
+    }
+
+    /// Takes a job from a client that has ended. O(log n).
+    fn abandon(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
+        self.unlink_cold(slot);
+        self.totals.count(JobCounter::Abandoned);
+        if self.jobs[slot].has_row() {
+            self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
+        }
+    }
+
+    /// Requeues a job of an ended client; its queue is on hold from now on. O(log n).
+    fn requeue_on_hold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        self.abandon(slot, now, fx);
+        if self.jobs[slot].is_expired(now) {
+            drop(self.remove(slot, fx));
+            return;
+        }
+        let queue = self.jobs[slot].queue;
+        if !self.queues[queue].marked_on_hold {
+            self.queues[queue].marked_on_hold = true;
+            self.disconnects.marked.push(queue);
+            self.disconnects.awaited.insert(queue);
+        }
+        self.disconnects.holds_global |= self.jobs[slot].is_tracked();
+        self.enqueue(slot, now);
+    }
+
+    /// All jobs of a client are back: their queues are matched, the most urgent job first. O(1),
+    /// or O(queues with waiters of an earlier client) if those are not matched yet.
+    fn end_hold(&mut self) {
+        self.disconnects.holding = false;
+        let global = std::mem::take(&mut self.disconnects.holds_global);
+        self.constraints.schedule_released(&mut self.disconnects.awaited, global);
+    }
+
+    fn end_client(&mut self, client: ClientId) {
+        self.reservations.end(client);
+        self.disconnects.ended.push_back(client);
+    }
+
+    /// Whether a queue hands out nothing now. Then it is matched when it may again, and a reserve
+    /// that does not wait is answered then. O(1), and O(log queues) if it is on hold.
+    #[inline]
+    pub(super) fn is_on_hold(&mut self, queue: QueueIdx) -> bool {
+        let on_hold = self.disconnects.holding && self.queues[queue].marked_on_hold;
+        if on_hold {
+            self.disconnects.awaited.insert(queue);
+            self.constraints.note_hold();
+        }
+        on_hold
+    }
+
+    /// Whether waiters of this queue may be unmatched because it is on hold. For checks. O(1).
+    pub(super) fn is_held(&self, queue: QueueIdx) -> bool {
+        self.disconnects.holding && self.queues[queue].marked_on_hold
+    }
+
+    /// Asserts that the marks of queues and their list agree. O(queues): for checks.
+    pub(super) fn check_disconnects(&self) {
+        let marked: BTreeSet<QueueIdx> = self.disconnects.marked.iter().copied().collect();
+        assert_eq!(marked.len(), self.disconnects.marked.len(), "a queue is marked twice");
+        for (number, queue) in self.queues.iter() {
+            assert_eq!(queue.marked_on_hold, marked.contains(&number), "a mark is wrong");
+        }
+        assert!(self.disconnects.awaited.is_subset(&marked), "an awaited queue is not on hold");
+        let Disconnects { holding, holds_global, .. } = self.disconnects;
+        assert!(holding || self.disconnects.awaited.is_empty(), "released queues are not matched");
+        assert!(holding || !holds_global, "the global ready heap is on hold without reason");
+        assert!(
+            !holding || !self.disconnects.pending.is_empty(),
+            "queues are on hold while no client ends"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;
