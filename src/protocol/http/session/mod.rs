@@ -282,12 +282,8 @@ impl Session {
     ) -> Prepared {
         let text = match call.operation {
             Operation::Jobq(operation) => {
-                return match jobq::prepare(
-                    operation,
-                    call.whole_names,
-                    body,
-                    &mut shared.scratch.http,
-                ) {
+                let http = &mut shared.scratch.http;
+                return match jobq::prepare(operation, call.whole_names, body, http) {
                     Ok(jobq::Prepared::Single(request)) => Prepared::Jobq(request),
                     Ok(jobq::Prepared::Paged(request)) => Prepared::Paged(request),
                     Err(error) => Prepared::Answered(self.respond_error(&error, shared, out)),
