@@ -135,13 +135,12 @@ impl Store {
             }
             let Some(&client) = self.disconnects.pending.front() else { return };
             self.disconnects.holding = true;
-            match self.reservations.first_job(client) {
-                Some(slot) => self.requeue_on_hold(slot, now, fx),
-                None => {
-                    self.disconnects.pending.pop_front();
-                    self.end_client(client);
-                    self.end_hold();
-                }
+            if let Some(slot) = self.reservations.first_job(client) {
+                self.requeue_on_hold(slot, now, fx);
+            } else {
+                self.disconnects.pending.pop_front();
+                self.end_client(client);
+                self.end_hold();
             }
         }
     }

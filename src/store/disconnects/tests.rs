@@ -85,7 +85,9 @@ impl Observer {
 
     fn reserve(&mut self, client: ClientId, queues: &[&str], wait: Wait) -> u32 {
         let mut names = StringList::default();
-        queues.iter().for_each(|queue| names.push(queue.as_bytes()));
+        for queue in queues {
+            names.push(queue.as_bytes());
+        }
         let serial = self.apply(client, &Command::Reserve { queues: names.from(0), wait });
         self.waiting.insert(serial);
         self.note_outcomes();
