@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
@@ -32,30 +33,29 @@ class Server:
         command = [binary, "serve", "--listen", ":0", "--http", ":0", "--pinpriq", ":0",
                    "--log-format", "json", "--max-clients", "20000", *arguments]
         clean = {key: text for key, text in os.environ.items() if not key.startswith("JOBCENTRE_")}
+        # A file: a pipe that is read late would stop the server.
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env=clean)
-        self.addresses, self.wrong, self.output_lines = {}, [], 0
-        serving = threading.Event()
-        threading.Thread(target=self._log, args=(serving,), daemon=True).start()
+                                        stderr=self.log, env=clean)
+        self.addresses, self.output_lines = {}, 0
         threading.Thread(target=self._output, daemon=True).start()
-        if not serving.wait(PATIENCE) or self.process.poll() is not None:
-            self.process.kill()
-            raise RuntimeError(f"the server did not start: {self.wrong}")
-        if realtime:
-            policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
-            os.sched_setscheduler(self.process.pid, policy, os.sched_param(10))
-
-    def _log(self, serving):
-        for text in self.process.stderr:
+        end = time.monotonic() + PATIENCE
+        while b'"serving"' not in self.log_text():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                raise RuntimeError(f"the server did not start: {self.log_text()}")
+            time.sleep(0.05)
+        for text in self.log_text().splitlines():
             if b'"listening"' in text:
                 line = json.loads(text)
                 host, port = line["address"].rsplit(":", 1)
                 self.addresses[line["protocol"]] = (host, int(port))
-            elif b'"serving"' in text:
-                serving.set()
-            elif b"panicked" in text or b'"level":"ERROR"' in text:
-                self.wrong.append(text)
-        serving.set()
+        if realtime:
+            policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(self.process.pid, policy, os.sched_param(10))
+
+    def log_text(self):
+        return os.pread(self.log.fileno(), os.fstat(self.log.fileno()).st_size, 0)
 
     def _output(self):
         for _ in self.process.stdout:
@@ -69,7 +69,8 @@ class Server:
         """The longest pass in seconds, and how many took at most so long."""
         text = self.get("/metrics")
         longest = re.search(r"^jobcentre_loop_longest_pass_seconds (\S+)", text, re.M)
-        buckets = re.findall(r'^jobcentre_loop_pass_seconds_bucket\{le="(\d\S*)"\} (\d+)', text, re.M)
+        bucket = r'^jobcentre_loop_pass_seconds_bucket\{le="(\d\S*)"\} (\d+)'
+        buckets = re.findall(bucket, text, re.M)
         return float(longest[1]), [(float(le), int(count)) for le, count in buckets]
 
     def memory(self):
@@ -91,7 +92,9 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         self.process.stdin.close()
         status = self.process.wait(PATIENCE)
-        assert status == 0 and not self.wrong, f"ended with status {status}: {self.wrong[:5]}"
+        lines = self.log_text().splitlines()
+        wrong = [line for line in lines if b"panicked" in line or b'"level":"ERROR"' in line]
+        assert status == 0 and not wrong, f"ended with status {status}: {wrong[:5]}"
 
 
 class Client:
@@ -263,9 +266,10 @@ class Attack:
                 after = (min(bound, longest), after[1])
         at = lambda part: late[min(int(part * len(late)), len(late) - 1)] * 1000
         mib = lambda size: size >> 20
-        print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, canary "
-              f"p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} max {at(1):.1f} ms of "
-              f"{len(late)}, resident {mib(self.memory)} -> {mib(memory)} MiB", flush=True)
+        print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
+              f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
+              f"max {at(1):.1f} ms of {len(late)}, "
+              f"resident {mib(self.memory)} -> {mib(memory)} MiB", flush=True)
         self.server.stop()
 
 
