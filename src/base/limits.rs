@@ -9,6 +9,34 @@ use std::time::Duration;
 /// Bytes read from one connection in one pass; then the other connections have their turn.
 pub const READ_BUDGET_BYTES: usize = 64 * 1024;
 
+/// Bytes read in one pass of all connections that have more to read than that; each has an equal
+/// part.
+pub const BUSY_READS_BYTES: usize = 256 * 1024;
+
+/// The smallest such part, so that the system call pays.
+pub const READ_BUDGET_MIN_BYTES: usize = 4 * 1024;
+
+/// Work of one pass for new input. The unit is what a byte of a short request costs: about 10 ns.
+pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;
+
+/// Work of one pass for connections whose buffered input is processed further, in that unit.
+pub const RESUMED_WORK_PER_PASS: usize = 64 * 1024;
+
+/// Work of the turn of a session, and of a write, beside the bytes, in the same unit: system calls.
+pub const TURN_WORK: usize = 512;
+
+/// Work of a reply to another client than the one that is served, in the same unit.
+pub const DELIVERY_WORK: usize = 128;
+
+/// Work of checking the name of a subscribed queue, in the same unit.
+pub const SUBSCRIPTION_NAME_WORK: usize = 2;
+
+/// Work of one pass for writing output, in the same unit.
+pub const WRITE_WORK_PER_PASS: usize = 128 * 1024;
+
+/// Bytes of a write beside that for a unit of work: they are only copied.
+pub const WRITTEN_BYTES_PER_WORK: usize = 16;
+
 /// Unsent bytes of one connection above which it is neither read nor served: a slow reader costs at
 /// most this, and one reply.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 256 * 1024;
@@ -103,7 +131,7 @@ pub const SHUTDOWN_DISK_TIMEOUT: Duration = Duration::from_mins(1);
 pub const STDIN_AT_SHUTDOWN_MAX_BYTES: usize = 1024 * 1024;
 
 /// Session deadlines that fire in one pass.
-pub const SESSION_DEADLINES_PER_PASS: usize = 1024;
+pub const SESSION_DEADLINES_PER_PASS: usize = 256;
 
 /// Notices of one kind that are logged within [`NOTICE_WINDOW`]; further ones are only counted.
 pub const NOTICES_PER_WINDOW: u32 = 8;
@@ -283,7 +311,7 @@ pub const UNKNOWN_NAMES_MAX: usize = 1024;
 pub const WORKER_STEPS_PER_TURN: usize = 32;
 
 /// Actions for all workers in one pass.
-pub const WORKERS_PER_PASS: usize = 4096;
+pub const WORKERS_PER_PASS: usize = 1024;
 
 /// Workers in a job's exclusion set; beyond it the set is cleared, and the job is delayed first.
 pub const EXCLUDED_WORKERS_MAX: usize = 16;
@@ -446,6 +474,8 @@ const _: () = assert!(
     READ_BUDGET_BYTES <= STALLED_INPUT_MAX_BYTES,
     "one read must fit behind a waiting request"
 );
+const _: () =
+    assert!(READ_BUDGET_MIN_BYTES <= READ_BUDGET_BYTES && READ_BUDGET_BYTES <= BUSY_READS_BYTES);
 const _: () = assert!(
     REQUEST_BYTES_FLOOR <= REQUEST_BYTES_DEFAULT && REQUEST_BYTES_DEFAULT <= REQUEST_BYTES_CEILING
 );

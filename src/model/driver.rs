@@ -224,11 +224,17 @@ pub trait Core {
     /// Whether the core accepts input of this connection now.
     fn wants_input(&self, client: ClientId) -> bool;
 
+    /// Whether the core takes more input in this pass. If not, the driver reads on in the next
+    /// one: so the work of a pass is bounded, however many connections have input.
+    fn has_budget(&self) -> bool {
+        true
+    }
+
     /// The bytes to send, oldest first.
     fn output(&self, client: ClientId) -> &[u8];
 
     /// A connection whose output or [`Core::wants_input`] may have changed since it was last
-    /// returned.
+    /// returned, in the order of the changes.
     fn poll_touched(&mut self) -> Option<ClientId>;
 
     /// The next action on a connection.

@@ -94,11 +94,11 @@ impl SessionContext {
         Self { settings, scratch: SessionScratch::default(), turn: SessionTurn::default() }
     }
 
-    /// Begins the turn of a session: its work is counted from 0.
+    /// Begins the turn of a session: its work is counted from 0. Returns that of the last turn.
     #[inline]
-    pub fn begin_turn(&mut self, now: Now) {
-        self.turn.work = 0;
+    pub fn begin_turn(&mut self, now: Now) -> usize {
         self.turn.now = now;
+        std::mem::take(&mut self.turn.work)
     }
 }
 
@@ -261,6 +261,15 @@ impl Session {
             Self::Pinpriq(session) => session.open_subscription(),
             Self::Http(session) => session.waits_for(),
             Self::Call(_) | Self::Processor(_) | Self::Rejected => None,
+        }
+    }
+
+    /// Names that cancelling the wait visits, as far as the session knows them.
+    #[must_use]
+    pub fn wait_work(&self) -> usize {
+        match self {
+            Self::Pinpriq(session) => session.wait_work(),
+            _ => 0,
         }
     }
 

@@ -9,9 +9,10 @@
 //! 3. sample the clock once
 //! 4. record readiness; nothing is read or written yet
 //! 5. accept; advance outbound connections; then one read of at most [`READ_BUDGET_BYTES`] bytes
-//!    per runnable connection, and one per lingering connection
+//!    per runnable connection, until the core has enough for this pass, and one per lingering
+//!    connection
 //! 6. the core finishes its pass: expiry, group commit, replies, resumed pipelines
-//! 7. one write per connection that has output
+//! 7. one write per connection that has output, until the work of writes is enough for this pass
 //! 8. log notices; close connections and begin outbound ones, in one place
 //!
 //! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
@@ -37,13 +38,13 @@ mod socket;
 mod stdio;
 mod thread_priority;
 mod tls;
+mod transfers;
 
 use crate::base::limits::{
     ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_SAMPLE_INTERVAL, READ_BUDGET_BYTES,
 };
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
-use crate::model::id::ClientId;
 pub use clock::Clock;
 use dialer::Dialer;
 use linger::Lingering;
@@ -59,12 +60,13 @@ use shutdown::Shutdown;
 pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
 pub use signals::ignore_signals;
-use socket::{Socket, Sockets, Stream};
-use std::io::{self, ErrorKind, Write};
+use socket::{Socket, Sockets};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 pub use tls::TrustStore;
 use tracing::{debug, info, warn};
+use transfers::Transfers;
 
 /// No token of a connection: those have their index in the low half.
 const SIGNALS: Token = Token(usize::MAX);
@@ -86,10 +88,8 @@ pub struct Reactor<C> {
     stdio: stdio::State,
     /// The limit on open files permits fewer clients than the settings.
     lacks_descriptors: bool,
-    /// Connections that are readable and whose input the core wants.
-    runnable: Vec<ClientId>,
-    /// Connections that have become writable, or whose last write was cut off by its budget.
-    flushable: Vec<ClientId>,
+    /// What is to be read and written, and what was left over by the last pass.
+    transfers: Transfers,
     /// The buffer of all reads, [`READ_BUDGET_BYTES`] long.
     scratch: Box<[u8]>,
     signals: Signals,
@@ -133,8 +133,7 @@ impl<C: Core> Reactor<C> {
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
             lacks_descriptors: false,
-            runnable: Vec::new(),
-            flushable: Vec::new(),
+            transfers: Transfers::default(),
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
@@ -221,8 +220,8 @@ impl<C: Core> Reactor<C> {
     /// The poll timeout; `None` waits for an event.
     fn timeout(&self) -> Option<Duration> {
         let ready = self.listeners.iter().any(Listener::is_ready);
-        let left = !self.runnable.is_empty() || !self.flushable.is_empty();
-        if left || ready || self.dialer.has_ready() || self.lingering.has_ready() {
+        if self.transfers.is_due() || ready || self.dialer.has_ready() || self.lingering.has_ready()
+        {
             return Some(Duration::ZERO);
         }
         let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
@@ -266,22 +265,13 @@ impl<C: Core> Reactor<C> {
         socket.readable |= event.is_readable() || hung_up;
         if (event.is_writable() || event.is_error()) && !socket.writable {
             socket.writable = true;
-            self.flushable.push(client);
+            self.transfers.flushable.push_back(client);
         }
         if hung_up && !socket.hung_up {
             socket.hung_up = true;
-            self.core.handle_peer_closed(client, self.now);
+            self.transfers.hung_up.push_back(client);
         }
         self.enqueue(client);
-    }
-
-    /// Puts a connection on the run list if it is readable and the core wants its input.
-    fn enqueue(&mut self, client: ClientId) {
-        let Some(socket) = self.sockets.get_mut(client) else { return };
-        if socket.readable && !socket.queued && self.core.wants_input(client) {
-            socket.queued = true;
-            self.runnable.push(client);
-        }
     }
 
     fn accept(&mut self) {
@@ -318,103 +308,6 @@ impl<C: Core> Reactor<C> {
         self.sockets.insert(client, Socket::new(stream, self.now.mono));
     }
 
-    /// One read per runnable connection.
-    fn read(&mut self) {
-        let mut batch = std::mem::take(&mut self.runnable);
-        for client in batch.drain(..) {
-            let Some(socket) = self.sockets.get_mut(client) else { continue };
-            socket.queued = false;
-            if !socket.readable || !self.core.wants_input(client) {
-                continue;
-            }
-            let read = socket.stream.read(&mut self.scratch);
-            if socket.stream.wants_write() {
-                self.flushable.push(client);
-            }
-            match read {
-                Ok(0) => {
-                    socket.readable = false;
-                    socket.ended = true;
-                    self.core.handle_eof(client, self.now);
-                }
-                Ok(count) => {
-                    // A hang-up has only one edge, and decrypted bytes in the TLS buffer have
-                    // none: then a short read does not mean that the socket is drained.
-                    let may_drain = !socket.hung_up && socket.stream.is_plain();
-                    let short = count < self.scratch.len() && may_drain;
-                    socket.readable = !short;
-                    socket.heard = self.now.mono;
-                    let more = socket.stream.is_stdio();
-                    self.core.handle_input(client, &self.scratch[..count], self.now);
-                    if !more && self.stop.is_some() && !self.core.survives_shutdown(client) {
-                        self.core.handle_eof(client, self.now);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    socket.readable = false;
-                    if self.stop.is_some() && !self.core.survives_shutdown(client) {
-                        self.core.handle_eof(client, self.now);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => self.enqueue(client),
-                Err(error) if socket.stream.is_stdio() => self.on_stdin_lost(client, &error),
-                Err(error) => {
-                    debug!(%error, "connection lost");
-                    self.sockets.remove(client);
-                    self.core.handle_reset(client, self.now);
-                }
-            }
-        }
-        // Connections that are still readable come back in `write`. Keeps the larger allocation.
-        batch.append(&mut self.runnable);
-        self.runnable = batch;
-    }
-
-    /// One write per connection that has output; then it may be put on the run list again.
-    fn write(&mut self) {
-        let mut batch = std::mem::take(&mut self.flushable);
-        for client in batch.drain(..) {
-            self.flush(client);
-        }
-        // Cut off by the write budget: continued in the next pass.
-        batch.append(&mut self.flushable);
-        self.flushable = batch;
-        while let Some(client) = self.core.poll_touched() {
-            self.flush(client);
-            self.enqueue(client);
-        }
-    }
-
-    fn flush(&mut self, client: ClientId) {
-        let Some(socket) = self.sockets.get_mut(client) else { return };
-        if !socket.writable {
-            return;
-        }
-        let Stream::Plain(stream) = &mut socket.stream else { return self.flush_other(client) };
-        let output = self.core.output(client);
-        if output.is_empty() {
-            return;
-        }
-        let written = loop {
-            match stream.write(output) {
-                // Retried here: no further event would come for it.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                written => break written,
-            }
-        };
-        match written {
-            Ok(count) => {
-                socket.writable = count == output.len();
-                self.core.handle_sent(client, count, self.now);
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable = false,
-            Err(error) => {
-                debug!(%error, "connection takes no more output");
-                self.core.handle_broken_output(client, self.now);
-            }
-        }
-    }
-
     /// The limit on open files permits fewer clients than the settings: log lines advise to raise
     /// that limit.
     pub fn set_lacks_descriptors(&mut self) {
@@ -444,7 +337,7 @@ impl<C: Core> Reactor<C> {
                 Action::ShutdownWrite(client) => {
                     if let Some(socket) = self.sockets.get_mut(client) {
                         socket.stream.shut_down();
-                        self.flushable.push(client);
+                        self.transfers.flushable.push_back(client);
                     }
                 }
                 Action::Connect(client, target) => self.dialer.begin(client, target),

@@ -24,7 +24,7 @@ impl<C: Core> Reactor<C> {
                         self.core.handle_peer_closed(client, self.now);
                     }
                     // The handshake may have left output.
-                    self.flushable.push(client);
+                    self.transfers.flushable.push_back(client);
                     self.enqueue(client);
                 }
                 Err(why) => {
@@ -53,7 +53,7 @@ impl<C: Core> Reactor<C> {
             Ok((count, writable)) => {
                 socket.writable = writable;
                 if writable && count < output.len() {
-                    self.flushable.push(client);
+                    self.transfers.flushable.push_back(client);
                 }
                 if count > 0 {
                     self.core.handle_sent(client, count, self.now);

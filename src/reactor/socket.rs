@@ -94,6 +94,8 @@ pub(super) struct Socket {
     pub(super) ended: bool,
     /// On the run list.
     pub(super) queued: bool,
+    /// The last read was cut off by its budget.
+    pub(super) busy: bool,
     /// Time of the last read that returned data.
     pub(super) heard: Mono,
     /// Opened by this server.
@@ -111,6 +113,7 @@ impl Socket {
             hung_up: false,
             ended: false,
             queued: false,
+            busy: false,
             heard: now,
             outbound: false,
         }
@@ -126,6 +129,7 @@ impl Socket {
             hung_up,
             ended: false,
             queued: false,
+            busy: false,
             heard: Mono::default(),
             outbound: true,
         }

@@ -3,7 +3,7 @@
 use super::Server;
 use super::connection::{Connection, Origin, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
+use crate::base::limits::{INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
@@ -186,7 +186,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn finish_pass(&mut self, now: Now) {
-        self.context.begin_turn(now);
+        self.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
         self.release_disconnected();
@@ -200,6 +200,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         while let Some(client) = self.run_queues.closing.pop() {
             self.update_connection(client, now);
         }
+        self.run_queues.work = 0;
         assert!(self.run_queues.pending_submits.is_empty(), "a command of a session is left over");
     }
 
@@ -212,12 +213,16 @@ impl<E: CommandExecutor> Core for Server<E> {
         served || connection.input.len() < STALLED_INPUT_MAX_BYTES
     }
 
+    fn has_budget(&self) -> bool {
+        self.run_queues.work < INPUT_WORK_PER_PASS
+    }
+
     fn output(&self, client: ClientId) -> &[u8] {
         self.connections.get(client).map_or(&[], |connection| connection.output.unsent())
     }
 
     fn poll_touched(&mut self) -> Option<ClientId> {
-        let client = self.run_queues.dirty.pop()?;
+        let client = self.run_queues.dirty.pop_front()?;
         if let Some(connection) = self.connections.get_mut(client) {
             debug_assert!(connection.dirty, "a connection is reported as touched twice");
             connection.dirty = false;

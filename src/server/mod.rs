@@ -6,14 +6,14 @@
 //! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
-//!   mark, or earlier by [`SessionAction::Yield`]; for resumed connections by
-//!   [`RESUMED_CONNECTIONS_PER_PASS`]; for deadlines by [`SESSION_DEADLINES_PER_PASS`].
+//!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
 mod connection;
 mod dispatchers;
 mod driver_api;
 mod notices;
 mod outbound;
+mod pass_work;
 mod run_queues;
 mod session_timeouts;
 mod stats;
@@ -21,8 +21,8 @@ mod worker_connections;
 
 use crate::base::buf::{Input, progress};
 use crate::base::limits::{
-    FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, RESUMED_CONNECTIONS_PER_PASS,
-    SESSION_DEADLINES_PER_PASS,
+    DELIVERY_WORK, FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT,
+    SUBSCRIPTION_NAME_WORK, TURN_WORK,
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
@@ -86,6 +86,7 @@ fn deliver_to(
     now: Now,
 ) -> Option<Incident> {
     let client = completion.ticket.client;
+    queues.work += DELIVERY_WORK;
     // The client of a late reply may have ended.
     let Some(connection) = connections.get_mut(client) else {
         dispatchers.handle_reply(completion);
@@ -288,7 +289,7 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return };
         debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
         connection.output.prepare(&mut self.run_queues.pool);
-        self.context.begin_turn(now);
+        self.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
@@ -331,6 +332,7 @@ impl<E: CommandExecutor> Server<E> {
                 }
             }
         };
+        self.end_turn(now, progress(input).0);
         if let Some(connection) = self.connections.get_mut(client) {
             connection.stalled = stalled && !input.unread().is_empty();
             self.run_queues.mark_dirty(client, connection);
@@ -366,6 +368,7 @@ impl<E: CommandExecutor> Server<E> {
         if (connection.is_ending())
             && let Some(serial) = connection.session.pending_serial()
         {
+            self.run_queues.work += connection.session.wait_work() * SUBSCRIPTION_NAME_WORK;
             self.cancel_wait(client, serial, None, now);
             if self.run_queues.closing.last() == Some(&client) {
                 // That is being done right here.
@@ -439,6 +442,8 @@ impl<E: CommandExecutor> Server<E> {
             self.outbound -= 1;
             self.on_delivery_end(client, &mut connection, now);
         }
+        self.run_queues.work += TURN_WORK;
+        self.run_queues.work += connection.session.wait_work() * SUBSCRIPTION_NAME_WORK;
         if close {
             self.run_queues.actions.push_back(Action::Close(client));
         }
@@ -458,32 +463,6 @@ impl<E: CommandExecutor> Server<E> {
     fn release_disconnected(&mut self) {
         while let Some(client) = self.engine.poll_disconnected() {
             self.connections.release_key(client);
-        }
-    }
-
-    fn expire(&mut self, now: Now) {
-        for _ in 0..SESSION_DEADLINES_PER_PASS {
-            let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
-            let Some(connection) = self.connections.get_mut(client) else {
-                self.dispatchers.handle_timeout(client, now, &mut self.deadlines);
-                continue;
-            };
-            // Proof: whatever ends a deadline before it fires cancels its timer.
-            match connection.deadline.take().expect("a timer that fires was armed") {
-                Deadline::Session(_) => self.on_session_timeout(client, now),
-                Deadline::Close(_) => self.end(client, now, true),
-            }
-        }
-    }
-
-    fn run_resumed(&mut self, now: Now) {
-        for _ in 0..RESUMED_CONNECTIONS_PER_PASS.min(self.run_queues.resumable.len()) {
-            let Some(client) = self.run_queues.resumable.pop_front() else { return };
-            let Some(connection) = self.connections.get_mut(client) else { continue };
-            debug_assert!(connection.resumable, "a connection is scheduled twice");
-            connection.resumable = false;
-            self.run_buffered(client, b"", now);
-            self.update_connection(client, now);
         }
     }
 }

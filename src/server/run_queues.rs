@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct RunQueues {
     /// The driver checks their output and whether they want input.
-    pub(super) dirty: Vec<ClientId>,
+    pub(super) dirty: VecDeque<ClientId>,
     /// Their sessions run in the next pass, with or without new input.
     pub(super) resumable: VecDeque<ClientId>,
     /// Their sessions have a command to submit since their last reply. Empty between any two calls
@@ -23,6 +23,10 @@ pub(super) struct RunQueues {
     pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,
     pub(super) pool: BufferPool,
+    /// Work of this pass, in the unit of `INPUT_WORK_PER_PASS`.
+    pub(super) work: usize,
+    /// Entries of `resumable` that were taken out in the last pass.
+    pub(super) resumed: usize,
 }
 
 impl RunQueues {
@@ -39,7 +43,7 @@ impl RunQueues {
         );
         if !connection.dirty {
             connection.dirty = true;
-            self.dirty.push(client);
+            self.dirty.push_back(client);
         }
     }
 

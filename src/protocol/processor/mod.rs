@@ -59,6 +59,10 @@ use std::time::Duration;
 /// Leases, and rows of silent workers, last this many ticks.
 const TICKS: u32 = 3;
 
+/// Workers that expire before the leases of a pass end: of more at one moment the rest expires in
+/// the next passes, and gets no job meanwhile ([`WorkerTable::assign`]).
+const EXPIRED_PER_TIMEOUT: usize = 256;
+
 /// Workers that expire in one step; a page of workers has 16 times as many slots.
 const EXPIRED_PER_STEP: u32 = 64;
 
@@ -434,7 +438,7 @@ impl Session {
     /// its reserve has to be cancelled before leases end ([`Session::poll_called_off`]).
     pub(super) fn handle_timeout(&mut self, now: Now) {
         self.timed_out = true;
-        self.expire(PROCESSOR_WORK_PER_TURN, now);
+        self.expire(EXPIRED_PER_TIMEOUT, now);
     }
 
     /// A reserve that has to be cancelled, if there is one.

@@ -163,7 +163,7 @@ impl<C: Core> Reactor<C> {
         }
         if !socket.writable {
             socket.writable = true;
-            self.flushable.push(client);
+            self.transfers.flushable.push_back(client);
         }
     }
 
@@ -179,7 +179,7 @@ impl<C: Core> Reactor<C> {
             Ok((count, writable)) => {
                 socket.writable = writable;
                 if writable && count < output.len() {
-                    self.flushable.push(client);
+                    self.transfers.flushable.push_back(client);
                 }
                 if count > 0 {
                     self.core.handle_sent(client, count, self.now);

@@ -116,7 +116,7 @@ impl SimDriver {
     pub(super) fn pass(&mut self, rng: &mut TestRng) {
         self.read(rng);
         self.server.finish_pass(self.now);
-        self.model.finish_pass(self.now);
+        self.model.finish_pass(self.server.resumed_for_test(), self.now);
         self.write();
         self.act();
         assert_eq!(self.server.poll_timeout(self.now), self.model.poll_timeout(self.now));

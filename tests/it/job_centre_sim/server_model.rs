@@ -176,7 +176,8 @@ impl Model {
         }
     }
 
-    pub(super) fn finish_pass(&mut self, now: Now) {
+    /// `resumed`: how many connections the server has resumed; the others wait, in order.
+    pub(super) fn finish_pass(&mut self, resumed: usize, now: Now) {
         loop {
             let armed =
                 self.clients.iter().filter_map(|(&id, client)| Some((client.deadline?, id)));
@@ -186,7 +187,8 @@ impl Model {
         }
         self.jobs.bury(now);
         self.rejections.take_report(now.mono);
-        for _ in 0..self.resumed.len() {
+        assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
+        for _ in 0..resumed {
             let id = self.resumed.pop_front().unwrap();
             if let Some(client) = self.clients.get_mut(&id) {
                 (client.resumed, client.stalled) = (false, false);

@@ -13,6 +13,7 @@ use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::query::{Ended, FreeLane, QueryExecutor, StopRequest, Task};
 use jobcentre::server::Server;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -168,7 +169,12 @@ impl SimDriver {
     }
 
     fn finish(&mut self) {
-        self.call(Core::finish_pass, ServerModel::finish_pass);
+        let resumed = Cell::new(0);
+        let finish = |server: &mut Server, now: Now| {
+            server.finish_pass(now);
+            resumed.set(server.resumed_for_test());
+        };
+        self.call(finish, |model| model.finish_pass(resumed.get()));
         self.act();
     }
 

@@ -145,11 +145,13 @@ impl ServerModel {
         self.end(id, false);
     }
 
-    pub(super) fn finish_pass(&mut self) {
+    /// `resumed`: how many connections the server has resumed; the others wait, in order.
+    pub(super) fn finish_pass(&mut self, resumed: usize) {
         self.expire();
         self.store.bury();
         self.search();
-        for _ in 0..self.resumed.len() {
+        assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
+        for _ in 0..resumed {
             let id = self.resumed.pop_front().unwrap();
             if let Some(client) = self.clients.get_mut(&id) {
                 (client.resumed, client.stalled) = (false, false);

@@ -1,0 +1,219 @@
+//! Reads and writes of a pass.
+//!
+//! A pass reads until the core has enough for one pass ([`Core::has_budget`]), and writes until
+//! [`WRITE_WORK_PER_PASS`] is used up; the rest waits for the next pass, in order. Connections
+//! whose last read was cut off are *busy*. The others *arrive*, and a pass reads them in turn with
+//! the busy ones: so a client that sends one request waits for other arrivals, not for the clients
+//! that always have more input than is read, and neither kind starves. The more connections are
+//! busy, the less is read of each.
+//!
+//! Invariant: a connection is in at most one of the two queues of reads, and at most once.
+
+use super::Reactor;
+use super::socket::Stream;
+use crate::base::limits::{
+    BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES, TURN_WORK, WRITE_WORK_PER_PASS,
+    WRITTEN_BYTES_PER_WORK,
+};
+use crate::model::driver::Core;
+use crate::model::id::ClientId;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Write};
+use tracing::debug;
+
+/// Connections that are to be read or written.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    /// Connections that are readable and whose input the core wants.
+    arrivals: VecDeque<ClientId>,
+    /// The same, and their last read was cut off by its budget.
+    busy: VecDeque<ClientId>,
+    /// Connections whose peers have shut down their sending sides, which the core is to be told.
+    pub(super) hung_up: VecDeque<ClientId>,
+    /// Connections that have become writable, or whose last write was cut off by its budget.
+    pub(super) flushable: VecDeque<ClientId>,
+    /// The last pass has left touched connections to the next one.
+    has_touched: bool,
+}
+
+impl Transfers {
+    /// Whether anything is to be read or written.
+    pub(super) fn is_due(&self) -> bool {
+        let reads = !self.arrivals.is_empty() || !self.busy.is_empty() || !self.hung_up.is_empty();
+        reads || !self.flushable.is_empty() || self.has_touched
+    }
+}
+
+/// Bytes that are read of one connection while this number of them is busy.
+fn read_budget(busy: usize) -> usize {
+    (BUSY_READS_BYTES / busy.max(1)).clamp(READ_BUDGET_MIN_BYTES, READ_BUDGET_BYTES)
+}
+
+impl<C: Core> Reactor<C> {
+    /// Puts a connection on the run list if it is readable and the core wants its input.
+    pub(super) fn enqueue(&mut self, client: ClientId) {
+        let Some(socket) = self.sockets.get_mut(client) else { return };
+        if socket.readable && !socket.queued && self.core.wants_input(client) {
+            socket.queued = true;
+            let transfers = &mut self.transfers;
+            let queue = if socket.busy { &mut transfers.busy } else { &mut transfers.arrivals };
+            queue.push_back(client);
+        }
+    }
+
+    /// Reports hang-ups, until the core has enough.
+    fn report_hang_ups(&mut self) {
+        while self.core.has_budget()
+            && let Some(client) = self.transfers.hung_up.pop_front()
+        {
+            if self.sockets.get_mut(client).is_some() {
+                self.core.handle_peer_closed(client, self.now);
+            }
+        }
+    }
+
+    /// One read per runnable connection, until the core has enough; at least one of each kind.
+    pub(super) fn read(&mut self) {
+        self.report_hang_ups();
+        let (mut arrivals, mut busy) = (self.transfers.arrivals.len(), self.transfers.busy.len());
+        // In a shutdown each connection is read only once more.
+        let budget = if self.stop.is_some() { READ_BUDGET_BYTES } else { read_budget(busy) };
+        while arrivals + busy > 0 {
+            if arrivals > 0 {
+                arrivals -= 1;
+                if let Some(client) = self.transfers.arrivals.pop_front() {
+                    self.read_once(client, budget);
+                }
+            }
+            if busy > 0 {
+                busy -= 1;
+                if let Some(client) = self.transfers.busy.pop_front() {
+                    self.read_once(client, budget);
+                }
+            }
+            if !self.core.has_budget() {
+                return;
+            }
+        }
+    }
+
+    /// If the connection is still readable, it comes back in `write`.
+    fn read_once(&mut self, client: ClientId, budget: usize) {
+        let Some(socket) = self.sockets.get_mut(client) else { return };
+        socket.queued = false;
+        if !socket.readable || !self.core.wants_input(client) {
+            return;
+        }
+        let read = socket.stream.read(&mut self.scratch[..budget]);
+        if socket.stream.wants_write() {
+            self.transfers.flushable.push_back(client);
+        }
+        match read {
+            Ok(0) => {
+                socket.readable = false;
+                socket.ended = true;
+                self.core.handle_eof(client, self.now);
+            }
+            Ok(count) => {
+                // A hang-up has only one edge, and decrypted bytes in the TLS buffer have none:
+                // then a short read does not mean that the socket is drained.
+                let may_drain = !socket.hung_up && socket.stream.is_plain();
+                socket.busy = count == budget;
+                socket.readable = socket.busy || !may_drain;
+                socket.heard = self.now.mono;
+                let more = socket.stream.is_stdio();
+                self.core.handle_input(client, &self.scratch[..count], self.now);
+                if !more && self.stop.is_some() && !self.core.survives_shutdown(client) {
+                    self.core.handle_eof(client, self.now);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                socket.readable = false;
+                if self.stop.is_some() && !self.core.survives_shutdown(client) {
+                    self.core.handle_eof(client, self.now);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.enqueue(client),
+            Err(error) if socket.stream.is_stdio() => self.on_stdin_lost(client, &error),
+            Err(error) => {
+                debug!(%error, "connection lost");
+                self.sockets.remove(client);
+                self.core.handle_reset(client, self.now);
+            }
+        }
+    }
+
+    /// One write per connection that has output; then it may be put on the run list again. What
+    /// exceeds [`WRITE_WORK_PER_PASS`] is left to the next pass.
+    pub(super) fn write(&mut self) {
+        let mut work = 0;
+        // A connection that is cut off by its own budget comes back behind these.
+        for _ in 0..self.transfers.flushable.len() {
+            if work >= WRITE_WORK_PER_PASS {
+                break;
+            }
+            if let Some(client) = self.transfers.flushable.pop_front() {
+                work += self.flush(client);
+            }
+        }
+        self.transfers.has_touched = loop {
+            if work >= WRITE_WORK_PER_PASS {
+                break true;
+            }
+            let Some(client) = self.core.poll_touched() else { break false };
+            work += self.flush(client);
+            self.enqueue(client);
+        };
+    }
+
+    /// Writes the output of a connection; returns the work.
+    fn flush(&mut self, client: ClientId) -> usize {
+        let Some(socket) = self.sockets.get_mut(client) else { return 0 };
+        if !socket.writable {
+            return 0;
+        }
+        let Stream::Plain(stream) = &mut socket.stream else {
+            self.flush_other(client);
+            return TURN_WORK;
+        };
+        let output = self.core.output(client);
+        if output.is_empty() {
+            return 0;
+        }
+        let written = loop {
+            match stream.write(output) {
+                // Retried here: no further event would come for it.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                written => break written,
+            }
+        };
+        let mut work = TURN_WORK;
+        match written {
+            Ok(count) => {
+                socket.writable = count == output.len();
+                work += count / WRITTEN_BYTES_PER_WORK;
+                self.core.handle_sent(client, count, self.now);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable = false,
+            Err(error) => {
+                debug!(%error, "connection takes no more output");
+                self.core.handle_broken_output(client, self.now);
+            }
+        }
+        work
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_connections_are_busy_the_less_is_read_of_each() {
+        assert_eq!(read_budget(0), READ_BUDGET_BYTES);
+        assert_eq!(read_budget(1), READ_BUDGET_BYTES);
+        let many = 16;
+        assert_eq!(many * read_budget(many), BUSY_READS_BYTES);
+        assert_eq!(read_budget(100_000), READ_BUDGET_MIN_BYTES);
+    }
+}

@@ -1,0 +1,164 @@
+//! Bounds of the work of a pass.
+//!
+//! Each turn of a session adds its work to that of the pass: what it consumed, the names that it
+//! checked, the replies to other clients. The unit is what a byte of a short request costs, about
+//! 10 ns. When it has come to [`INPUT_WORK_PER_PASS`](crate::base::limits::INPUT_WORK_PER_PASS),
+//! the driver reads no more in this pass. Connections that are resumed have
+//! [`RESUMED_WORK_PER_PASS`] of their own, so that neither kind starves.
+
+use super::Server;
+use super::connection::Deadline;
+use crate::base::limits::{
+    RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS, SESSION_DEADLINES_PER_PASS,
+    SUBSCRIPTION_NAME_WORK, TURN_WORK,
+};
+use crate::base::time::Now;
+use crate::engine::CommandExecutor;
+
+impl<E: CommandExecutor> Server<E> {
+    /// Begins the turn of a session, or of the server itself. What was done since the last turn
+    /// counts for the pass.
+    pub(super) fn begin_turn(&mut self, now: Now) {
+        self.run_queues.work += self.context.begin_turn(now) * SUBSCRIPTION_NAME_WORK;
+    }
+
+    /// Ends the turn of a session that has consumed this number of bytes.
+    pub(super) fn end_turn(&mut self, now: Now, consumed: usize) {
+        self.run_queues.work += TURN_WORK + consumed;
+        self.begin_turn(now);
+    }
+
+    /// Fires deadlines of sessions, up to [`SESSION_DEADLINES_PER_PASS`].
+    pub(super) fn expire(&mut self, now: Now) {
+        for _ in 0..SESSION_DEADLINES_PER_PASS {
+            let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
+            let Some(connection) = self.connections.get_mut(client) else {
+                self.dispatchers.handle_timeout(client, now, &mut self.deadlines);
+                continue;
+            };
+            // Proof: whatever ends a deadline before it fires cancels its timer.
+            match connection.deadline.take().expect("a timer that fires was armed") {
+                Deadline::Session(_) => self.on_session_timeout(client, now),
+                Deadline::Close(_) => self.end(client, now, true),
+            }
+        }
+    }
+
+    /// Resumes connections in the order in which they were scheduled, up to
+    /// [`RESUMED_CONNECTIONS_PER_PASS`] and [`RESUMED_WORK_PER_PASS`], but at least one.
+    pub(super) fn run_resumed(&mut self, now: Now) {
+        let end = self.run_queues.work + RESUMED_WORK_PER_PASS;
+        let most = RESUMED_CONNECTIONS_PER_PASS.min(self.run_queues.resumable.len());
+        self.run_queues.resumed = 0;
+        while self.run_queues.resumed < most && self.run_queues.work < end {
+            let Some(client) = self.run_queues.resumable.pop_front() else { return };
+            self.run_queues.resumed += 1;
+            let Some(connection) = self.connections.get_mut(client) else { continue };
+            debug_assert!(connection.resumable, "a connection is scheduled twice");
+            connection.resumable = false;
+            self.run_buffered(client, b"", now);
+            self.update_connection(client, now);
+        }
+    }
+
+    /// How many connections the last pass has resumed, those included that had ended. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn resumed_for_test(&self) -> usize {
+        self.run_queues.resumed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::{
+        INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX,
+    };
+    use crate::engine::Engine;
+    use crate::model::driver::{Core, Protocol};
+    use crate::model::id::ClientId;
+    use crate::server::{Server, Settings};
+    use crate::wire::packets::{Request, push_request};
+
+    const PUT: &[u8] = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n";
+
+    fn server(protocol: Protocol, clients: usize) -> (Server, Vec<ClientId>) {
+        let settings = Settings { max_request: 1000, max_clients: clients };
+        let mut server = Server::new(settings, Engine::in_memory(7));
+        let clients = (0..clients).map(|_| server.handle_open(protocol, Now::default()));
+        let clients = clients.collect::<Option<_>>().unwrap();
+        (server, clients)
+    }
+
+    /// Passes until each client has sent its input, in reads of `most` bytes; returns the largest
+    /// numbers of reads and of bytes in one pass.
+    fn largest_pass(server: &mut Server, clients: &[ClientId], input: &[u8]) -> (usize, usize) {
+        let (mut left, mut largest) = (clients, (0, 0));
+        while !left.is_empty() {
+            let mut reads = 0;
+            while let Some((&client, others)) = left.split_first()
+                && server.has_budget()
+            {
+                server.handle_input(client, input, Now::default());
+                (left, reads) = (others, reads + 1);
+            }
+            assert!(reads > 0, "a pass reads something");
+            largest = largest.max((reads, reads * input.len()));
+            server.finish_pass(Now::default());
+        }
+        largest
+    }
+
+    #[test]
+    fn input_of_a_pass_is_bounded_for_all_clients_together() {
+        let (mut server, clients) = server(Protocol::JobCentre, 300);
+        let input = PUT.repeat(READ_BUDGET_MIN_BYTES / PUT.len());
+        let (_, bytes) = largest_pass(&mut server, &clients, &input);
+        assert!(bytes < INPUT_WORK_PER_PASS + READ_BUDGET_MIN_BYTES, "{bytes}");
+        let jobs = clients.len() * (input.len() / PUT.len());
+        assert_eq!(server.counts().jobs, jobs, "nothing is lost");
+    }
+
+    #[test]
+    fn short_requests_of_a_pass_are_bounded_by_their_turns() {
+        let (mut server, clients) = server(Protocol::JobCentre, 1_000);
+        let (turns, _) = largest_pass(&mut server, &clients, PUT);
+        assert!(turns <= INPUT_WORK_PER_PASS / TURN_WORK, "{turns}");
+        assert_eq!(server.counts().jobs, clients.len());
+    }
+
+    #[test]
+    fn names_that_subscribers_check_count_for_the_pass() {
+        let (mut server, clients) = server(Protocol::Pinpriq, 40);
+        let mut subscribe = Vec::new();
+        for number in 0..SUBSCRIPTIONS_MAX / 8 {
+            let queue = format!("q{number}");
+            push_request(&mut subscribe, &Request::Subscribe { queue: queue.as_bytes() });
+        }
+        // Each name is compared with those before it: more than is permitted in one turn.
+        assert!((SUBSCRIPTIONS_MAX / 8).pow(2) / 2 > SUBSCRIPTION_NAMES_PER_TURN);
+        let (turns, _) = largest_pass(&mut server, &clients, &subscribe);
+        let work = SUBSCRIPTION_NAMES_PER_TURN * SUBSCRIPTION_NAME_WORK;
+        assert_eq!(turns, INPUT_WORK_PER_PASS / work);
+    }
+
+    #[test]
+    fn resumed_connections_of_a_pass_are_bounded() {
+        let (mut server, clients) = server(Protocol::JobCentre, 60);
+        let wait: &[u8] = b"{\"request\":\"get\",\"queues\":[\"w\"],\"wait\":true,\"timeout\":1}\n";
+        let behind = PUT.repeat(READ_BUDGET_MIN_BYTES / PUT.len());
+        let input = [wait, &behind].concat();
+        largest_pass(&mut server, &clients, &input);
+        assert_eq!(server.counts().jobs, 0, "all are behind the waits");
+        let later = Now { mono: crate::base::time::Mono(5_000_000), ..Now::default() };
+        let mut resumed = Vec::new();
+        while server.poll_timeout(later).is_some_and(|at| at <= later.mono) {
+            server.finish_pass(later);
+            resumed.push(server.resumed_for_test());
+        }
+        let most = 1 + RESUMED_WORK_PER_PASS / behind.len();
+        assert!(resumed.iter().all(|&count| count <= most), "{resumed:?}");
+        assert_eq!(server.counts().jobs, clients.len() * (behind.len() / PUT.len()));
+    }
+}
