@@ -217,9 +217,9 @@ impl Constraints {
         self.is_running(budget)
     }
 
-    /// Counts an expired job that a scan has removed.
+    /// Counts an expired job that a scan has removed: two steps, because it leaves all tables.
     pub(super) fn count_expired(&mut self) {
-        self.steps += 1;
+        self.steps += 2;
     }
 
     /// Whether no job has limiters.
