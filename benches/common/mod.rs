@@ -21,7 +21,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Its client comes in by `protocol`.
     pub(crate) fn new(protocol: Protocol) -> Self {
-        let settings = Settings { max_request: 1 << 20, max_clients: 10 };
+        let settings = Settings { max_request: 1 << 20, max_clients: 10, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(1));
         let client = server.handle_open(protocol, NOW).expect("there is room");
         Self { server, client, answer: Vec::with_capacity(1 << 16) }

@@ -36,7 +36,7 @@ fn open(server: &mut Server) -> ClientId {
 
 /// A server, the client that is to end, and how many jobs will be ready then.
 fn holding(waiters: usize) -> (Server, ClientId, usize) {
-    let settings = Settings { max_request: 1 << 20, max_clients: 100_000 };
+    let settings = Settings { max_request: 1 << 20, max_clients: 100_000, max_memory: None };
     let mut server = Server::new(settings, Engine::in_memory(1));
     let mut rng = Rng::new(4);
     let (jobs, waiters) = (sized(JOBS), sized(waiters).min(sized(JOBS) / 2));

@@ -26,6 +26,7 @@ const FOREIGN_WARNINGS_MAX: usize = 5;
 pub(super) fn open(
     dir: &Path,
     sync: SyncMode,
+    max_memory: Option<u64>,
     seed: u64,
     clock: &mut Clock,
     wake: &LoopWaker,
@@ -40,7 +41,7 @@ pub(super) fn open(
     let start = clock.sample();
     let mut progress_line = RestoreProgress::new();
     let mut show = |progress| progress_line.show(clock.sample().mono.0 - start.mono.0, progress);
-    let restored = Engine::restore(&mut files, &options, seed, start, &mut show);
+    let restored = Engine::restore(&mut files, &options, max_memory, seed, start, &mut show);
     progress_line.clear();
     let (restored, report) = restored.map_err(|error| failed(&error))?;
     let now = clock.sample();
@@ -168,7 +169,7 @@ pub(super) fn explain_open_error(dir: &Path, error: &OpenError) -> String {
         dir.display()
     );
     match error {
-        OpenError::Disk(_) => error.to_string(),
+        OpenError::Disk(_) | OpenError::Stopped(_) => error.to_string(),
         OpenError::Damaged { file, offset, what } => {
             format!("the journal is damaged: {}, byte {offset}: {what}. {salvage}", path(file))
         }

@@ -85,17 +85,20 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
-    let settings = Settings { max_request: config.max_request, max_clients };
+    let settings =
+        Settings { max_request: config.max_request, max_clients, max_memory: config.max_memory };
     let seed = entropy::random_u64();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {
-        data_dir::open(dir, config.fsync, seed, &mut clock, &wake)?
+        data_dir::open(dir, config.fsync, config.max_memory, seed, &mut clock, &wake)?
     } else {
         info!("jobs live in memory only (--data DIR keeps them)");
         Engine::in_memory(seed)
     };
     let queries = QueryThreads::new(value_max(config.max_request), &wake);
-    let mut engine = engine.with_queries(Box::new(queries), config.query_timeout);
+    let mut engine = engine
+        .with_queries(Box::new(queries), config.query_timeout)
+        .with_memory_limit(config.max_memory);
     constraint_tables::apply(&mut engine, &config.constraints, || clock.sample())?;
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)
@@ -122,6 +125,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         version = env!("CARGO_PKG_VERSION"),
         max_clients,
         max_request = config.max_request,
+        max_memory = config.max_memory.map_or_else(|| "none".to_owned(), |bytes| bytes.to_string()),
         "serving"
     );
     let outcome = reactor.run()?;

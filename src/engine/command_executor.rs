@@ -43,6 +43,9 @@ pub trait CommandExecutor: Debug {
     /// takes in its completions.
     fn commit(&mut self, now: Now);
 
+    /// Sets how many bytes the buffers of connections take.
+    fn set_buffer_bytes(&mut self, bytes: u64);
+
     /// The next completion. Those of one client that do not wait for the disk come in the order in
     /// which the store produced them.
     fn poll_completion(&mut self) -> Option<Completion<'_>>;

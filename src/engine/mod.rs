@@ -21,6 +21,7 @@
 mod command_executor;
 mod disk_space;
 mod journal_gate;
+mod memory_limit;
 mod query_scheduler;
 mod query_turns;
 mod record;
@@ -37,11 +38,12 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::reply::{Completion, JobStatus, Reply};
 use crate::model::snapshot::Record;
-use crate::model::stats::ServerStats;
+use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, JobIdx, Outcome, Store};
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
+use memory_limit::MemoryLimit;
 use query_scheduler::QueryScheduler;
 pub use restore::Restored;
 use std::time::Duration;
@@ -54,6 +56,11 @@ pub struct Engine {
     effects: Effects,
     queries: QueryScheduler,
     journal: Option<Box<JournalGate>>,
+    memory: Option<Box<MemoryLimit>>,
+    /// There is a journal or a limit on memory.
+    admits_first: bool,
+    /// Bytes of the buffers of connections.
+    buffer_bytes: u64,
 }
 
 /// Decodes a journal record. Its wall-clock times are relative to 1970-01-01. O(bytes): texts are
@@ -121,6 +128,9 @@ impl Engine {
             effects: Effects::default(),
             queries: QueryScheduler::default(),
             journal: None,
+            memory: None,
+            admits_first: false,
+            buffer_bytes: 0,
         }
     }
 
@@ -134,7 +144,18 @@ impl Engine {
             effects: Effects::with_changes(),
             queries: QueryScheduler::default(),
             journal: Some(Box::new(journal)),
+            memory: None,
+            admits_first: true,
+            buffer_bytes: 0,
         }
+    }
+
+    /// Refuses to put anything while jobs, tables and buffers take more than `limit` bytes.
+    #[must_use]
+    pub fn with_memory_limit(mut self, limit: Option<u64>) -> Self {
+        self.memory = limit.map(|limit| Box::new(MemoryLimit::new(limit)));
+        self.admits_first = self.journal.is_some() || self.memory.is_some();
+        self
     }
 
     /// Evaluates queries by `executor`, each within `timeout` of its arrival. The executor has to
@@ -148,10 +169,16 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn submit_durable(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        let Some(journal) = &mut self.journal else { return };
+    fn submit_if_admitted(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.effects.prepare();
-        if !journal.admits(command, &self.store) {
+        if let Some(memory) = &mut self.memory
+            && !memory.admits(command, &self.store, self.buffer_bytes)
+        {
+            return memory_limit::answer_full(ticket, command, &mut self.effects);
+        }
+        if let Some(journal) = &mut self.journal
+            && !journal.admits(command, &self.store)
+        {
             return disk_space::answer_full(ticket, command, &mut self.effects);
         }
         self.apply(ticket, command, now);
@@ -196,8 +223,8 @@ impl Engine {
 impl CommandExecutor for Engine {
     #[inline(always)]
     fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        if self.journal.is_some() {
-            self.submit_durable(ticket, command, now);
+        if self.admits_first {
+            self.submit_if_admitted(ticket, command, now);
         } else {
             self.effects.prepare();
             self.apply(ticket, command, now);
@@ -244,6 +271,13 @@ impl CommandExecutor for Engine {
         if let Some(journal) = &mut self.journal {
             journal.commit(&self.store, now);
         }
+        if let Some(memory) = &mut self.memory {
+            memory.update(now);
+        }
+    }
+
+    fn set_buffer_bytes(&mut self, bytes: u64) {
+        self.buffer_bytes = bytes;
     }
 
     #[inline(always)]
@@ -257,11 +291,13 @@ impl CommandExecutor for Engine {
     fn poll_timeout(&self) -> Option<Mono> {
         let own = [self.store.next_deadline(), self.queries.poll_timeout()];
         let journal = self.journal.as_ref().and_then(|journal| journal.poll_timeout());
-        own.into_iter().chain([journal]).flatten().min()
+        let memory = self.memory.as_ref().and_then(|memory| memory.poll_timeout());
+        own.into_iter().chain([journal, memory]).flatten().min()
     }
 
     fn poll_log_line(&mut self) -> Option<LogLine> {
-        self.journal.as_mut().and_then(|journal| journal.poll_log_line())
+        let memory = self.memory.as_mut().and_then(|memory| memory.poll_log_line());
+        memory.or_else(|| self.journal.as_mut().and_then(|journal| journal.poll_log_line()))
     }
 
     fn fatal_error(&self) -> Option<String> {
@@ -285,6 +321,12 @@ impl CommandExecutor for Engine {
     fn stats(&self, stats: &mut ServerStats) {
         stats.store = self.store.stats();
         stats.queries = self.queries.stats();
+        stats.memory = MemoryStats {
+            store_bytes: self.store.memory_bytes(),
+            buffer_bytes: self.buffer_bytes,
+            limit_bytes: self.memory.as_ref().map(|memory| memory.limit_bytes()),
+            refused: self.memory.as_ref().map_or(0, |memory| memory.refused()),
+        };
         if let Some(journal) = &self.journal {
             journal.stats(stats);
         }

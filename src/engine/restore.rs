@@ -1,7 +1,7 @@
 //! Recovery of the store: each journal record is decoded and applied.
 
 use super::record_key::pack;
-use super::{Engine, record};
+use super::{Engine, memory_limit, record};
 use crate::base::time::Now;
 use crate::journal::disk::Files;
 use crate::journal::{
@@ -29,23 +29,32 @@ impl Restored {
 impl Engine {
     /// Restores a store from the journal in `files`, for [`Engine::durable`]. `seed` is entropy
     /// for the store's hashes; deadlines that have passed on the wall clock are due at `now`.
-    /// O(bytes of the journal).
+    /// Stops as soon as the store takes more than `max_memory` bytes. O(bytes of the journal).
     ///
     /// # Errors
-    /// If the journal cannot be read, or a record cannot be decoded: see [`OpenError`].
+    /// If the journal cannot be read, a record cannot be decoded, or the memory does not suffice:
+    /// see [`OpenError`].
     pub fn restore(
         files: &mut dyn Files,
         options: &JournalOptions,
+        max_memory: Option<u64>,
         seed: u64,
         now: Now,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Restored, RecoveryReport), OpenError> {
         let mut store = Store::new(seed);
-        let mut visit = |bytes: &[u8], _: RecordLocation| match record::read(bytes, now) {
-            Ok(record) => Ok(apply(&mut store, record, now)),
-            Err(error) => Err(error.to_string()),
+        let mut too_large = None;
+        let mut visit = |bytes: &[u8], _: RecordLocation| {
+            let record = record::read(bytes, now).map_err(|error| error.to_string())?;
+            let role = apply(&mut store, record, now);
+            too_large = max_memory.and_then(|limit| memory_limit::check_restored(limit, &store));
+            too_large.clone().map_or(Ok(role), Err)
         };
-        let (recovered, report) = recover(files, options, &mut visit, progress)?;
+        let recovered = recover(files, options, &mut visit, progress);
+        if let Some(why) = too_large {
+            return Err(OpenError::Stopped(why));
+        }
+        let (recovered, report) = recovered?;
         store.finish_restore(now);
         store.skip_ids(JobId(report.high_id));
         assert!(

@@ -100,6 +100,8 @@ pub enum OpenError {
         /// The visitor's error.
         what: String,
     },
+    /// The caller has stopped the reading: a sentence that says why.
+    Stopped(String),
 }
 
 /// The text for callers that do not know the directory; the command line has one that names it.
@@ -110,6 +112,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(error) => error.fmt(f),
+            Self::Stopped(why) => f.write_str(why),
             Self::Damaged { file, offset, what } => {
                 write!(f, "the journal is damaged: {file}, byte {offset}: {what}. {SALVAGE}")
             }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// continued. Where it needs all jobs of a queue that is not indexed yet, it may be
 /// [`IndexedPage::NotYet`]. A queue exists if it was declared, if there is a job in it, or if it is
 /// named `default`; a command that names another one is answered by [`IndexedReply::NoQueue`], and
-/// one for whose record the disk has no space by [`IndexedReply::DiskFull`].
+/// one for whose record the disk has no space by [`IndexedReply::DiskFull`]; one for which there is
+/// no memory by [`IndexedReply::MemoryFull`].
 #[derive(Clone, Copy, Debug)]
 pub enum IndexedCommand<'a> {
     /// One page of statistics over all queues. Answered by `Reply::Stats`.
@@ -124,6 +125,8 @@ pub enum IndexedReply {
     Full,
     /// The job's history takes no more events.
     LogFull,
+    /// Jobs and buffers take as much memory as the settings allow.
+    MemoryFull,
     /// There is no such job in the queue, or none that matches.
     NoJob,
     /// The queue does not exist.

@@ -152,6 +152,8 @@ pub enum Rejection {
     Full,
     /// The journal has no space for another job, or for retaining a result.
     DiskFull,
+    /// Jobs and buffers take as much memory as the settings allow.
+    MemoryFull,
     /// Another client has reserved the job.
     ReservedByAnother(JobId),
     /// The job is not reserved.

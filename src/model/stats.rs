@@ -18,10 +18,25 @@ pub struct ServerStats {
     pub queries: QueryStats,
     /// `None` without `--data`.
     pub journal: Option<JournalStats>,
+    /// Memory of jobs, tables and buffers.
+    pub memory: MemoryStats,
     /// Resident memory, sampled every few seconds.
     pub resident_bytes: Option<u64>,
     /// Workers of the processor by queue, for a bounded number of queues.
     pub bus_workers: Option<Vec<BusWorkerStats>>,
+}
+
+/// Memory as the server counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Of jobs and the tables about them, in bytes.
+    pub store_bytes: u64,
+    /// Of unfinished requests and unsent replies, in bytes.
+    pub buffer_bytes: u64,
+    /// `--max-memory`.
+    pub limit_bytes: Option<u64>,
+    /// Commands refused because of the limit since the start.
+    pub refused: u64,
 }
 
 /// Workers of the processor in one queue.

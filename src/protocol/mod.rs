@@ -192,6 +192,13 @@ impl Session {
         Self::Rejected
     }
 
+    /// The bytes of an unfinished request that it holds itself. O(1).
+    #[must_use]
+    #[inline]
+    pub fn buffered_bytes(&self) -> usize {
+        if let Self::Http(session) = self { session.buffered_bytes() } else { 0 }
+    }
+
     /// Parses the next request in `input`.
     #[inline(always)]
     pub fn poll_command<'s, 'i: 's>(

@@ -13,8 +13,8 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>, lacks_descriptors
         Incident::JobDropped => warn!(
             client,
             total,
-            "there is no place left for another job, or no space on the disk: one was dropped, and \
-             its client does not know"
+            "there is no place left for another job, no space on the disk, or no memory \
+             (--max-memory): one was dropped, and its client does not know"
         ),
         Incident::TooLarge(id) => warn!(
             client,

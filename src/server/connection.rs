@@ -1,7 +1,9 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
 use crate::base::buf::{InBuf, OutBuf};
-use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
+use crate::base::limits::{
+    OUTPUT_HIGH_WATER_BYTES, POOLED_BUFFER_MAX_BYTES, STALLED_INPUT_MAX_BYTES,
+};
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
 use crate::model::driver::{Incident, Protocol};
@@ -72,6 +74,8 @@ pub(super) struct Connection {
     pub(super) broken: bool,
     /// In [`RunQueues::dirty`](super::run_queues::RunQueues::dirty).
     pub(super) dirty: bool,
+    /// What [`Server::buffer_bytes`](super::Server) contains of [`Connection::buffer_bytes`].
+    pub(super) counted_bytes: usize,
     /// In [`RunQueues::resumable`](super::run_queues::RunQueues::resumable).
     pub(super) resumable: bool,
 }
@@ -90,7 +94,27 @@ impl Connection {
             closing: false,
             broken: false,
             dirty: false,
+            counted_bytes: 0,
             resumable: false,
+        }
+    }
+
+    /// Bytes of an unfinished request, and of unsent replies if these are more than a pooled buffer
+    /// holds. O(1).
+    #[inline]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        let unsent = self.output.len();
+        let unsent = if unsent > POOLED_BUFFER_MAX_BYTES { unsent } else { 0 };
+        self.input.len() + unsent + self.session.buffered_bytes()
+    }
+
+    /// Brings `sum`, which is that of all connections, up to date. O(1).
+    #[inline]
+    pub(super) fn count_buffers(&mut self, sum: &mut usize) {
+        let bytes = self.buffer_bytes();
+        if bytes != self.counted_bytes {
+            *sum = *sum - self.counted_bytes + bytes;
+            self.counted_bytes = bytes;
         }
     }
 

@@ -114,6 +114,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.counters.protocols[connection.protocol.number()].bytes_out += count as u64;
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
         connection.output.sent(count, &mut self.run_queues.pool);
+        connection.count_buffers(&mut self.buffer_bytes);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
             let wants = connection.may_submit_pending() || connection.session.wants_poll();
             if connection.stalled || wants {
@@ -186,6 +187,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn finish_pass(&mut self, now: Now) {
+        self.engine.set_buffer_bytes(self.buffer_bytes as u64);
         self.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
@@ -226,6 +228,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         if let Some(connection) = self.connections.get_mut(client) {
             debug_assert!(connection.dirty, "a connection is reported as touched twice");
             connection.dirty = false;
+            connection.count_buffers(&mut self.buffer_bytes);
         }
         Some(client)
     }

@@ -51,6 +51,8 @@ pub struct Settings {
     pub max_request: usize,
     /// Clients served at a time (`--max-clients`).
     pub max_clients: usize,
+    /// Bytes that jobs, tables and buffers may take (`--max-memory`).
+    pub max_memory: Option<u64>,
 }
 
 /// Connections over one engine, driven through [`Core`](crate::model::driver::Core). Generic over
@@ -75,6 +77,8 @@ pub struct Server<E = Engine> {
     run_queues: RunQueues,
     notices: Notices,
     counters: Counters,
+    /// Bytes of unfinished requests and unsent replies of all connections.
+    buffer_bytes: usize,
 }
 
 /// Hands a completion to a client whose session is not running now.
@@ -130,6 +134,7 @@ impl<E: CommandExecutor> Server<E> {
             run_queues: RunQueues::default(),
             notices: Notices::default(),
             counters: Counters::default(),
+            buffer_bytes: 0,
         };
         server.follow_registry(Now::default());
         server
@@ -181,6 +186,8 @@ impl<E: CommandExecutor> Server<E> {
             assert!(!waits, "a reserve waits on a connection that ends");
             connection.session.check_invariants();
             assert_eq!(connection.dirty, self.run_queues.dirty.contains(&client));
+            let counted = connection.counted_bytes == connection.buffer_bytes();
+            assert!(counted || connection.dirty, "buffers are counted wrongly");
             assert_eq!(connection.resumable, self.run_queues.resumable.contains(&client));
         }
         let open = |connection: &Connection| {
@@ -386,6 +393,7 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.is_eof() && !connection.stalled {
             connection.input.clear();
+            connection.count_buffers(&mut self.buffer_bytes);
         }
         if connection.is_finished() {
             return self.end(client, now, true);
@@ -430,6 +438,7 @@ impl<E: CommandExecutor> Server<E> {
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
         let Some(mut connection) = self.connections.vacate(client) else { return };
+        self.buffer_bytes -= connection.counted_bytes;
         if matches!(connection.session, Session::Rejected) {
             assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;

@@ -87,7 +87,10 @@ mod tests {
     const PUT: &[u8] = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n";
 
     fn server() -> Server {
-        Server::new(Settings { max_request: 1000, max_clients: 1 }, Engine::in_memory(7))
+        Server::new(
+            Settings { max_request: 1000, max_clients: 1, max_memory: None },
+            Engine::in_memory(7),
+        )
     }
 
     fn target() -> Arc<Target> {

@@ -84,7 +84,7 @@ mod tests {
     const PUT: &[u8] = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n";
 
     fn server(protocol: Protocol, clients: usize) -> (Server, Vec<ClientId>) {
-        let settings = Settings { max_request: 1000, max_clients: clients };
+        let settings = Settings { max_request: 1000, max_clients: clients, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let clients = (0..clients).map(|_| server.handle_open(protocol, Now::default()));
         let clients = clients.collect::<Option<_>>().unwrap();

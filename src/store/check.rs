@@ -92,6 +92,9 @@ impl Store {
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
+        let content_bytes: usize = self.jobs.iter().map(|(_, job)| job.content_bytes()).sum();
+        let counted = self.jobs.content_bytes();
+        assert_eq!(counted, content_bytes, "the bytes of jobs are counted wrongly");
         assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
         self.check_record_ids();
         self.queues.check_indexes(&self.jobs);

@@ -67,7 +67,7 @@ impl ExternalIds {
     pub(super) fn assign(&mut self, name: &[u8], slot: JobIdx, jobs: &mut Jobs) {
         debug_assert!(jobs[slot].external_id().is_none(), "a job has two external ids");
         if self.find(name, jobs).is_none() {
-            jobs[slot].set_external_id(name);
+            jobs.change(slot, |job| job.set_external_id(name));
             self.insert(name, slot);
         }
     }

@@ -40,7 +40,8 @@ impl Queues {
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
         fx.mark_event_dirty(slot, id, 1, Event { kind: EventKind::Created, at });
-        self[job.queue].index_mut().make_row(job, None, NO_STATE, at)
+        let index = self[job.queue].index_mut();
+        jobs.change(slot, |job| index.make_row(job, None, NO_STATE, at))
     }
 
     /// [`Queues::append`] without a result.
@@ -65,13 +66,13 @@ impl Queues {
         jobs: &mut Jobs,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let job = &mut jobs[slot];
+        let job = &jobs[slot];
         let index = self[job.queue].index_mut();
         let event = Event { kind: what, at: index.event_time(now) };
         let row = job.row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
         fx.mark_event_dirty(slot, next.id, next.version, event);
-        index.replace_row(job, next)
+        jobs.change(slot, |job| index.replace_row(job, next))
     }
 
     /// Gives a job with this row a new state; returns the new row. O(log n).
@@ -170,10 +171,9 @@ impl Queues {
         now: Now,
         jobs: &mut Jobs,
     ) -> Arc<Row> {
-        let job = &mut jobs[slot];
-        let index = self[job.queue].index_mut();
+        let index = self[jobs[slot].queue].index_mut();
         let created = index.event_time(now);
-        index.make_row(job, Some(payload.into()), state, created)
+        jobs.change(slot, |job| index.make_row(job, Some(payload.into()), state, created))
     }
     /// Restores an event of a job, whose row had this version after it; one that the row contains
     /// already is passed over. O(log n).
@@ -185,15 +185,14 @@ impl Queues {
         jobs: &mut Jobs,
     ) {
         let Some(row) = jobs[slot].row().cloned() else {
-            let job = &mut jobs[slot];
-            let queue = &mut self[job.queue];
+            let queue = &mut self[jobs[slot].queue];
             queue.start_indexing();
-            queue.index_mut().make_row(job, None, NO_STATE, event.at);
+            let index = queue.index_mut();
+            jobs.change(slot, |job| index.make_row(job, None, NO_STATE, event.at));
             return;
         };
         if version > row.version {
-            let job = &mut jobs[slot];
-            let index = self[job.queue].index_mut();
+            let index = self[jobs[slot].queue].index_mut();
             let what = match event.kind {
                 EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
@@ -201,7 +200,8 @@ impl Queues {
                 }
                 what => what,
             };
-            index.replace_row(job, next_row(&row, version, &Event { kind: what, ..event }));
+            let next = next_row(&row, version, &Event { kind: what, ..event });
+            jobs.change(slot, |job| index.replace_row(job, next));
         }
     }
 }

@@ -64,6 +64,14 @@ const _: () = assert!(size_of::<JobExt>() == 64, "one allocation of a usual size
 /// Later than every deadline.
 pub(super) const NEVER: Mono = Mono(u64::MAX);
 
+impl RunState {
+    fn content_bytes(&self) -> usize {
+        let result = self.result.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        let message = self.message.as_ref().map_or(0, |text| text.len());
+        result + message + self.name.as_ref().map_or(0, |name| name.len())
+    }
+}
+
 impl JobExt {
     pub(super) fn new(payload: Box<[u8]>) -> Self {
         Self {
@@ -83,6 +91,18 @@ impl JobExt {
             PayloadHome::Inline(payload) => payload,
             PayloadHome::Row(row) => &row.payload,
         }
+    }
+
+    /// See `Job::content_bytes`.
+    pub(super) fn content_bytes(&self) -> usize {
+        let content = match &self.content {
+            PayloadHome::Inline(payload) => payload.len(),
+            PayloadHome::Row(row) => {
+                size_of::<Row>() + row.payload.len() + row.state.len() + row.events.bytes()
+            }
+        };
+        let run = self.work.as_ref().map_or(0, |run| run.content_bytes());
+        content + self.digits.as_ref().map_or(0, |digits| digits.len()) + run
     }
 
     pub(super) fn into_payload(self) -> Box<[u8]> {

@@ -12,10 +12,24 @@ use crate::base::timer_queue::TimerQueue;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
 
+impl Job {
+    /// The bytes that it holds beside its slot: payload, result and texts, and its row. Fields of
+    /// fixed size are left out. O(1).
+    #[inline]
+    pub(super) fn content_bytes(&self) -> usize {
+        match self.ext() {
+            None => self.payload().bytes.len(),
+            Some(ext) => ext.content_bytes(),
+        }
+    }
+}
+
 /// All jobs, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     slots: PagedSlab<Job, JobIdx>,
+    /// [`Job::content_bytes`] of all jobs.
+    content_bytes: usize,
 }
 
 impl Jobs {
@@ -25,12 +39,29 @@ impl Jobs {
 
     #[inline(always)]
     pub(super) fn insert(&mut self, job: Job) -> JobIdx {
+        self.content_bytes += job.content_bytes();
         self.slots.insert(job)
+    }
+
+    /// Changes a job in what [`Job::content_bytes`] counts.
+    pub(super) fn change<R>(&mut self, slot: JobIdx, change: impl FnOnce(&mut Job) -> R) -> R {
+        let job = &mut self.slots[slot];
+        let before = job.content_bytes();
+        let result = change(job);
+        self.content_bytes = self.content_bytes - before + job.content_bytes();
+        result
+    }
+
+    /// The bytes that the jobs hold beside their slots.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.content_bytes
     }
 
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: JobIdx) -> Job {
-        self.slots.remove(slot).expect("a job was removed twice")
+        let job = self.slots.remove(slot).expect("a job was removed twice");
+        self.content_bytes -= job.content_bytes();
+        job
     }
 
     /// One more than the largest slot in use.

@@ -88,7 +88,7 @@ pub use record_tables::RecordKey;
 use registry_watchers::RegistryWatchers;
 use reservations::Reservations;
 use state_machine::JobEvent;
-pub use stats::Counts;
+pub use stats::{Counts, JOB_MEMORY_BYTES};
 use transitions::TransitionRequest;
 use waiters::Waiters;
 use worker_registry::Workers;

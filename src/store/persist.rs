@@ -137,7 +137,7 @@ impl Store {
         let slot = if let Some(slot) = self.ids.find(job.id.0) {
             self.unlink_cold(slot);
             self.detach_from_queue(slot);
-            self.jobs[slot] = record;
+            self.jobs.change(slot, |job| *job = record);
             slot
         } else {
             let slot = self.jobs.insert(record);
@@ -149,12 +149,15 @@ impl Store {
             self.external_ids.assign(name, slot, &mut self.jobs);
         }
         if let Some(history) = &job.history {
-            let (job, queue) = (&mut self.jobs[slot], &mut self.queues[queue]);
+            let queue = &mut self.queues[queue];
             queue.start_indexing();
             let index = queue.index_mut();
-            let row = index.make_row(job, None, history.state, history.modified);
+            let row = self
+                .jobs
+                .change(slot, |job| index.make_row(job, None, history.state, history.modified));
             let History { version, ref events, .. } = *history;
-            index.replace_row(job, Row { version, events: events.clone(), ..(*row).clone() });
+            let row = Row { version, events: events.clone(), ..(*row).clone() };
+            self.jobs.change(slot, |job| index.replace_row(job, row));
         }
         self.finish_restore_at(slot, &job.state, now);
         RecordKey::Job(slot)
@@ -241,9 +244,9 @@ impl Store {
 
     /// Links a restored job as its state says.
     fn finish_restore_at(&mut self, slot: JobIdx, state: &StatusSnapshot<'_>, now: Now) {
+        self.jobs.change(slot, |job| job.resume_outcome(state.result, state.message));
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
-        job.resume_outcome(state.result, state.message);
         job.set_progress(state.progress);
         match state.stage {
             PersistedStatus::Waiting => self.enqueue(slot, now),

@@ -109,6 +109,9 @@ impl Queue {
     }
 }
 
+/// A queue without its name: its slot, and an entry in the table of names.
+const QUEUE_MEMORY_BYTES: usize = size_of::<Queue>() + 16;
+
 /// All queues.
 #[derive(Debug)]
 pub(super) struct Queues {
@@ -120,6 +123,8 @@ pub(super) struct Queues {
     declared: RecordTable<QueueIdx, DeclarationIdx>,
     /// How many queues were made; the last serial.
     made: u64,
+    /// Bytes of all names.
+    name_bytes: usize,
 }
 
 impl Queues {
@@ -131,11 +136,17 @@ impl Queues {
             idle: VecDeque::new(),
             declared: RecordTable::default(),
             made: 0,
+            name_bytes: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// The bytes that queues take beside their jobs. O(1).
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.slots.len() * QUEUE_MEMORY_BYTES + self.name_bytes
     }
 
     /// One more than the largest slot in use.
@@ -207,6 +218,7 @@ impl Queues {
     fn add(&mut self, name: &[u8], hash: u64) -> QueueIdx {
         debug_assert!(self.find(name).is_none(), "a name has two queues");
         self.made += 1;
+        self.name_bytes += name.len();
         let queue = self.slots.insert(Queue {
             serial: self.made,
             name: name.into(),
@@ -246,7 +258,7 @@ impl Queues {
             assert!(record.ready.is_empty(), "an idle queue holds a ready job");
             let (hash, slots) = (record.hash, &self.slots);
             self.by_name.remove(hash, |&queue| queue == oldest, |&queue| slots[queue].hash);
-            self.slots.remove(oldest);
+            self.name_bytes -= self.slots.remove(oldest).map_or(0, |queue| queue.name.len());
         }
     }
 
@@ -258,6 +270,8 @@ impl Queues {
     pub(super) fn check_invariants(&self) {
         self.by_name.check_invariants();
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
+        let name_bytes: usize = self.slots.iter().map(|(_, queue)| queue.name.len()).sum();
+        assert_eq!(self.name_bytes, name_bytes, "the bytes of names are counted wrongly");
         assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {
             assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");

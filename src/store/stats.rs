@@ -20,6 +20,16 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+/// A job without its content: its slot (64), its places in a heap (20) and in the table of ids (4),
+/// and what the allocator adds to its payload.
+pub const JOB_MEMORY_BYTES: usize = 104;
+
+/// A deadline: its places in the timer queue (40), and the rare fields of its job (64).
+const DEADLINE_MEMORY_BYTES: usize = 104;
+
+/// A waiter in one queue, or a watcher.
+const WAITER_MEMORY_BYTES: usize = 128;
+
 /// Numbers of things in the store, for tests and statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -137,6 +147,16 @@ impl Store {
             watchers: self.watchers.len(),
             deadlines: self.deadlines.len(),
         }
+    }
+
+    /// The bytes that jobs, queues, deadlines and waiters take, nearly: what the allocator adds is
+    /// estimated, and constraints, workers and snapshots of queries are left out. O(1).
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let jobs = self.jobs.content_bytes() + self.jobs.len() * JOB_MEMORY_BYTES;
+        let deadlines = self.deadlines.len() * DEADLINE_MEMORY_BYTES;
+        let waiters = (self.waiters.len() + self.watchers.len()) * WAITER_MEMORY_BYTES;
+        (jobs + self.queues.memory_bytes() + deadlines + waiters) as u64
     }
 
     /// The counters that are kept all the time. O(1).

@@ -107,11 +107,13 @@ impl Store {
                 if let Some(note) = request.note
                     && step != Transition::Remove
                 {
-                    job.set_result(note);
-                    job.set_result_message(request.message);
+                    self.jobs.change(slot, |job| {
+                        job.set_result(note);
+                        job.set_result_message(request.message);
+                    });
                 }
                 if request.event == JobEvent::Kick {
-                    job.set_retries(0);
+                    self.jobs[slot].set_retries(0);
                     fx.mark_dirty(DirtyRecord::State(slot, request.id));
                 }
                 fx.answer(ticket, Outcome::Done);
@@ -135,7 +137,7 @@ impl Store {
         match transition(job, JobEvent::TimerFired, Caller::Clock) {
             Ok(step) => {
                 if self.jobs[slot].status == Status::Reserved && self.jobs[slot].is_tracked() {
-                    self.jobs[slot].mark_timed_out();
+                    self.jobs.change(slot, Job::mark_timed_out);
                 }
                 if recorded {
                     self.queues.emit_event(slot, JobEvent::TimerFired, now, &mut self.jobs, fx);

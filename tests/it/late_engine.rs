@@ -104,6 +104,10 @@ impl CommandExecutor for LateEngine {
         }
     }
 
+    fn set_buffer_bytes(&mut self, bytes: u64) {
+        self.engine.set_buffer_bytes(bytes);
+    }
+
     fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let due: Vec<usize> =
             (0..self.held.len()).filter(|&number| self.held[number].passes == 0).collect();

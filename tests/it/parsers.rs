@@ -282,7 +282,7 @@ fn fast_and_exact_parser_agree_on_chosen_lines() {
 
 #[test]
 fn parsed_job_has_the_bytes_of_the_request() {
-    let settings = Settings { max_request: 100_000, max_clients: 1 };
+    let settings = Settings { max_request: 100_000, max_clients: 1, max_memory: None };
     let mut server = Server::new(settings, Engine::in_memory(1));
     let now = Now::default();
     let client = server.handle_open(Protocol::JobCentre, now).unwrap();

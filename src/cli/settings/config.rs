@@ -24,6 +24,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Smallest `--max-memory`: some jobs fit.
+const MEMORY_FLOOR_BYTES: usize = 64 * 1024;
+
 /// The settings of one source. `None`: the next source decides.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -94,6 +97,14 @@ pub(in crate::cli) struct Options {
     #[serde(default, deserialize_with = "deserialize_max_clients")]
     max_clients: Option<usize>,
 
+    /// How much memory jobs, the tables about them and the buffers of clients may take, in bytes or
+    /// with KiB, MiB or GiB: beyond it puts are refused until jobs are deleted, and everything else
+    /// goes on. The process takes some more [default: none].
+    #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_MEMORY")]
+    #[arg(value_parser = parse_max_memory)]
+    #[serde(default, deserialize_with = "deserialize_max_memory")]
+    max_memory: Option<Size>,
+
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
@@ -135,6 +146,7 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) fsync: SyncMode,
     pub(in crate::cli) max_request: usize,
     pub(in crate::cli) max_clients: usize,
+    pub(in crate::cli) max_memory: Option<u64>,
     pub(in crate::cli) query_timeout: Duration,
     pub(in crate::cli) result_ttl: Duration,
     pub(in crate::cli) worker_ca: Option<PathBuf>,
@@ -169,6 +181,7 @@ impl Options {
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
+            max_memory: self.max_memory.or(fallback.max_memory),
             query_timeout: self.query_timeout.or(fallback.query_timeout),
             result_ttl: self.result_ttl.or(fallback.result_ttl),
             worker_ca: self.worker_ca.or(fallback.worker_ca),
@@ -210,6 +223,7 @@ impl Options {
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(REQUEST_BYTES_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
+            max_memory: self.max_memory.map(|size| size.0 as u64),
             query_timeout: self.query_timeout.unwrap_or_default().0,
             result_ttl: self.result_ttl.unwrap_or_default().0,
             worker_ca: self.worker_ca,
@@ -230,6 +244,14 @@ fn check_max_request(size: Size) -> Result<Size, String> {
     }
 }
 
+fn check_max_memory(size: Size) -> Result<Size, String> {
+    if size.0 >= MEMORY_FLOOR_BYTES {
+        Ok(size)
+    } else {
+        Err(format!("a size from {} KiB on is possible", MEMORY_FLOOR_BYTES >> 10))
+    }
+}
+
 fn check_max_clients(count: usize) -> Result<usize, String> {
     if (1..=MAX_CLIENTS_MAX).contains(&count) {
         Ok(count)
@@ -242,6 +264,10 @@ fn parse_max_request(text: &str) -> Result<Size, String> {
     check_max_request(text.parse()?)
 }
 
+fn parse_max_memory(text: &str) -> Result<Size, String> {
+    check_max_memory(text.parse()?)
+}
+
 fn parse_max_clients(text: &str) -> Result<usize, String> {
     check_max_clients(whole_number::parse(text)?)
 }
@@ -251,6 +277,13 @@ fn deserialize_max_request<'de, D: serde::Deserializer<'de>>(
 ) -> Result<Option<Size>, D::Error> {
     let size = Size::deserialize(toml)?;
     check_max_request(size).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn deserialize_max_memory<'de, D: serde::Deserializer<'de>>(
+    toml: D,
+) -> Result<Option<Size>, D::Error> {
+    let size = Size::deserialize(toml)?;
+    check_max_memory(size).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn deserialize_max_clients<'de, D: serde::Deserializer<'de>>(
@@ -272,7 +305,7 @@ mod tests {
     #[test]
     fn file_sets_every_setting_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\nhttp-name = 'h'\ndata = 'd'\n\
-                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
+                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\nmax-memory = '1GiB'\n\
                     query-timeout = '2s'\nresult-ttl = '30s'\n\
                     worker-ca = 'ca.pem'\nprocessor = true\ntick = 500\n\
                     log-format = 'json'\nlog-level = 'warn'\n\
@@ -287,6 +320,7 @@ mod tests {
         let names = options("http-name = ['a', 'b.example']").unwrap().complete().http_names;
         assert_eq!(names, [Box::from("a"), Box::from("b.example")]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!(config.max_memory, Some(1 << 30));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.result_ttl, Duration::from_secs(30));
         assert!(config.processor);
@@ -306,6 +340,8 @@ mod tests {
             "\nmax-clients = 'x'",
             "\nmax-request = '1MB'",
             "\nmax-request = 1",
+            "\nmax-memory = '63KiB'",
+            "\nmax-memory = -1",
             "\nlisten = '11400'",
             "\npinpriq = true",
             "\nhttp = '11480'",

@@ -73,6 +73,11 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
               or space is made",
             out,
         ),
+        Rejection::MemoryFull => write_error(
+            &"the server's jobs take as much memory as it may use (--max-memory): no job can be \
+              put until jobs are deleted",
+            out,
+        ),
         Rejection::ReservedByAnother(id) => write_error(
             &format_args!("field 'id': job {} is being worked on by another client", id.0),
             out,

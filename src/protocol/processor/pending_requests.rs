@@ -129,6 +129,10 @@ fn rejected(kind: RequestKind, name: &[u8], rejection: Rejection) -> LogLine {
             Severity::Error,
             format!("the disk is full: '{name}' cannot be kept until jobs go or space is made"),
         ),
+        Rejection::MemoryFull => (
+            Severity::Error,
+            format!("there is no memory for '{name}' (--max-memory) until jobs go"),
+        ),
         Rejection::NotReserved(_) => (
             Severity::Warn,
             format!("job '{name}' is not dispatched: it waits in its queue, or has ended"),

@@ -61,7 +61,7 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        let settings = Settings { max_request: MAX_REQUEST, max_clients: 10 };
+        let settings = Settings { max_request: MAX_REQUEST, max_clients: 10, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let clients = (0..3).map(|_| {
             let id =

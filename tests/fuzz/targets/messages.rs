@@ -25,7 +25,7 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        let settings = Settings { max_request: MAX_REQUEST, max_clients: 10 };
+        let settings = Settings { max_request: MAX_REQUEST, max_clients: 10, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let now = Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) };
         let client = server.handle_open(Protocol::Processor, now).expect("there is room");

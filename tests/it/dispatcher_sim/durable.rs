@@ -108,9 +108,10 @@ fn run(seed: u64) -> Seen {
 fn start(backing: &Backing, simulation: &Simulation, seed: u64) -> Server<LateEngine> {
     let mut files = backing.disk.clone();
     let (restored, _) =
-        Engine::restore(&mut files, &backing.options, seed, simulation.now, &mut |_| {}).unwrap();
+        Engine::restore(&mut files, &backing.options, None, seed, simulation.now, &mut |_| {})
+            .unwrap();
     let engine = Engine::durable(restored, Box::new(backing.disk.clone()), simulation.now);
-    let settings = Settings { max_request: 10_000, max_clients: 1_000 };
+    let settings = Settings { max_request: 10_000, max_clients: 1_000, max_memory: None };
     Server::new(settings, LateEngine::prompt(engine))
 }
 
@@ -300,7 +301,7 @@ impl Simulation {
         }
         let power = backing.options.sync == SyncMode::Always && self.rng.percent(50);
         let none = LateEngine::prompt(Engine::in_memory(0));
-        let none = Server::new(Settings { max_request: 1, max_clients: 1 }, none);
+        let none = Server::new(Settings { max_request: 1, max_clients: 1, max_memory: None }, none);
         drop(std::mem::replace(&mut self.server, none));
         backing.disk.end(if power { End::PowerCut } else { End::Kill });
         backing.busy = false;

@@ -105,7 +105,7 @@ fn packed(bytes: &[u8]) -> Payload<'_> {
     Payload { encoding: Encoding::MsgPack, bytes }
 }
 
-const SETTINGS: Settings = Settings { max_request: 10_000, max_clients: 5 };
+const SETTINGS: Settings = Settings { max_request: 10_000, max_clients: 5, max_memory: None };
 
 impl Simulation {
     pub(super) fn new(seed: u64) -> Self {

@@ -404,6 +404,7 @@ impl Answer {
             IndexedReply::Done => Self::Done,
             IndexedReply::Full => Self::Refused(Rejection::Full),
             IndexedReply::DiskFull => Self::Refused(Rejection::DiskFull),
+            IndexedReply::MemoryFull => Self::Refused(Rejection::MemoryFull),
             IndexedReply::LogFull => Self::LogFull,
             IndexedReply::NoJob => Self::NoJob,
             IndexedReply::NoQueue => Self::NoQueue,
@@ -455,7 +456,9 @@ impl Answer {
             Self::NoJob => "reply: no job",
             Self::Packets(..) => "reply: packets",
             Self::Put(..) => "reply: put",
-            Self::Refused(Rejection::Full | Rejection::DiskFull) => "reply: full",
+            Self::Refused(Rejection::Full | Rejection::DiskFull | Rejection::MemoryFull) => {
+                "reply: full"
+            }
             Self::Refused(Rejection::ReservedByAnother(..)) => "reply: held by another",
             Self::Refused(Rejection::NotReserved(..)) => "reply: not held",
             Self::Refused(Rejection::LeaseExpired(..)) => "reply: lease over",

@@ -20,9 +20,9 @@ impl Harness {
         let disk = SimDisk::new(3);
         let options = JournalOptions { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
         let (restored, _) =
-            Engine::restore(&mut disk.clone(), &options, 1, NOW, &mut |_| {}).unwrap();
+            Engine::restore(&mut disk.clone(), &options, None, 1, NOW, &mut |_| {}).unwrap();
         let engine = Engine::durable(restored, Box::new(disk.clone()), NOW);
-        let settings = Settings { max_request: 10_000, max_clients: 5 };
+        let settings = Settings { max_request: 10_000, max_clients: 5, max_memory: None };
         let mut harness = Self { server: Server::new(settings, engine), disk };
         harness.pass();
         harness

@@ -30,7 +30,7 @@ impl Harness {
 
     /// A server with `jobs` jobs whose payloads have `bytes` bytes and a few more.
     fn with(jobs: usize, payload: usize) -> Self {
-        let settings = Settings { max_request: 10_000, max_clients: 10 };
+        let settings = Settings { max_request: 10_000, max_clients: 10, max_memory: None };
         let mut simulation =
             Self { server: Server::new(settings, Engine::in_memory(1)), now: Now::default() };
         let putter = simulation.open(Protocol::JobCentre);

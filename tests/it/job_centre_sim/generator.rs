@@ -46,6 +46,7 @@ impl Profile {
             settings: Settings {
                 max_request,
                 max_clients: if crowded { rng.between(1, 3) } else { 100 },
+                max_memory: None,
             },
             peers: if crowded { *rng.pick(&[5, 10, 30, 160]) } else { rng.between(1, 12) },
             passes: rng.between(20, 120),

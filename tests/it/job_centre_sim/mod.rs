@@ -307,7 +307,7 @@ fn same_seed_gives_the_same_run() {
 #[test]
 fn requests_of_a_slow_reader_are_answered() {
     let mut rng = TestRng::new(1);
-    let settings = Settings { max_request: 100_000, max_clients: 10 };
+    let settings = Settings { max_request: 100_000, max_clients: 10, max_memory: None };
     let mut profile = Profile::draw(&mut rng);
     profile.settings = settings;
     profile.packets = 0;
@@ -344,7 +344,7 @@ fn requests_of_a_slow_reader_are_answered() {
 #[test]
 fn client_that_sends_garbage_and_never_reads_is_closed() {
     let now = Now::default();
-    let settings = Settings { max_request: 1_000, max_clients: 10 };
+    let settings = Settings { max_request: 1_000, max_clients: 10, max_memory: None };
     let mut server = Server::new(settings, Engine::in_memory(0));
     let client = server.handle_open(Protocol::JobCentre, now).unwrap();
     server.handle_broken_output(client, now);

@@ -19,7 +19,7 @@ pub(super) struct SimDriver {
 
 impl SimDriver {
     pub(super) fn new() -> Self {
-        let settings = Settings { max_request: 1_000, max_clients: 10 };
+        let settings = Settings { max_request: 1_000, max_clients: 10, max_memory: None };
         let server = Server::new(settings, Engine::in_memory(1));
         Self { server, now: Now::default(), received: HashMap::new(), passes: 0, most: 0 }
     }

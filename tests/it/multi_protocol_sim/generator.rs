@@ -68,7 +68,8 @@ impl Profile {
 }
 
 /// The limits of every run.
-pub(super) const SETTINGS: Settings = Settings { max_request: 100_000, max_clients: 100 };
+pub(super) const SETTINGS: Settings =
+    Settings { max_request: 100_000, max_clients: 100, max_memory: None };
 
 /// Jobs beyond this are not put: their backfill takes more than one pass.
 pub(super) const JOBS_MAX: usize = 240;

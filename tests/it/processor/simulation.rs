@@ -96,12 +96,12 @@ impl Simulation {
         let disk = self.disk.clone().unwrap();
         let mut files = disk.clone();
         let (restored, _) =
-            Engine::restore(&mut files, &options(), 3, self.now, &mut |_| {}).unwrap();
+            Engine::restore(&mut files, &options(), None, 3, self.now, &mut |_| {}).unwrap();
         self.start(Engine::durable(restored, Box::new(disk), self.now));
     }
 
     fn start(&mut self, engine: Engine) {
-        let settings = Settings { max_request: 1_000, max_clients: 5 };
+        let settings = Settings { max_request: 1_000, max_clients: 5, max_memory: None };
         let server = Server::new(settings, engine).with_processor(self.settings.clone());
         self.server = Some(server);
         let now = self.now;

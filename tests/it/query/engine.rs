@@ -165,7 +165,8 @@ impl Harness {
     pub(super) fn durable() -> Self {
         let disk = SimDisk::new(3);
         let options = JournalOptions { segment_bytes: 1 << 16, sync: SyncMode::Always, salt: 1 };
-        let restored = Engine::restore(&mut disk.clone(), &options, 5, NOW, &mut |_| {}).unwrap().0;
+        let restored =
+            Engine::restore(&mut disk.clone(), &options, None, 5, NOW, &mut |_| {}).unwrap().0;
         Self::new(Engine::durable(restored, Box::new(disk.clone()), NOW), Some(disk))
     }
 

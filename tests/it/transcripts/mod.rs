@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! # comment                 (and empty lines)
-//! ! max-request 100         a setting of the server; also max-clients
+//! ! max-request 100         a setting of the server; also max-clients, max-memory
 //! ! pure                    for the pure server only, whatever the reason in the comment says
 //! ! prompt                  not for an engine that completes late: credits and pops of one client
 //!                           get what has come in between

@@ -79,7 +79,7 @@ const NO_CLIENT: char = '@';
 /// Reads a transcript, or says which line of it makes no sense.
 pub(super) fn parse(text: &str) -> Result<Transcript, String> {
     let mut transcript = Transcript {
-        settings: Settings { max_request: 1024 * 1024, max_clients: 100 },
+        settings: Settings { max_request: 1024 * 1024, max_clients: 100, max_memory: None },
         pure: false,
         prompt: false,
         protocols: BTreeMap::new(),
@@ -123,6 +123,9 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
     match setting.split_once(' ') {
         Some(("max-request", number)) => transcript.settings.max_request = number.parse().ok()?,
         Some(("max-clients", number)) => transcript.settings.max_clients = number.parse().ok()?,
+        Some(("max-memory", number)) => {
+            transcript.settings.max_memory = Some(number.parse().ok()?);
+        }
         Some(("protocol", names)) => {
             let mut names = names.split_whitespace();
             let name = names.next()?;

@@ -54,20 +54,22 @@ pub(super) struct Pure<E = Engine> {
     peers: BTreeMap<char, Peer>,
 }
 
-fn engine() -> Engine {
-    Engine::in_memory(1).with_queries(Box::new(Prompt::new()), Duration::MAX)
+fn engine(settings: Settings) -> Engine {
+    Engine::in_memory(1)
+        .with_queries(Box::new(Prompt::new()), Duration::MAX)
+        .with_memory_limit(settings.max_memory)
 }
 
 impl Pure {
     pub(super) fn new(settings: Settings, byte_by_byte: bool) -> Self {
-        Self::over(engine(), settings, byte_by_byte)
+        Self::over(engine(settings), settings, byte_by_byte)
     }
 }
 
 impl Pure<LateEngine> {
     /// A server whose engine completes late and out of order.
     pub(super) fn late(settings: Settings, seed: u64) -> Self {
-        Self::over(LateEngine::late(engine(), seed), settings, false)
+        Self::over(LateEngine::late(engine(settings), seed), settings, false)
     }
 }
 

@@ -65,6 +65,9 @@ impl Real<Process> {
         let settings = transcript.settings;
         let mut flags = vec!["--max-request".to_owned(), settings.max_request.to_string()];
         flags.extend(["--max-clients".to_owned(), (settings.max_clients + 1).to_string()]);
+        if let Some(bytes) = settings.max_memory {
+            flags.extend(["--max-memory".to_owned(), bytes.to_string()]);
+        }
         for protocol in transcript.protocols.values().collect::<BTreeSet<_>>() {
             flags.extend([format!("--{protocol}"), ":0".to_owned()]);
         }

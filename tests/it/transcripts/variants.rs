@@ -16,6 +16,7 @@ use crate::support::{Client, NO_JOB, get, until};
 use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Core, Protocol};
+use jobcentre::server::Settings;
 use servers::echo::Echo;
 use servers::{Running, Variant, start_if_possible};
 use std::collections::BTreeSet;
@@ -108,11 +109,12 @@ fn play_on(variant: Variant, transcript: &Transcript, mode: Mode) -> Result<(), 
 }
 
 fn play_against(variant: Variant) {
-    let usual = parse::parse("").unwrap().settings.max_clients;
+    let usual = parse::parse("").unwrap().settings;
     play_all(
         |transcript| {
-            let known = transcript.protocols.is_empty() && transcript.settings.max_clients == usual;
-            known && !transcript.pure
+            let settings = transcript.settings;
+            let usual = Settings { max_request: settings.max_request, ..usual };
+            transcript.protocols.is_empty() && settings == usual && !transcript.pure
         },
         &[Mode::Steps, Mode::Pipelined],
         |transcript, mode| play_on(variant, transcript, mode),

@@ -99,6 +99,11 @@ pub(in crate::protocol::http) fn answer(
             507,
             "the server's disk is full: no job can be put until jobs are deleted or space is made",
         ),
+        IndexedReply::MemoryFull => (
+            507,
+            "the server's jobs take as much memory as it may use (--max-memory): no job can be put \
+             until jobs are deleted",
+        ),
         IndexedReply::LogFull => (507, "the log of the job takes no more events"),
     };
     BodyKind::Error(HttpError::new(status, why))

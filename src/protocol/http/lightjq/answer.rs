@@ -53,6 +53,7 @@ pub(in crate::protocol::http) fn respond(
             return Err(HttpError::new(404, why));
         }
         Reply::Rejected(Rejection::Full) => return Err(full("job")),
+        Reply::Rejected(Rejection::MemoryFull) => return Err(memory_full()),
         Reply::Rejected(Rejection::DiskFull)
         | Reply::Worker(WorkerReply::DiskFull)
         | Reply::Constraint(ConstraintReply::DiskFull) => return Err(disk_full()),
@@ -110,6 +111,14 @@ fn no_status(reply: TrackedReply, job: JobId) -> HttpError {
 #[cold]
 fn full(what: &str) -> HttpError {
     HttpError::new(503, format!("the server has no place left for another {what}"))
+}
+
+#[cold]
+fn memory_full() -> HttpError {
+    HttpError::new(
+        507,
+        "the server's jobs take as much memory as it may use (--max-memory): jobs have to end",
+    )
 }
 
 #[cold]

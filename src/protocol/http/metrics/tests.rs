@@ -4,7 +4,7 @@ use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
-use crate::model::stats::{BusWorkerStats, JournalStats, ProtocolStats, ServerStats};
+use crate::model::stats::{BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats};
 use crate::protocol::http::Long;
 
 fn counted(serial: u64, jobs: u32) -> QueueCount {
@@ -35,6 +35,8 @@ fn figures() -> Box<ServerStats> {
     figures.queries.failed = 23;
     figures.queries.timed_out = 24;
     figures.resident_bytes = Some(25);
+    figures.memory =
+        MemoryStats { store_bytes: 101, buffer_bytes: 102, limit_bytes: Some(103), refused: 104 };
     figures.bus_workers =
         Some(vec![BusWorkerStats { queue: Box::from(*b"q\xff"), idle: 38, busy: 39 }]);
     figures.journal = Some(JournalStats {

@@ -229,6 +229,18 @@ impl General {
             let help = "Resident memory, sampled every 10 seconds at most.";
             out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
         }
+        let memory = &self.figures.memory;
+        let help = "Memory of jobs and the tables about them (store), and of unfinished requests \
+            and unsent replies (buffers).";
+        let used = [("store", memory.store_bytes), ("buffers", memory.buffer_bytes)];
+        let used = used.into_iter().map(|(part, bytes)| ([("part", part)], bytes));
+        out.gauges("memory_used_bytes", help, used)?;
+        if let Some(limit) = memory.limit_bytes {
+            let help = "The limit on memory (--max-memory); absent without one.";
+            out.gauge("memory_limit", Some(&Unit::Bytes), help, &limit)?;
+            let help = "Puts refused because of --max-memory.";
+            out.counter("memory_refused_puts", None, help, &memory.refused)?;
+        }
         let queries = &self.figures.queries;
         out.gauge("queries_waiting", None, "Queries that wait for a turn.", &queries.waiting)?;
         out.counter("queries", None, "Queries whose evaluation was started.", &queries.started)?;

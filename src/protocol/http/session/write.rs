@@ -31,6 +31,11 @@ fn too_long(max_request: usize) -> HttpError {
 }
 
 impl Session {
+    /// The bytes of an unfinished body.
+    pub(in crate::protocol) fn buffered_bytes(&self) -> usize {
+        if let Phase::Body(pending) = &self.phase { pending.bytes.len() } else { 0 }
+    }
+
     /// Writes the response to a Jobq request, or its end.
     pub(super) fn write_answer(
         &mut self,

@@ -4,6 +4,7 @@ mod commands;
 mod constraints;
 mod damage;
 mod faults;
+mod memory;
 
 use crate::support::{Client, NO_JOB, Server, TempDir, delete, get, number, put, wait};
 use jobcentre::wire::packets::{Request, push_request};
