@@ -40,6 +40,8 @@ pub(super) struct Dispatchers {
     table: BTreeMap<ClientId, DispatcherEntry>,
     /// Those that may have an action. Ids of dispatchers that have ended are skipped.
     pub(super) ready: VecDeque<ClientId>,
+    /// Those that may have an idle connection, and maybe some that have ended.
+    pub(super) with_idle: BTreeSet<ClientId>,
     /// Serial of the long poll.
     serial: u32,
     /// The server has learned of all workers with smaller ids.
@@ -252,6 +254,7 @@ impl<E: CommandExecutor> Server<E> {
         if dropped {
             self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
+        self.dispatchers.with_idle.remove(&client);
         let ended = self.dispatchers.table.remove(&client);
         assert!(ended.is_some(), "the end of its connections has ended a dispatcher");
         if let Some(timer) = ended.and_then(|entry| entry.timer) {

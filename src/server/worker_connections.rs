@@ -63,16 +63,18 @@ impl<E: CommandExecutor> Server<E> {
         }
     }
 
-    /// If the limit of outbound connections is reached, closes an idle one. O(dispatchers) then.
+    /// If the limit of outbound connections is reached, closes an idle one. O(log dispatchers),
+    /// amortised: a dispatcher without one is not asked again before it has one.
     fn evict_idle_connection(&mut self, now: Now) {
         if self.can_connect() {
             return;
         }
-        for client in self.dispatchers.clients() {
+        while let Some(&client) = self.dispatchers.with_idle.first() {
             let dispatcher = self.dispatcher_mut(client);
             if let Some(idle) = dispatcher.and_then(WorkerDispatcher::take_idle_connection) {
                 return self.end(idle, now, true);
             }
+            self.dispatchers.with_idle.remove(&client);
         }
     }
 
@@ -107,6 +109,7 @@ impl<E: CommandExecutor> Server<E> {
                 }
                 if idle {
                     useless |= !dispatcher.keep_connection(connection_id);
+                    self.dispatchers.with_idle.insert(client);
                 }
                 self.dispatchers.ready.push_back(client);
             }
