@@ -141,6 +141,9 @@ pub enum Incident {
     OtherProtocol,
     /// A registered worker was deregistered after repeated failures of deliveries.
     WorkerDropped(WorkerId),
+    /// The unfinished request or unsent replies of a client, of this many bytes, were the largest
+    /// of those that exceeded their bound together. It is disconnected.
+    BuffersFull(usize),
     /// A line that a protocol logs in place of a reply.
     LogLine(Box<LogLine>),
 }

@@ -199,6 +199,20 @@ impl Session {
         if let Self::Http(session) = self { session.buffered_bytes() } else { 0 }
     }
 
+    /// A session for a connection that is closed because of the size of its unfinished request:
+    /// writes an error if the protocol has one, and discards its input.
+    #[must_use]
+    pub fn close_full(protocol: Protocol, out: &mut OutBuf) -> Self {
+        let why = "the server has too little memory (--max-memory) for the unfinished requests of \
+                   all clients, and this one is among the largest: try again later";
+        match protocol {
+            Protocol::JobCentre => job_centre::write_closing(why, out.tail()),
+            Protocol::Pinpriq | Protocol::Processor => {}
+            Protocol::Http => http::write_closing(why, out.tail()),
+        }
+        Self::Rejected
+    }
+
     /// Parses the next request in `input`.
     #[inline(always)]
     pub fn poll_command<'s, 'i: 's>(

@@ -46,6 +46,13 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>, lacks_descriptors
             "clients were rejected: as many are connected as --max-clients allows. Raise it if all \
              of them are wanted"
         ),
+        Incident::BuffersFull(bytes) => warn!(
+            client,
+            total,
+            bytes,
+            "the unfinished requests and unread replies of all clients take more than a quarter of \
+             --max-memory, and this client's are the largest: closing it"
+        ),
         Incident::OtherProtocol => warn!(
             client,
             total,

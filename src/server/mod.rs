@@ -8,6 +8,7 @@
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
+mod buffers;
 mod connection;
 mod dispatchers;
 mod driver_api;

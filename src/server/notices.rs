@@ -25,7 +25,7 @@ impl Default for Notices {
 }
 
 /// Variants of [`Incident`].
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -46,6 +46,7 @@ fn kind(incident: &Incident) -> usize {
         Incident::LogLine(_) => 5,
         Incident::ClientsRejected(_) => 6,
         Incident::OtherProtocol => 7,
+        Incident::BuffersFull(_) => 8,
     }
 }
 

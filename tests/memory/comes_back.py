@@ -55,6 +55,17 @@ class Server:
             line = next(line for line in status if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024
 
+    def wait_until_read(self):
+        """Until no socket of the server has bytes that it has not read."""
+        port = f":{self.port:04X}"
+        while True:
+            with open("/proc/net/tcp", encoding="ascii") as lines:
+                rows = [line.split() for line in lines]
+            # A listening socket counts connections in place of bytes.
+            if all(row[4].endswith(":00000000") for row in rows[1:] if row[1].endswith(port)):
+                return
+            time.sleep(0.05)
+
     def wakeups(self):
         """How often its threads have slept so far."""
         count = 0
@@ -104,17 +115,15 @@ def partial_lines(server, bytes_each, count, order):
     connections = [server.connect() for _ in range(count)]
     for connection in connections:
         connection.sendall(part)
-    # All of them are read once nothing has arrived for a while.
-    most = 0.0
-    while server.resident_mib() > most:
-        most = server.resident_mib()
-        time.sleep(0.3)
+    server.wait_until_read()
+    most = server.resident_mib()
     if order == 1:
         connections.reverse()
     elif order == 2:
         random.shuffle(connections)
     for connection in connections:
         connection.close()
+    server.wait_until_read()
     return most
 
 

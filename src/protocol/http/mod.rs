@@ -37,7 +37,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub(super) use response::write_full;
+pub(super) use response::{write_closing, write_full};
 pub use session::Session;
 
 use crate::base::time::Wall;

@@ -104,10 +104,15 @@ pub(super) fn write_error(why: &str, media_type: &str, out: &mut Vec<u8>) {
 
 /// Writes the response to a connection beyond `--max-clients`, whatever its request.
 pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
-    let mut body = Vec::new();
     let why =
         format!("the server already serves {max_clients} clients (--max-clients): try again later");
-    write_error(&why, JSON, &mut body);
+    write_closing(&why, out);
+}
+
+/// Writes the response before a connection is closed, whatever its request.
+pub(in crate::protocol) fn write_closing(why: &str, out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    write_error(why, JSON, &mut body);
     body.push(b'\n');
     push_status_line(out, 503);
     push_field(out, "Connection", b"close");

@@ -31,7 +31,7 @@ use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
-pub(super) use reply::write_full;
+pub(super) use reply::{write_closing, write_full};
 use request::RequestError;
 pub(super) use request_cache::RequestCache;
 

@@ -103,6 +103,11 @@ pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
+/// Writes the error line before a connection is closed.
+pub(in crate::protocol) fn write_closing(why: &str, out: &mut Vec<u8>) {
+    write_error(&why, out);
+}
+
 /// Writes the error line for a connection beyond `--max-clients`.
 pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     write_error(

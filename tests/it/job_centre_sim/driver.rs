@@ -271,6 +271,7 @@ impl SimDriver {
             Incident::JobDropped
             | Incident::TooManySubscriptions
             | Incident::OtherProtocol
+            | Incident::BuffersFull(_)
             | Incident::WorkerDropped(_)
             | Incident::ClientsRejected(_)
             | Incident::LogLine(_) => {
