@@ -28,6 +28,8 @@ use std::time::Duration;
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] = &[
     72_000_002_704,
+    391_163_013_341,
+    395_558_029_867,
     400_021_223_990_244_224,
     400_021_223_990_244_796,
     400_021_223_990_245_295,
@@ -262,6 +264,8 @@ impl Simulation {
                 // It may hear of a later one first.
                 (known.id, known.dropped) = (known.id.max(number("worker_id")), false);
                 known.unacknowledged = false;
+                // These were refused on behalf of the former registration.
+                known.unknown.clear();
             }
             Asked::Dismiss if status == 404 => {}
             Asked::Dismiss => {
