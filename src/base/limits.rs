@@ -19,6 +19,12 @@ pub const READ_BUDGET_MIN_BYTES: usize = 4 * 1024;
 /// Work of one pass for new input. The unit is what a byte of a short request costs: about 10 ns.
 pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;
 
+/// Digits of priorities compared for a unit of work.
+pub const COMPARED_BYTES_PER_WORK: usize = 64;
+
+/// Work of commands in one turn, beside the bytes that they consume, above which the turn ends.
+pub const EXTRA_WORK_PER_TURN: usize = 4 * 1024;
+
 /// Work of one pass for connections whose buffered input is processed further, in that unit.
 pub const RESUMED_WORK_PER_PASS: usize = 64 * 1024;
 

@@ -18,6 +18,10 @@ pub trait CommandExecutor: Debug {
     /// Executes a command. See the module for when its ticket completes.
     fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now);
 
+    /// Work since the last call beside what the size of a command tells, in the unit of
+    /// `INPUT_WORK_PER_PASS`. O(1).
+    fn take_work(&mut self) -> usize;
+
     /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
     fn cancel(&mut self, ticket: Ticket, now: Now);
 

@@ -231,6 +231,11 @@ impl CommandExecutor for Engine {
         }
     }
 
+    #[inline(always)]
+    fn take_work(&mut self) -> usize {
+        self.store.take_work()
+    }
+
     fn cancel(&mut self, ticket: Ticket, now: Now) {
         self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);

@@ -322,6 +322,10 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::Submit(serial, ref command) => {
                     self.engine.submit(Ticket { client, serial }, command, now);
                     self.deliver_own_reply(client, now);
+                    let work = self.engine.take_work();
+                    if work > 0 && self.ends_turn(client, work) {
+                        break true;
+                    }
                 }
                 SessionAction::FetchStats => self.context.turn.stats = Some(self.stats()),
                 SessionAction::Cancel(serial) => {

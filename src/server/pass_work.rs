@@ -9,11 +9,12 @@
 use super::Server;
 use super::connection::Deadline;
 use crate::base::limits::{
-    RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS, SESSION_DEADLINES_PER_PASS,
-    SUBSCRIPTION_NAME_WORK, TURN_WORK,
+    EXTRA_WORK_PER_TURN, RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS,
+    SESSION_DEADLINES_PER_PASS, SUBSCRIPTION_NAME_WORK, TURN_WORK,
 };
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
+use crate::model::id::ClientId;
 
 impl<E: CommandExecutor> Server<E> {
     /// Begins the turn of a session, or of the server itself. What was done since the last turn
@@ -26,6 +27,19 @@ impl<E: CommandExecutor> Server<E> {
     pub(super) fn end_turn(&mut self, now: Now, consumed: usize) {
         self.run_queues.work += TURN_WORK + consumed;
         self.begin_turn(now);
+    }
+
+    /// Adds the extra work of a command. Returns whether it ends the turn: then the session runs
+    /// again in the next pass.
+    #[cold]
+    pub(super) fn ends_turn(&mut self, client: ClientId, work: usize) -> bool {
+        self.run_queues.work += work;
+        let Some(connection) = self.connections.get_mut(client) else { return true };
+        let ends = work > EXTRA_WORK_PER_TURN;
+        if ends {
+            self.run_queues.schedule(client, connection);
+        }
+        ends
     }
 
     /// Fires deadlines of sessions, up to [`SESSION_DEADLINES_PER_PASS`].
@@ -73,11 +87,11 @@ impl<E: CommandExecutor> Server<E> {
 mod tests {
     use super::*;
     use crate::base::limits::{
-        INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX,
+        COMPARED_BYTES_PER_WORK, INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES,
+        SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX,
     };
     use crate::engine::Engine;
     use crate::model::driver::{Core, Protocol};
-    use crate::model::id::ClientId;
     use crate::server::{Server, Settings};
     use crate::wire::packets::{Request, push_request};
 
@@ -126,6 +140,33 @@ mod tests {
         let (turns, _) = largest_pass(&mut server, &clients, PUT);
         assert!(turns <= INPUT_WORK_PER_PASS / TURN_WORK, "{turns}");
         assert_eq!(server.counts().jobs, clients.len());
+    }
+
+    #[test]
+    fn requests_with_long_priorities_end_the_turn() {
+        let digits = "7".repeat(EXTRA_WORK_PER_TURN * COMPARED_BYTES_PER_WORK);
+        let settings = Settings { max_request: 2 * digits.len(), max_clients: 1 };
+        let mut server = Server::new(settings, Engine::in_memory(7));
+        let client = server.handle_open(Protocol::JobCentre, Now::default()).unwrap();
+        for number in 10..20 {
+            let pri = format!("{digits}{number}");
+            let put =
+                format!("{{\"request\":\"put\",\"queue\":\"q\",\"job\":{{}},\"pri\":{pri}}}\n");
+            server.handle_input(client, put.as_bytes(), Now::default());
+            server.finish_pass(Now::default());
+        }
+        assert_eq!(server.counts().jobs, 10);
+        let deletes: String =
+            (1..=10).map(|id| format!("{{\"request\":\"delete\",\"id\":{id}}}\n")).collect();
+        server.handle_input(client, deletes.as_bytes(), Now::default());
+        assert!(server.counts().jobs >= 8, "all were carried out in one turn");
+        let mut passes = 0;
+        while server.counts().jobs > 0 {
+            server.finish_pass(Now::default());
+            passes += 1;
+            assert!(passes < 20, "it never ends");
+        }
+        assert!(passes >= 3, "{passes} passes");
     }
 
     #[test]

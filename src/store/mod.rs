@@ -59,7 +59,7 @@ mod waiters;
 mod worker_commands;
 mod worker_registry;
 
-use crate::base::limits::JOBS_MAX;
+use crate::base::limits::{COMPARED_BYTES_PER_WORK, JOBS_MAX};
 use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
@@ -400,6 +400,13 @@ impl Store {
         self.reevaluate_jobs(now);
         self.run_disconnects(now, fx);
         self.run_deferred(now, fx);
+    }
+
+    /// Work since the last call beside what the size of a command tells, in the unit of
+    /// `INPUT_WORK_PER_PASS`: comparing long priorities. O(1).
+    #[inline]
+    pub fn take_work(&mut self) -> usize {
+        self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK
     }
 
     /// The moment of the next deadline; 0 while work of constraints or of ended clients is pending.

@@ -73,6 +73,10 @@ impl CommandExecutor for LateEngine {
         self.collect();
     }
 
+    fn take_work(&mut self) -> usize {
+        self.engine.take_work()
+    }
+
     fn cancel(&mut self, ticket: Ticket, now: Now) {
         self.engine.cancel(ticket, now);
         self.collect();
