@@ -75,7 +75,10 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 1] = [
 ];
 
 /// Files that are longer than [`FILE_MAX`]: file, lines.
-const LONG_FILES: [(&str, usize); 0] = [];
+const LONG_FILES: [(&str, usize); 1] = [
+    // One table: each bound with its reason.
+    ("src/base/limits.rs", 506),
+];
 
 /// A file with its path from the root of the package.
 struct File {
