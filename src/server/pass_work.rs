@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn requests_with_long_priorities_end_the_turn() {
         let digits = "7".repeat(EXTRA_WORK_PER_TURN * COMPARED_BYTES_PER_WORK);
-        let settings = Settings { max_request: 2 * digits.len(), max_clients: 1 };
+        let max_request = 2 * digits.len();
+        let settings = Settings { max_request, max_clients: 1, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let client = server.handle_open(Protocol::JobCentre, Now::default()).unwrap();
         for number in 10..20 {
@@ -156,8 +157,8 @@ mod tests {
             server.finish_pass(Now::default());
         }
         assert_eq!(server.counts().jobs, 10);
-        let deletes: String =
-            (1..=10).map(|id| format!("{{\"request\":\"delete\",\"id\":{id}}}\n")).collect();
+        let delete = |id| format!("{{\"request\":\"delete\",\"id\":{id}}}\n");
+        let deletes = (1..=10).map(delete).collect::<Vec<_>>().concat();
         server.handle_input(client, deletes.as_bytes(), Now::default());
         assert!(server.counts().jobs >= 8, "all were carried out in one turn");
         let mut passes = 0;
