@@ -5,8 +5,8 @@ import time
 
 import attack as a
 
-LARGE, SMALL = 20, 4
-NAMES = 120_000
+LARGE, SMALL = 600, 20
+NAMES = 4_096
 LETTERS = string.digits + string.ascii_letters
 
 
