@@ -339,6 +339,8 @@ fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
 struct KeyEvidence {
     family: DirectoryKeys,
     bytes: u64,
+    /// The highest sequence of a frame with the key.
+    sequence: u64,
 }
 
 /// The key of the frames with the highest sequences in a file. Its epoch is taken from the name, or
@@ -367,14 +369,16 @@ fn key_evidence(
         *bytes += u64::from(head.length);
     }
     let latest = found.into_iter().max_by_key(|(_, (sequence, ..))| *sequence);
-    Ok(latest.map(|(key, (_, oldest, bytes))| KeyEvidence {
+    Ok(latest.map(|(key, (sequence, oldest, bytes))| KeyEvidence {
         family: DirectoryKeys::new(place.named.unwrap_or(oldest), key),
         // A name with an epoch weighs more than one without.
         bytes: if place.named.is_some() { bytes << 8 } else { bytes },
+        sequence,
     }))
 }
 
-/// The directory of most frames, if no header is left.
+/// The directory of most frames, if no header is left. The file with the latest frames weighs more
+/// than the others, where those of a former use may be all that is there.
 fn by_frames(
     reader: &mut SegmentReader<'_>,
     places: &[SurveyedFile],
@@ -383,9 +387,11 @@ fn by_frames(
     for place in places {
         all.extend(key_evidence(reader, place)?);
     }
+    let latest = all.iter().map(|one| one.sequence).max();
+    let weight = |one: &KeyEvidence| if Some(one.sequence) == latest { 8 } else { 1 };
     let votes = |family: &DirectoryKeys| {
         let of = all.iter().filter(|other| family.is_same_directory(&other.family));
-        of.map(|other| other.bytes).sum::<u64>()
+        of.map(|other| other.bytes.saturating_mul(weight(other))).sum::<u64>()
     };
     Ok(all.iter().max_by_key(|one| votes(&one.family)).map(|one| one.family))
 }
