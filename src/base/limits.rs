@@ -22,6 +22,9 @@ pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;
 /// Digits of priorities compared for a unit of work.
 pub const COMPARED_BYTES_PER_WORK: usize = 64;
 
+/// Work of taking a waiter out of one wait queue, in the same unit.
+pub const WAIT_NODE_WORK: usize = 32;
+
 /// Work of commands in one turn, beside the bytes that they consume, above which the turn ends.
 pub const EXTRA_WORK_PER_TURN: usize = 4 * 1024;
 

@@ -285,15 +285,6 @@ impl Session {
         }
     }
 
-    /// Names that cancelling the wait visits, as far as the session knows them.
-    #[must_use]
-    pub fn wait_work(&self) -> usize {
-        match self {
-            Self::Pinpriq(session) => session.wait_work(),
-            _ => 0,
-        }
-    }
-
     /// The serial of an open pop, which has to be cancelled while the peer does not read: no
     /// request waits for it.
     #[must_use]

@@ -22,8 +22,8 @@ mod worker_connections;
 
 use crate::base::buf::{Input, progress};
 use crate::base::limits::{
-    DELIVERY_WORK, FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT,
-    SUBSCRIPTION_NAME_WORK, TURN_WORK,
+    DELIVERY_WORK, EXTRA_WORK_PER_TURN, FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
+    REJECTED_LINGER_TIMEOUT, TURN_WORK,
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
@@ -323,7 +323,9 @@ impl<E: CommandExecutor> Server<E> {
                     self.engine.submit(Ticket { client, serial }, command, now);
                     self.deliver_own_reply(client, now);
                     let work = self.engine.take_work();
-                    if work > 0 && self.ends_turn(client, work) {
+                    self.run_queues.work += work;
+                    if work > EXTRA_WORK_PER_TURN {
+                        self.yield_turn(client);
                         break true;
                     }
                 }
@@ -380,8 +382,8 @@ impl<E: CommandExecutor> Server<E> {
         if (connection.is_ending())
             && let Some(serial) = connection.session.pending_serial()
         {
-            self.run_queues.work += connection.session.wait_work() * SUBSCRIPTION_NAME_WORK;
             self.cancel_wait(client, serial, None, now);
+            self.run_queues.work += self.engine.take_work();
             if self.run_queues.closing.last() == Some(&client) {
                 // That is being done right here.
                 self.run_queues.closing.pop();
@@ -457,7 +459,6 @@ impl<E: CommandExecutor> Server<E> {
             self.on_delivery_end(client, &mut connection, now);
         }
         self.run_queues.work += TURN_WORK;
-        self.run_queues.work += connection.session.wait_work() * SUBSCRIPTION_NAME_WORK;
         if close {
             self.run_queues.actions.push_back(Action::Close(client));
         }
@@ -469,6 +470,7 @@ impl<E: CommandExecutor> Server<E> {
             self.deliver(None, now);
         }
         self.engine.disconnect_client(client, now);
+        self.run_queues.work += self.engine.take_work();
         self.release_disconnected();
         self.deliver(None, now);
     }

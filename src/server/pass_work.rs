@@ -9,8 +9,8 @@
 use super::Server;
 use super::connection::Deadline;
 use crate::base::limits::{
-    EXTRA_WORK_PER_TURN, RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS,
-    SESSION_DEADLINES_PER_PASS, SUBSCRIPTION_NAME_WORK, TURN_WORK,
+    RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS, SESSION_DEADLINES_PER_PASS,
+    SUBSCRIPTION_NAME_WORK, TURN_WORK,
 };
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
@@ -29,17 +29,13 @@ impl<E: CommandExecutor> Server<E> {
         self.begin_turn(now);
     }
 
-    /// Adds the extra work of a command. Returns whether it ends the turn: then the session runs
-    /// again in the next pass.
+    /// Ends the turn of a session after a command with much extra work: it runs again in the next
+    /// pass.
     #[cold]
-    pub(super) fn ends_turn(&mut self, client: ClientId, work: usize) -> bool {
-        self.run_queues.work += work;
-        let Some(connection) = self.connections.get_mut(client) else { return true };
-        let ends = work > EXTRA_WORK_PER_TURN;
-        if ends {
+    pub(super) fn yield_turn(&mut self, client: ClientId) {
+        if let Some(connection) = self.connections.get_mut(client) {
             self.run_queues.schedule(client, connection);
         }
-        ends
     }
 
     /// Fires deadlines of sessions, up to [`SESSION_DEADLINES_PER_PASS`].
@@ -87,8 +83,8 @@ impl<E: CommandExecutor> Server<E> {
 mod tests {
     use super::*;
     use crate::base::limits::{
-        COMPARED_BYTES_PER_WORK, INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES,
-        SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX,
+        COMPARED_BYTES_PER_WORK, EXTRA_WORK_PER_TURN, INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES,
+        SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX, WAIT_NODE_WORK,
     };
     use crate::engine::Engine;
     use crate::model::driver::{Core, Protocol};
@@ -140,6 +136,32 @@ mod tests {
         let (turns, _) = largest_pass(&mut server, &clients, PUT);
         assert!(turns <= INPUT_WORK_PER_PASS / TURN_WORK, "{turns}");
         assert_eq!(server.counts().jobs, clients.len());
+    }
+
+    #[test]
+    fn hang_ups_of_waits_on_many_queues_are_bounded() {
+        let settings = Settings { max_request: 1_000_000, max_clients: 40, max_memory: None };
+        let mut server = Server::new(settings, Engine::in_memory(7));
+        let names: Vec<String> = (0..1_000).map(|number| format!("\"q{number}\"")).collect();
+        let names = names.join(",");
+        let get = format!("{{\"request\":\"get\",\"queues\":[{names}],\"wait\":true}}\n");
+        let clients: Vec<_> = (0..40)
+            .map(|_| server.handle_open(Protocol::JobCentre, Now::default()).unwrap())
+            .collect();
+        for &client in &clients {
+            server.handle_input(client, get.as_bytes(), Now::default());
+            server.finish_pass(Now::default());
+        }
+        assert_eq!(server.counts().waiters, clients.len());
+        let mut ended = 0;
+        while server.has_budget() {
+            server.handle_reset(clients[ended], Now::default());
+            ended += 1;
+        }
+        assert_eq!(
+            ended,
+            (INPUT_WORK_PER_PASS / (names.matches(',').count() * WAIT_NODE_WORK)) + 1
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod waiters;
 mod worker_commands;
 mod worker_registry;
 
-use crate::base::limits::{COMPARED_BYTES_PER_WORK, JOBS_MAX};
+use crate::base::limits::{COMPARED_BYTES_PER_WORK, JOBS_MAX, WAIT_NODE_WORK};
 use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
@@ -403,10 +403,11 @@ impl Store {
     }
 
     /// Work since the last call beside what the size of a command tells, in the unit of
-    /// `INPUT_WORK_PER_PASS`: comparing long priorities. O(1).
+    /// `INPUT_WORK_PER_PASS`: comparing long priorities, and ending waits on many queues. O(1).
     #[inline]
     pub fn take_work(&mut self) -> usize {
         self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK
+            + self.waiters.take_removed_nodes() * WAIT_NODE_WORK
     }
 
     /// The moment of the next deadline; 0 while work of constraints or of ended clients is pending.

@@ -130,11 +130,19 @@ pub(super) struct Waiters {
     slots: PagedSlab<Waiter, WaiterIdx>,
     nodes: WaitNodes,
     arrivals: u64,
+    /// Nodes of ended waiters, since last taken.
+    removed_nodes: usize,
 }
 
 impl Waiters {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Nodes removed with their waiters since the last call. O(1).
+    #[inline]
+    pub(super) fn take_removed_nodes(&mut self) -> usize {
+        std::mem::take(&mut self.removed_nodes)
     }
 
     /// Adds a waiter that is in no wait queue yet. O(1).
@@ -269,6 +277,7 @@ impl Waiters {
             leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
             let gone = self.nodes.slots.remove(left).expect("a waiter's node exists");
             node = gone.sibling;
+            self.removed_nodes += 1;
         }
         waiter
     }

@@ -302,11 +302,6 @@ impl Session {
         self.pending_update.is_none() && self.replies.len() < IN_FLIGHT_MAX
     }
 
-    /// The queues of the open pop, if there is one.
-    pub(super) fn wait_work(&self) -> usize {
-        if self.open_pop.is_some() { self.queues.len() } else { 0 }
-    }
-
     pub(super) fn open_subscription(&self) -> Option<u32> {
         self.open_pop
     }
