@@ -121,11 +121,12 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     if let Some(trust) = trust {
         reactor.set_trust(trust);
     }
+    let max_memory = config.max_memory.map_or_else(|| "none".to_owned(), |max| max.to_string());
+    info!(max_memory, "limit on memory");
     info!(
         version = env!("CARGO_PKG_VERSION"),
         max_clients,
         max_request = config.max_request,
-        max_memory = config.max_memory.map_or_else(|| "none".to_owned(), |bytes| bytes.to_string()),
         "serving"
     );
     let outcome = reactor.run()?;

@@ -187,9 +187,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn finish_pass(&mut self, now: Now) {
-        if self.exceeds_buffers() {
+        self.buffers_exempt = self.exceeds_buffers() && {
             self.close_largest(now);
-        }
+            self.exceeds_buffers()
+        };
         self.engine.set_buffer_bytes(self.buffer_bytes as u64);
         self.begin_turn(now);
         self.expire(now);
@@ -250,7 +251,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
         // Keys of connections that have ended do not cause a pass.
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        let due = self.exceeds_buffers()
+        let due = (self.exceeds_buffers() && !self.buffers_exempt)
             || !self.run_queues.closing.is_empty()
             || self.are_dispatchers_due();
         if due || self.run_queues.resumable.iter().any(lives) {

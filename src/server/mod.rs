@@ -80,6 +80,8 @@ pub struct Server<E = Engine> {
     counters: Counters,
     /// Bytes of unfinished requests and unsent replies of all connections.
     buffer_bytes: usize,
+    /// Buffers are beyond their bound, and no client that may be closed for it has any.
+    buffers_exempt: bool,
 }
 
 /// Hands a completion to a client whose session is not running now.
@@ -136,6 +138,7 @@ impl<E: CommandExecutor> Server<E> {
             notices: Notices::default(),
             counters: Counters::default(),
             buffer_bytes: 0,
+            buffers_exempt: false,
         };
         server.follow_registry(Now::default());
         server
