@@ -11,8 +11,9 @@ fn log_of_a_life(format: &str) -> Vec<String> {
     let mut server = Server::spawn(command);
     server.wait_for_log("serving");
     let started = server.log_lines();
-    assert_eq!(started.len(), 3, "{started:?}");
+    assert_eq!(started.len(), 4, "{started:?}");
     assert!(started[0].contains("jobs live in memory"), "{started:?}");
+    assert!(started[2].contains("limit on memory"), "{started:?}");
     let address = server.address.to_string();
     assert_ne!(server.address.port(), 0);
     let protocols: Vec<&String> = started.iter().filter(|line| line.contains(&address)).collect();
