@@ -35,13 +35,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use types::Request;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 21] = [
+const FAILED_ONCE: [u64; 22] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
     119_608_327_796,
     119_608_327_844,
     119_608_328_463,
+    130_000_077_520,
     133_445_297_443,
     238_938_841_490,
     319_979_952_554,
