@@ -2,6 +2,7 @@
 
 use crate::base::histogram::Histogram;
 use crate::model::driver::Protocol;
+use crate::model::job::Status;
 
 /// Everything that is counted except the figures of single queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -254,7 +255,7 @@ pub struct QueueCount {
 /// Number of jobs by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusCounts {
-    /// [`Status::Ready`](crate::model::job::Status).
+    /// [`Status::Ready`].
     pub ready: u64,
     /// Held back by constraints.
     pub blocked: u64,
@@ -277,6 +278,27 @@ pub struct StatusCounts {
 }
 
 impl StatusCounts {
+    /// Number of jobs.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let waiting = self.ready + self.blocked + self.group_only + self.delayed;
+        waiting + self.reserved + self.buried + self.completed
+    }
+
+    /// Counts one job.
+    pub fn count(&mut self, status: Status) {
+        let counter = match status {
+            Status::Ready => &mut self.ready,
+            Status::Blocked => &mut self.blocked,
+            Status::GroupOnly => &mut self.group_only,
+            Status::Delayed => &mut self.delayed,
+            Status::Reserved => &mut self.reserved,
+            Status::Completed => &mut self.completed,
+            Status::Buried => &mut self.buried,
+        };
+        *counter += 1;
+    }
+
     /// Adds the counts of other jobs.
     pub fn add(&mut self, other: &Self) {
         self.ready += other.ready;

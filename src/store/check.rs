@@ -116,6 +116,7 @@ impl Store {
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
         self.check_deadlines(expected.armed);
         self.check_queues(&expected);
+        self.check_counts();
     }
 
     /// The ids of workers are below those that are given out next, those of declared queues and

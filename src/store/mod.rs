@@ -45,6 +45,7 @@ mod persist;
 mod queue_index;
 mod queues;
 mod rank;
+mod rare_counts;
 mod ready_heaps;
 mod record_tables;
 mod registry_watchers;

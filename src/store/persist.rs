@@ -2,6 +2,7 @@
 //! are restored.
 
 use super::job::Job;
+use super::rare_counts::RareStatus;
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
 use crate::base::time::Now;
@@ -261,16 +262,16 @@ impl Store {
                 }
             }
             PersistedStatus::Delayed(at) => {
-                job.status = Status::Delayed;
+                self.set_rare_status(slot, RareStatus::Delayed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
             }
             PersistedStatus::Completed(at) => {
-                job.status = Status::Completed;
+                self.set_rare_status(slot, RareStatus::Completed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
             }
             PersistedStatus::Buried(until) => {
-                job.status = Status::Buried;
-                let queue = job.queue;
+                self.set_rare_status(slot, RareStatus::Buried);
+                let queue = self.jobs[slot].queue;
                 self.queues[queue].buried.link(slot, &mut self.jobs);
                 if let Some(at) = until {
                     self.jobs.arm(slot, at, &mut self.deadlines);

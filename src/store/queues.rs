@@ -9,6 +9,7 @@ use super::excluded::ExcludedHeaps;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::QueueIndex;
+use super::rare_counts::RareCounts;
 use super::record_tables::RecordTable;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
@@ -44,6 +45,8 @@ pub(super) struct Queue {
     pub(super) jobs: u32,
     /// Those with a time to live.
     pub(super) ttl_jobs: u32,
+    /// Jobs by status, where the status is rare.
+    pub(super) counts: RareCounts,
     /// Job classes of this queue: 0 if no constraint selects any of its jobs.
     pub(super) class_count: u32,
     /// The index, if the queue is indexed; only queues that exist are.
@@ -228,6 +231,7 @@ impl Queues {
             waiters: WaitQueues::default(),
             buried: Buried::default(),
             ttl_jobs: 0,
+            counts: RareCounts::default(),
             class_count: 0,
             jobs: 0,
             index: None,

@@ -99,23 +99,16 @@ impl Queues {
                 }
             };
             let tally = &mut tallies[number].1;
+            tally.count(job.status);
             match job.status {
-                Status::Ready => {
-                    tally.ready += 1;
-                    tally.oldest_ms = tally.oldest_ms.max(job.ready_for(now));
-                }
-                Status::Blocked => tally.blocked += 1,
-                Status::GroupOnly => tally.group_only += 1,
-                Status::Delayed => tally.delayed += 1,
+                Status::Ready => tally.oldest_ms = tally.oldest_ms.max(job.ready_for(now)),
                 Status::Reserved => {
-                    tally.reserved += 1;
                     let ours = bus_worker.is_some() && job.worker() == bus_worker;
                     let processing = job.progress().is_some();
                     tally.dispatched += u64::from(ours && !processing);
                     tally.processing += u64::from(ours && processing);
                 }
-                Status::Buried => tally.buried += 1,
-                Status::Completed => tally.completed += 1,
+                _ => {}
             }
         }
         StatsPage { counts: tallies, next: (stop < end).then_some(stop), ..StatsPage::default() }

@@ -1,6 +1,7 @@
 //! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
 
 use super::job::Job;
+use super::rare_counts::RareStatus;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
@@ -193,7 +194,7 @@ impl Store {
             }
             Transition::Complete => {
                 self.unlink_recorded(slot, step, now, fx);
-                self.jobs[slot].status = Status::Completed;
+                self.set_rare_status(slot, RareStatus::Completed);
                 let keep_ms = self.jobs[slot].options().result_retention_ms;
                 self.jobs.arm(
                     slot,
@@ -203,8 +204,8 @@ impl Store {
             }
             Transition::Bury => {
                 self.unlink_recorded(slot, step, now, fx);
-                let job = &mut self.jobs[slot];
-                job.status = Status::Buried;
+                self.set_rare_status(slot, RareStatus::Buried);
+                let job = &self.jobs[slot];
                 let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
                 self.queues[queue].buried.link(slot, &mut self.jobs);
                 if bury_ms > 0 {
@@ -240,9 +241,8 @@ impl Store {
         if wait_ms == 0 {
             return self.make_ready_cold(slot, now, fx);
         }
-        let job = &mut self.jobs[slot];
-        job.status = Status::Delayed;
-        let expires = job.ext_mut_or_insert().expires;
+        self.set_rare_status(slot, RareStatus::Delayed);
+        let expires = self.jobs[slot].ext_mut_or_insert().expires;
         self.jobs.arm(
             slot,
             now.mono.after(Duration::from_millis(wait_ms)).min(expires),
@@ -320,7 +320,7 @@ impl Store {
             "a job without rare fields is in the heap of its queue only"
         );
         if job.is_group_only() {
-            job.status = Status::GroupOnly;
+            self.set_rare_status(slot, RareStatus::GroupOnly);
         } else if job.class().is_some() {
             self.on_ready(slot, now);
         } else {
@@ -350,12 +350,15 @@ impl Store {
                 self.queues[queue].ready.remove(position, &mut self.jobs);
             }
             Status::Reserved => self.reservations.unlink(slot, &mut self.jobs),
-            Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
-            Status::Ready
-            | Status::Blocked
-            | Status::GroupOnly
-            | Status::Delayed
-            | Status::Completed => {}
+            Status::Buried => {
+                self.queues[queue].counts.remove(RareStatus::Buried);
+                self.queues[queue].buried.unlink(slot, &mut self.jobs);
+            }
+            Status::Blocked => self.queues[queue].counts.remove(RareStatus::Blocked),
+            Status::GroupOnly => self.queues[queue].counts.remove(RareStatus::GroupOnly),
+            Status::Delayed => self.queues[queue].counts.remove(RareStatus::Delayed),
+            Status::Completed => self.queues[queue].counts.remove(RareStatus::Completed),
+            Status::Ready => {}
         }
         if !plain {
             self.unlink_ext(slot);

@@ -8,6 +8,7 @@ use crate::base::timer_queue::TimerQueue;
 use crate::model::job::Status;
 use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, WaitlistIdx};
 use crate::store::jobs::Jobs;
+use crate::store::rare_counts::RareStatus;
 use crate::store::{Due, Effects, Outcome, Store};
 
 impl Constraints {
@@ -174,7 +175,7 @@ impl Store {
         self.update_class(slot);
         let class = self.jobs[slot].expect_class();
         let entry = self.jobs[slot].entry(slot);
-        self.jobs[slot].status = Status::Blocked;
+        self.set_rare_status(slot, RareStatus::Blocked);
         self.constraints.classes[class].blocked_jobs.push(entry, &mut self.jobs);
         self.constraints.steps += 1;
         if let Some(waitlist) = self.constraints.classes[class].waitlist.expand() {
@@ -283,8 +284,8 @@ impl Store {
         let Some(slot) = ready_job.expand() else { return };
         debug_assert_eq!(self.jobs[slot].status, Status::Ready, "a job outside the ready heap");
         self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
-        let job = &mut self.jobs[slot];
-        job.status = Status::Blocked;
+        self.set_rare_status(slot, RareStatus::Blocked);
+        let job = &self.jobs[slot];
         let (class, entry) = (job.expect_class(), job.entry(slot));
         let record = &mut self.constraints.classes[class];
         record.blocked_jobs.push(entry, &mut self.jobs);
@@ -310,7 +311,9 @@ impl Store {
         record.ready_job = slot.into();
         let waitlist = record.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = slot.into();
-        self.jobs[slot].status = Status::Ready;
+        let job = &mut self.jobs[slot];
+        job.status = Status::Ready;
+        self.queues[job.queue].counts.remove(RareStatus::Blocked);
         self.global_ready.push(slot, &mut self.queues, &mut self.jobs);
         self.constraints.steps += 1;
         self.schedule_match_for_job(slot);

@@ -1,0 +1,97 @@
+//! How many jobs of a queue have a rare status: one that a plain put, reserve, release and delete
+//! never give.
+//!
+//! The other two need no counters, so the path of a request does not pay for them: ready jobs are
+//! those in the queue's heaps, reserved ones are all others.
+
+use super::Store;
+use super::idx::JobIdx;
+use super::queues::Queue;
+use crate::model::job::Status;
+use crate::model::stats::StatusCounts;
+
+/// A status that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RareStatus {
+    Blocked,
+    GroupOnly,
+    Delayed,
+    Completed,
+    Buried,
+}
+
+impl RareStatus {
+    fn status(self) -> Status {
+        match self {
+            Self::Blocked => Status::Blocked,
+            Self::GroupOnly => Status::GroupOnly,
+            Self::Delayed => Status::Delayed,
+            Self::Completed => Status::Completed,
+            Self::Buried => Status::Buried,
+        }
+    }
+}
+
+/// Numbers of jobs by [`RareStatus`]. A job is counted from when it gets the status until it is
+/// unlinked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RareCounts([u32; 5]);
+
+impl RareCounts {
+    fn add(&mut self, status: RareStatus) {
+        self.0[status as usize] += 1;
+    }
+
+    /// A job with this status was unlinked.
+    pub(super) fn remove(&mut self, status: RareStatus) {
+        let count = &mut self.0[status as usize];
+        debug_assert!(*count > 0, "a status is counted less often than jobs have it");
+        *count -= 1;
+    }
+
+    fn get(&self, status: RareStatus) -> u64 {
+        u64::from(self.0[status as usize])
+    }
+}
+
+impl Queue {
+    /// The numbers of jobs by status; nothing else is filled in. O(exclusion sets).
+    pub(super) fn status_counts(&self) -> StatusCounts {
+        let excluded = self.excluded.iter().flat_map(|excluded| excluded.iter());
+        let excluded: usize = excluded.map(|heap| heap.ready.len()).sum();
+        let mut counts = StatusCounts {
+            ready: (self.ready.len() + excluded) as u64,
+            blocked: self.counts.get(RareStatus::Blocked),
+            group_only: self.counts.get(RareStatus::GroupOnly),
+            delayed: self.counts.get(RareStatus::Delayed),
+            completed: self.counts.get(RareStatus::Completed),
+            buried: self.counts.get(RareStatus::Buried),
+            ..StatusCounts::default()
+        };
+        let others = counts.total();
+        debug_assert!(others <= u64::from(self.jobs), "a queue counts fewer jobs than it has");
+        counts.reserved = u64::from(self.jobs) - others;
+        counts
+    }
+}
+
+impl Store {
+    /// Gives an unlinked or ready job a rare status. O(1).
+    pub(super) fn set_rare_status(&mut self, slot: JobIdx, status: RareStatus) {
+        let job = &mut self.jobs[slot];
+        job.status = status.status();
+        self.queues[job.queue].counts.add(status);
+    }
+
+    /// Asserts that the counts of every queue are those of its jobs. O(jobs + queues).
+    pub(super) fn check_counts(&self) {
+        let mut counted = std::collections::BTreeMap::<_, StatusCounts>::new();
+        for (_, job) in self.jobs.iter() {
+            counted.entry(job.queue).or_default().count(job.status);
+        }
+        for (number, queue) in self.queues.iter() {
+            let counts = counted.remove(&number).unwrap_or_default();
+            assert_eq!(queue.status_counts(), counts, "a queue counts its jobs wrongly");
+        }
+    }
+}
