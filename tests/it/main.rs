@@ -16,6 +16,7 @@ mod journal;
 mod late_engine;
 mod metrics;
 mod multi_protocol_sim;
+mod oracle;
 mod outbound;
 mod parsers;
 mod process;

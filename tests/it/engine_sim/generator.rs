@@ -1,9 +1,10 @@
 //! The generator: random commands, mostly about jobs that exist.
 
-use super::indexed_queues::{IndexedAsk, STATES};
-use super::store_model::{Job, Model};
-use super::types::{Load, QUEUES, Queue, Request, Text, URGENCIES};
-use super::worker_commands::{labour, random_constraint};
+use super::indexed_requests::{IndexedRequest, STATES};
+use super::requests::{PRIORITIES, QUEUES, Request};
+use super::worker_requests::{random_constraint, random_request};
+use crate::oracle::types::{Load, Queue, Text};
+use crate::oracle::{Job, Oracle};
 use crate::rng::TestRng;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
@@ -52,7 +53,7 @@ impl Profile {
         let big = rng.percent(3);
         let mut priorities = Vec::new();
         for _ in 0..rng.between(1, 5) {
-            priorities.push(*rng.pick(&URGENCIES));
+            priorities.push(*rng.pick(&PRIORITIES));
         }
         if rng.percent(50) {
             priorities.push(Priority::Unselected);
@@ -100,23 +101,23 @@ impl Profile {
     }
 
     /// What a client asks for.
-    pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, model: &Model) -> Request {
+    pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> Request {
         if self.has_constraints && self.working > 0 && rng.percent(5) {
             return Request::Work(random_constraint(rng));
         }
         let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
-        let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
+        let crowded = oracle.jobs.iter().filter(live).count() >= self.crowd;
         if rng.percent(self.watching) {
-            return Request::Watch(self.question(rng, client, model));
+            return Request::Indexed(self.question(rng, client, oracle));
         }
         if rng.percent(self.working) {
-            return Request::Work(labour(rng, client, model, &self.durations));
+            return Request::Work(random_request(rng, client, oracle, &self.durations));
         }
         if rng.percent(self.putting) {
             return match rng.below(3) {
-                _ if !crowded => self.put(rng, model),
-                0 => Request::Delete(an_id(rng, client, model)),
-                1 => Request::Take { queues: self.some_queues(rng), wait: Wait::No },
+                _ if !crowded => self.put(rng, oracle),
+                0 => Request::Delete(an_id(rng, client, oracle)),
+                1 => Request::Reserve { queues: self.some_queues(rng), wait: Wait::No },
                 _ => Request::Pop { queues: self.some_queues(rng), wait: Wait::No },
             };
         }
@@ -124,25 +125,25 @@ impl Profile {
             0..32 if rng.percent(self.popping) => {
                 Request::Pop { queues: self.some_queues(rng), wait: self.wait(rng) }
             }
-            0..32 => Request::Take { queues: self.some_queues(rng), wait: self.wait(rng) },
-            32..40 => Request::Join { take: a_take(rng, client, model), queue: self.a_queue(rng) },
-            40..43 => Request::Leave { take: a_take(rng, client, model), queue: self.a_queue(rng) },
-            43..47 => Request::Delete(an_id(rng, client, model)),
+            0..32 => Request::Reserve { queues: self.some_queues(rng), wait: self.wait(rng) },
+            32..40 => Request::Subscribe(a_serial(rng, client, oracle), self.a_queue(rng)),
+            40..43 => Request::Unsubscribe(a_serial(rng, client, oracle), self.a_queue(rng)),
+            43..47 => Request::Delete(an_id(rng, client, oracle)),
             47..51 => {
                 let limit = *rng.pick(&[0, 1, 2, 5, u32::MAX]);
                 Request::KickQueue { queue: self.a_queue(rng), limit }
             }
-            51..57 => Request::Kick(one_in(rng, client, model, Status::Buried)),
-            57..67 => Request::Look(an_id(rng, client, model)),
-            _ => work(rng, client, model),
+            51..57 => Request::Kick(one_in(rng, client, oracle, Status::Buried)),
+            57..67 => Request::Peek(an_id(rng, client, oracle)),
+            _ => work(rng, client, oracle),
         }
     }
 
-    fn question(&self, rng: &mut TestRng, client: ClientId, model: &Model) -> IndexedAsk {
+    fn question(&self, rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> IndexedRequest {
         let queue = self.a_queue(rng);
-        let id = an_id(rng, client, model);
+        let id = an_id(rng, client, oracle);
         // Mostly of the right queue.
-        let queue = match model.find(id.0) {
+        let queue = match oracle.find(id.0) {
             Some(job) if rng.percent(90) => job.queue,
             _ => queue,
         };
@@ -150,30 +151,31 @@ impl Profile {
         let state = rng.percent(70).then_some(old);
         let event = Text::new(format!("[{}]", rng.below(1_000)).as_bytes());
         match rng.below(40) {
-            0..2 => IndexedAsk::Queues,
-            2..5 => IndexedAsk::Declare(self.a_queue(rng)),
-            5 => IndexedAsk::Drop(queue),
-            6..10 => IndexedAsk::List(queue),
+            0..2 => IndexedRequest::Queues,
+            2..5 => IndexedRequest::CreateQueue(self.a_queue(rng)),
+            5 => IndexedRequest::DropQueue(queue),
+            6..10 => IndexedRequest::List(queue),
             10..14 => {
                 let limit = *rng.pick(&[None, None, Some(0), Some(1), Some(3), Some(u64::MAX)]);
-                IndexedAsk::Find { queue, state, limit }
+                IndexedRequest::Find { queue, state, limit }
             }
-            14..20 => IndexedAsk::Poll { queue, state, new },
-            20..25 => IndexedAsk::Put { queue, text: event, state: new },
-            25..29 => IndexedAsk::Show(queue, id),
-            29..31 => IndexedAsk::Delete(queue, id),
-            31..36 => IndexedAsk::Advance { queue, id, old, new },
-            _ => IndexedAsk::Note { queue, id, event },
+            14..20 => IndexedRequest::Poll { queue, state, new },
+            20..25 => IndexedRequest::Put { queue, text: event, state: new },
+            25..29 => IndexedRequest::Show(queue, id),
+            29..31 => IndexedRequest::Delete(queue, id),
+            31..36 => IndexedRequest::CompareAndSetState { queue, id, old, new },
+            _ => IndexedRequest::AppendEvent { queue, id, event },
         }
     }
 
-    fn put(&self, rng: &mut TestRng, model: &Model) -> Request {
+    fn put(&self, rng: &mut TestRng, oracle: &Oracle) -> Request {
         let queue = self.a_queue(rng);
         let priority = *rng.pick(&self.priorities);
         let tie_break = if rng.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
-        // Where there are constraints a change must come to all jobs in one pass.
-        let many =
-            self.has_constraints && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
+        // Where there are constraints a change must come to all jobs in one pass: a dozen large
+        // ones is about all that it matches anew.
+        let many = self.has_constraints
+            && oracle.jobs.iter().filter(|job| job.load.text.len() > 60_000).count() > 9;
         let large_percent = if many { 0 } else { self.large };
         let load = if rng.percent(self.packets) {
             let key = *rng.pick(&KEYS[..self.keys]);
@@ -244,9 +246,9 @@ impl Profile {
 }
 
 /// Something about a job that the client holds, or believes to hold.
-fn work(rng: &mut TestRng, client: ClientId, model: &Model) -> Request {
-    let id = one_in(rng, client, model, Status::Reserved);
-    let current = model.find(id.0).map_or(0, |job| job.lease);
+fn work(rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> Request {
+    let id = one_in(rng, client, oracle, Status::Reserved);
+    let current = oracle.find(id.0).map_or(0, |job| job.lease);
     let lease = match rng.below(10) {
         0..5 => None,
         5..8 => Some(current),
@@ -289,35 +291,40 @@ fn load(rng: &mut TestRng, encoding: Encoding, key: &[u8], filler: usize) -> Loa
 }
 
 /// The serial of a reserve or pop that waits, or of any other request.
-fn a_take(rng: &mut TestRng, client: ClientId, model: &Model) -> u32 {
-    let mine = model.waiters.iter().filter(|waiter| waiter.ticket.client == client);
+fn a_serial(rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> u32 {
+    let mine = oracle.waiters.iter().filter(|waiter| waiter.ticket.client == client);
     let mine: Vec<u32> = mine.map(|waiter| waiter.ticket.serial).collect();
-    let other = model.waiters.first().map_or(0, |waiter| waiter.ticket.serial);
+    let other = oracle.waiters.first().map_or(0, |waiter| waiter.ticket.serial);
     if mine.is_empty() || rng.percent(10) { other } else { *rng.pick(&mine) }
 }
 
 /// A job in this status, if it is held mostly by this client.
-pub(super) fn one_in(rng: &mut TestRng, client: ClientId, model: &Model, status: Status) -> JobId {
+pub(super) fn one_in(
+    rng: &mut TestRng,
+    client: ClientId,
+    oracle: &Oracle,
+    status: Status,
+) -> JobId {
     let mine = |job: &&Job| job.status == status && job.holder.is_none_or(|it| it == client);
-    let mine: Vec<u64> = model.jobs.iter().filter(mine).map(|job| job.id).collect();
+    let mine: Vec<u64> = oracle.jobs.iter().filter(mine).map(|job| job.id).collect();
     if mine.is_empty() || rng.percent(15) {
-        return an_id(rng, client, model);
+        return an_id(rng, client, oracle);
     }
     JobId(*rng.pick(&mine))
 }
 
 /// Any job, or one that is gone, or one that never was.
-pub(super) fn an_id(rng: &mut TestRng, client: ClientId, model: &Model) -> JobId {
-    let last = usize::try_from(model.last_id).unwrap();
+pub(super) fn an_id(rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> JobId {
+    let last = usize::try_from(oracle.last_id).unwrap();
     match rng.below(10) {
-        0..7 if !model.jobs.is_empty() => JobId(rng.pick(&model.jobs).id),
+        0..7 if !oracle.jobs.is_empty() => JobId(rng.pick(&oracle.jobs).id),
         7 => *rng.pick(&[JobId::NEVER, JobId(1 << 53), JobId(u64::MAX)]),
-        8 => one_of(rng, model, |job| job.holder.is_some_and(|holder| holder != client)),
+        8 => one_of(rng, oracle, |job| job.holder.is_some_and(|holder| holder != client)),
         _ => JobId(rng.between(0, last + 2) as u64),
     }
 }
 
-fn one_of(rng: &mut TestRng, model: &Model, such: impl Fn(&Job) -> bool) -> JobId {
-    let found: Vec<u64> = model.jobs.iter().filter(|job| such(job)).map(|job| job.id).collect();
+fn one_of(rng: &mut TestRng, oracle: &Oracle, such: impl Fn(&Job) -> bool) -> JobId {
+    let found: Vec<u64> = oracle.jobs.iter().filter(|job| such(job)).map(|job| job.id).collect();
     if found.is_empty() { JobId::NEVER } else { JobId(*rng.pick(&found)) }
 }

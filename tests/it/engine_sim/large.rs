@@ -1,7 +1,8 @@
 //! Cases that are too large or too slow for random runs: a key group that does not fit a reply, and
 //! more due timers than one batch handles.
 
-use super::constraint_model::ConstraintSpec;
+use super::worker_requests;
+use crate::oracle::constraints::{ConstraintSpec, Matcher};
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now};
@@ -122,16 +123,20 @@ fn changed_constraint_applies_to_all_jobs_in_one_pass() {
         };
         submit(&mut engine, &command);
     }
-    let constraint =
-        |shape, most| ConstraintSpec { name: 0, shape, most, each: false }.constraint();
-    submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&constraint(0, 0))));
+    let constraint = |matcher| {
+        let spec = ConstraintSpec { name: "x", matcher, max_running: 0, per_queue: false };
+        worker_requests::constraint(&spec)
+    };
+    let set = constraint(Matcher::All);
+    submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&set)));
     let mut names = StringList::default();
     names.push(b"q0");
     names.push(b"q1");
     let take = Command::Reserve { queues: names.from(0), wait: Wait::Forever };
     assert!(submit(&mut engine, &take).is_empty());
     engine.expire(now);
-    let told = submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&constraint(2, 0))));
+    let set = constraint(Matcher::Default);
+    let told = submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&set)));
     assert_eq!(told, [700]);
     assert_eq!(engine.poll_timeout(), None, "something is left to be done");
     engine.check_invariants();

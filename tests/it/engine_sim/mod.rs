@@ -6,21 +6,15 @@
 //! `SIM_SEED=n` replays one, prints what happens, and if it fails searches for a shorter sequence
 //! of steps that fails too.
 
-mod commands;
-mod constraint_model;
-mod large;
-mod order;
-mod regressions;
-mod store_model;
-mod worker_commands;
-
 mod generator;
-mod indexed_queues;
-mod matching_model;
+mod indexed_requests;
+mod large;
+mod regressions;
+mod replies;
+mod requests;
 mod shrink;
 mod simulation;
-mod types;
-mod worker_model;
+mod worker_requests;
 
 use crate::rng::TestRng;
 use crate::seeds::{self, Plan};
@@ -29,10 +23,10 @@ use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::CommandExecutor;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
+use requests::Request;
 use simulation::{Simulation, Step};
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use types::Request;
 
 /// Seeds that have failed once.
 const FAILED_ONCE: [u64; 22] = [
@@ -64,48 +58,69 @@ const PLAN: Plan = Plan::new(300, &FAILED_ONCE);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-const WANTED: [&str; 145] = [
+const WANTED: [&str; 153] = [
+    "a job at work was deleted",
+    "a job at work was dropped",
     "a job is held back",
+    "a job was popped",
+    "a key group was popped",
+    "a key group with a group-only job was popped",
+    "a packet came back",
+    "a packet was popped",
+    "a poll found a job at work",
+    "a poll found a job",
+    "a poll found nothing",
+    "attach: another one than before",
+    "await release: of a job that is held",
     "back: too late",
     "backoff: longer",
     "backoff: none",
     "backoff: shorter",
     "cancel",
-    "cancel: a vigil",
+    "cancel: a watcher",
     "choice: served later",
     "command: bury",
     "command: delete",
     "command: fail",
     "command: finish",
-    "command: join",
-    "command: kick",
     "command: kick queue",
-    "command: leave",
-    "command: look",
+    "command: kick",
+    "command: peek",
     "command: pop",
     "command: put",
     "command: release",
-    "command: take",
+    "command: reserve",
+    "command: subscribe",
     "command: touch",
-    "dismiss: jobs go back",
+    "command: unsubscribe",
+    "deregister: jobs go back",
+    "detach: a wait ends with it",
     "end: backoff",
     "end: buried",
+    "end: completed",
     "end: delay",
-    "end: kept",
     "end: lease, back",
     "end: lease, buried",
     "end: lease, retried",
-    "end: time to live, aside",
     "end: time to live, delayed",
+    "end: time to live, group-only",
     "end: time to live, ready",
     "end: wait",
-    "enlist: in place of another one",
     "fetched, and gone",
     "forget",
+    "forget: a job goes back",
     "forget: several jobs go back",
-    "group: one",
-    "group: several",
-    "group: with one aside",
+    "indexed: append event",
+    "indexed: create queue",
+    "indexed: delete",
+    "indexed: drop queue",
+    "indexed: find",
+    "indexed: list",
+    "indexed: poll",
+    "indexed: put",
+    "indexed: queues",
+    "indexed: set state",
+    "indexed: show",
     "job_abandoned",
     "job_aborted",
     "job_buried",
@@ -117,16 +132,10 @@ const WANTED: [&str; 145] = [
     "job_retried",
     "job_state_advanced",
     "job_taken",
-    "join: one more queue",
-    "join: served at once",
-    "join: stood there already",
-    "leave: did not stand there",
-    "leave: one queue",
-    "mind: a place that is taken",
     "over: asked for by a holder",
     "over: deleted",
     "over: kicked",
-    "over: looked at",
+    "over: peeked at",
     "progress: done",
     "progress: error",
     "progress: queued",
@@ -134,15 +143,16 @@ const WANTED: [&str; 145] = [
     "progress: running",
     "record: of a job at work",
     "record: of another job",
-    "refused by a worker",
+    "register: in place of another one",
+    "rejected by a worker",
     "reply: cancelled",
     "reply: conflict",
     "reply: constrained",
     "reply: done",
-    "reply: dropped",
     "reply: dropped nothing",
-    "reply: found",
+    "reply: dropped",
     "reply: found nothing",
+    "reply: found",
     "reply: gone",
     "reply: held by another",
     "reply: job",
@@ -157,59 +167,51 @@ const WANTED: [&str; 145] = [
     "reply: not yet",
     "reply: packets",
     "reply: put",
-    "reply: queue",
     "reply: queue exists",
+    "reply: queue",
     "reply: queues",
     "reply: row",
     "reply: rows",
-    "reply: seen aside",
     "reply: seen buried",
+    "reply: seen completed",
     "reply: seen delayed",
-    "reply: seen held",
-    "reply: seen kept",
+    "reply: seen group-only",
     "reply: seen ready",
+    "reply: seen reserved",
     "reply: too large",
     "reply: too late",
     "reply: worker",
     "report: a failure",
-    "report: a refusal that is late",
+    "report: a rejection that is late",
     "report: a success",
     "report: of a worker without a client",
-    "serve: another one than before",
     "service: a pop",
     "service: a reserve",
-    "service: a wait ends with it",
     "service: of several",
+    "subscribe: named already",
+    "subscribe: one more queue",
+    "subscribe: served at once",
     "time: exactly a deadline",
     "told of an end",
     "too large: a pop waits all the same",
     "too large: given to a reserve, past pops",
     "too large: gone before waiting pops",
     "too large: taken before waiting pops",
+    "unsubscribe: not named",
+    "unsubscribe: one queue",
     "user_event",
-    "watch: advance",
-    "watch: declare",
-    "watch: delete",
-    "watch: drop",
-    "watch: find",
-    "watch: list",
-    "watch: note",
-    "watch: poll",
-    "watch: put",
-    "watch: queues",
-    "watch: show",
-    "work: await",
+    "work: attach",
+    "work: await release",
+    "work: await result",
     "work: cancel",
-    "work: constrain",
-    "work: dismiss",
-    "work: enlist",
-    "work: follow",
-    "work: free",
-    "work: give back",
-    "work: mind",
+    "work: deregister",
+    "work: get status",
+    "work: register",
+    "work: remove constraint",
     "work: report",
-    "work: serve",
-    "work: take any",
+    "work: reserve any",
+    "work: return unstarted",
+    "work: set constraint",
 ];
 
 /// One run.
@@ -247,7 +249,7 @@ impl Run {
             let step = self.something();
             self.step(step);
             let is_due = |at: Mono| at <= self.simulation.now.mono;
-            if self.profile.lazy == 0 && self.simulation.model.timeout().0.is_some_and(is_due) {
+            if self.profile.lazy == 0 && self.simulation.oracle.timeout().0.is_some_and(is_due) {
                 // A job that went back too late is due at once.
                 self.step(Step::Expire);
             }
@@ -266,12 +268,12 @@ impl Run {
     fn pass_time(&mut self) {
         const MILLISECOND: u64 = 1_000_000;
         let Now { mono, wall } = self.simulation.now;
-        let next = self.simulation.model.timeout().1.filter(|next| next.0 < u64::MAX);
+        let next = self.simulation.oracle.timeout().1.filter(|next| next.0 < u64::MAX);
         let next = next.map_or(mono, |next| next.max(mono));
         let to = match self.rng.below(10) {
             0..5 => Mono(mono.0 + self.rng.between(1, 4) as u64 * MILLISECOND),
             5..7 => {
-                self.simulation.model.see("time: exactly a deadline");
+                self.simulation.oracle.see("time: exactly a deadline");
                 next
             }
             7 => Mono(next.0 - u64::from(next > mono)),
@@ -296,17 +298,17 @@ impl Run {
             return Step::Forget(client);
         }
         if self.rng.percent(1) {
-            let waiters = &self.simulation.model.waiters;
-            let vigils = &self.simulation.model.vigils;
-            let waits = if !vigils.is_empty() && self.rng.percent(50) {
-                Some(self.rng.pick(vigils).ticket)
+            let waiters = &self.simulation.oracle.waiters;
+            let watchers = &self.simulation.oracle.watchers;
+            let waits = if !watchers.is_empty() && self.rng.percent(50) {
+                Some(self.rng.pick(watchers).ticket)
             } else {
                 (!waiters.is_empty()).then(|| self.rng.pick(waiters).ticket)
             };
             return Step::Cancel(waits.unwrap_or(*last));
         }
         last.serial = last.serial.wrapping_add(1);
-        let ask = self.profile.ask(&mut self.rng, last.client, &self.simulation.model);
+        let ask = self.profile.ask(&mut self.rng, last.client, &self.simulation.oracle);
         Step::Submit(*last, ask)
     }
 
@@ -322,7 +324,7 @@ impl Run {
         self.step(Step::Time(now));
         self.step(Step::Expire);
         let mut last = Ticket { client: successor(self.clients[0].client), serial: 0 };
-        for id in self.simulation.model.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
+        for id in self.simulation.oracle.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
             last.serial += 1;
             self.step(Step::Submit(last, Request::Delete(JobId(id))));
         }
@@ -360,7 +362,7 @@ fn engine_agrees_with_the_oracle() {
     if let Some(seed) = seeds::replayed() {
         return replay(seed);
     }
-    PLAN.run(&WANTED, 0, |seed| run(seed).simulation.model.seen);
+    PLAN.run(&WANTED, 0, |seed| run(seed).simulation.oracle.seen);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Defects that random runs have found, or would hardly find: short sequences, checked like the
 //! runs.
 
+use super::requests::Request;
 use super::simulation::{Simulation, Step};
-use super::types::{Answer, Load, Queue, Request, Text};
+use crate::oracle::types::{Answer, Load, Queue, Text};
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::CommandExecutor;
@@ -44,7 +45,7 @@ impl Sequence {
     }
 
     fn take(&mut self, client: u32, queues: &[Queue]) {
-        self.ask(client, Request::Take { queues: queues.to_vec(), wait: Wait::Forever });
+        self.ask(client, Request::Reserve { queues: queues.to_vec(), wait: Wait::Forever });
     }
 
     fn pop(&mut self, client: u32, queues: &[Queue]) {

@@ -1,8 +1,8 @@
 //! Shortens a sequence of steps that fails.
 
+use super::requests::Request;
 use super::simulation::{Simulation, Step};
-use super::types::Request;
-use super::worker_model::WorkerAsk;
+use super::worker_requests::WorkerRequest;
 use jobcentre::engine::CommandExecutor;
 use jobcentre::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     for (number, step) in steps.iter().enumerate() {
         let is_left_out = left_out.contains(&number);
         let takes_id = |ask: &Request| {
-            matches!(ask, Request::Put { .. } | Request::Work(WorkerAsk::Enlist(_)))
+            matches!(ask, Request::Put { .. } | Request::Work(WorkerRequest::Register(_)))
         };
         if matches!(step, Step::Submit(_, ask) if takes_id(ask)) {
             ids.push(if is_left_out { 0 } else { next });

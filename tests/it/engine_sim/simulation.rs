@@ -1,9 +1,10 @@
 //! The engine beside its oracle: both execute every step, and their replies must be equal.
 
-use super::indexed_queues::IndexedAsk;
-use super::store_model::Model;
-use super::types::{Answer, Replies, Request};
-use super::worker_model::WorkerAsk;
+use super::indexed_requests::IndexedRequest;
+use super::requests::{QUEUES, Request};
+use super::worker_requests::WorkerRequest;
+use crate::oracle::Oracle;
+use crate::oracle::types::{Answer, Replies};
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::{CommandExecutor, Engine};
@@ -25,7 +26,13 @@ pub(super) enum Step {
 
 impl Step {
     fn changes_constraints(&self) -> bool {
-        matches!(self, Self::Submit(_, Request::Work(WorkerAsk::Constrain(_) | WorkerAsk::Free(_))))
+        matches!(
+            self,
+            Self::Submit(
+                _,
+                Request::Work(WorkerRequest::SetConstraint(_) | WorkerRequest::RemoveConstraint(_))
+            )
+        )
     }
 }
 
@@ -45,7 +52,7 @@ const BATCHES: usize = 1_000;
 
 pub(super) struct Simulation {
     pub(super) engine: Engine,
-    pub(super) model: Model,
+    pub(super) oracle: Oracle,
     pub(super) now: Now,
     /// A hash of everything said, and to whom.
     pub(super) said: DefaultHasher,
@@ -60,7 +67,7 @@ impl Simulation {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             engine: Engine::in_memory(seed),
-            model: Model::default(),
+            oracle: Oracle::new(&QUEUES),
             now: Now::default(),
             said: DefaultHasher::new(),
             last: None,
@@ -76,10 +83,10 @@ impl Simulation {
     pub(super) fn step(&mut self, step: &Step) {
         if let Step::Time(now) = *step {
             assert!(self.now.mono <= now.mono, "time runs back");
-            (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
+            (self.now, self.oracle.now) = (now, now);
         } else {
-            let watches = matches!(step, Step::Submit(_, Request::Watch(_)));
-            let watches = (watches || self.model.is_watching()) && self.model.has_over();
+            let watches = matches!(step, Step::Submit(_, Request::Indexed(_)));
+            let watches = (watches || self.oracle.is_indexing()) && self.oracle.has_over();
             // What is due ends when a changed constraint begins a pass of its own: more changes of
             // one pass might not come to all jobs in it.
             if watches || step.changes_constraints() {
@@ -98,24 +105,24 @@ impl Simulation {
             Step::Submit(
                 _,
                 Request::Fail { id, .. }
-                | Request::Work(WorkerAsk::Report { id, failure: Some(_), .. }),
+                | Request::Work(WorkerRequest::Report { id, failure: Some(_), .. }),
             ) => Some(id.0),
             _ => None,
         };
-        let by_chance = self.model.up_to_chance(failing);
-        let either_way = self.model.told_either_way();
-        let may_tell_early = self.model.may_tell_early();
+        let by_chance = self.oracle.up_to_chance(failing);
+        let either_way = self.oracle.told_either_way();
+        let may_tell_early = self.oracle.may_tell_early();
         let mut said = self.ask_engine(step);
-        self.model.learned.clear();
+        self.oracle.learned.clear();
         let before = said.len();
         for id in by_chance {
             said.append(&mut self.learn(id));
         }
         let more = said.len() > before;
-        let mut expected = self.oracle(step, &said);
-        let constrained = !self.model.constraints.is_empty() || step.changes_constraints();
+        let mut expected = self.expected(step, &said);
+        let constrained = !self.oracle.constraints.is_empty() || step.changes_constraints();
         if constrained {
-            self.model.note_held_back();
+            self.oracle.note_held_back();
         }
         for ticket in &either_way {
             let gone = said.iter_mut().find(|told| **told == (*ticket, Answer::Gone));
@@ -128,7 +135,7 @@ impl Simulation {
         let more = more || may_tell_early;
         if constrained
             || more
-            || matches!(step, Step::Submit(_, Request::Watch(IndexedAsk::Drop(_))))
+            || matches!(step, Step::Submit(_, Request::Indexed(IndexedRequest::DropQueue(_))))
         {
             // The order in which jobs of a queue are deleted is left open, and some are gone only
             // when they are looked at.
@@ -158,38 +165,37 @@ impl Simulation {
 
     /// What should be said. Where the engine may choose, any choice will do; if none explains what
     /// it said, here is what follows from noticing nothing.
-    fn oracle(&mut self, step: &Step, said: &Replies) -> Replies {
-        let before = self.model.may_choose().then(|| self.model.clone());
-        self.ask_oracle(step);
-        let first = std::mem::take(&mut self.model.said);
+    fn expected(&mut self, step: &Step, said: &Replies) -> Replies {
+        let before = self.oracle.may_choose().then(|| self.oracle.clone());
+        let first = self.ask_oracle(step);
         let Some(before) = before else { return first };
         let mut expected = first.clone();
         loop {
-            let choices = std::mem::take(&mut self.model.choices);
+            let choices = std::mem::take(&mut self.oracle.choices);
             if expected == *said {
                 return expected;
             }
             // The next choices: as a binary number counts, the last digit first.
             let next = choices.iter().rposition(|notices| !notices);
             let Some(last) = next else { return first };
-            self.model = before.clone();
-            self.model.choices = [&choices[..last], &[true]].concat();
-            self.ask_oracle(step);
-            expected = std::mem::take(&mut self.model.said);
+            self.oracle = before.clone();
+            self.oracle.choices = [&choices[..last], &[true]].concat();
+            expected = self.ask_oracle(step);
         }
     }
 
-    fn ask_oracle(&mut self, step: &Step) {
-        self.model.chosen = 0;
+    fn ask_oracle(&mut self, step: &Step) -> Replies {
+        let oracle = &mut self.oracle;
+        oracle.chosen = 0;
         if !matches!(step, Step::Expire) {
-            self.model.doubt();
+            oracle.doubt();
         }
-        match step {
-            Step::Time(_) => {}
-            Step::Submit(ticket, ask) => self.model.submit(*ticket, ask),
-            Step::Cancel(ticket) => self.model.cancel(*ticket),
-            Step::Forget(client) => self.model.forget(*client),
-            Step::Expire => self.model.expire(),
+        match *step {
+            Step::Time(_) => Replies::new(),
+            Step::Submit(ticket, ref ask) => oracle.submit(|it| ask.perform(it, ticket)),
+            Step::Cancel(ticket) => oracle.run(|it| it.cancel(ticket)),
+            Step::Forget(client) => oracle.run(|it| it.forget(client)),
+            Step::Expire => oracle.run(Oracle::expire),
         }
     }
 
@@ -232,61 +238,36 @@ impl Simulation {
     fn learn(&mut self, id: u64) -> Replies {
         self.asked += 1;
         let ticket = Ticket { client: ORACLE, serial: self.asked };
-        let mut more = self.ask_engine(&Step::Submit(ticket, Request::Look(JobId(id))));
-        // If the job is expired, the look removes it, and what that lets others have comes first.
+        let mut more = self.ask_engine(&Step::Submit(ticket, Request::Peek(JobId(id))));
+        // If the job is expired, the peek removes it, and what that lets others have comes first.
         let own = more.iter().position(|&(answered, _)| answered == ticket);
-        let (_, said) = more.remove(own.expect("a look is answered at once"));
+        let (_, said) = more.remove(own.expect("a peek is answered at once"));
         let end = match said {
             Answer::Seen { status: Status::Delayed, due, .. } => due,
             _ => None,
         };
-        self.model.learned.insert(id, end);
+        self.oracle.learned.insert(id, end);
         more
     }
 
     /// Both must have the same jobs, waiters and deadlines, as far as can be told.
     fn compare_sizes(&self) {
         let counts = self.engine.counts();
-        let (least, most) = self.model.count();
+        let (least, most) = self.oracle.count();
         assert!(
             (least..=most).contains(&counts.jobs),
             "the engine has {} jobs instead of {least} to {most}",
             counts.jobs
         );
-        assert_eq!(counts.waiters, self.model.waiters.len(), "waiters");
-        assert_eq!(counts.watchers, self.model.vigils.len(), "job watchers");
-        assert_eq!(counts.workers, self.model.workers.len(), "workers");
-        let (earliest, latest) = self.model.timeout();
+        assert_eq!(counts.waiters, self.oracle.waiters.len(), "waiters");
+        assert_eq!(counts.watchers, self.oracle.watchers.len(), "job watchers");
+        assert_eq!(counts.workers, self.oracle.workers.len(), "workers");
+        let (earliest, latest) = self.oracle.timeout();
         let never = |at: Option<Mono>| at.map_or((true, Mono(0)), |at| (false, at));
         let timeout = self.engine.poll_timeout();
         assert!(
             never(earliest) <= never(timeout) && never(timeout) <= never(latest),
             "the engine wants to be called at {timeout:?}: expected {earliest:?} to {latest:?}"
         );
-    }
-}
-
-impl Model {
-    /// Whether a job is over, which the engine may know or not.
-    fn has_over(&self) -> bool {
-        self.jobs.iter().any(|job| self.is_over(job))
-    }
-
-    /// The earliest and the latest moment that an engine may wish to be called at. They differ
-    /// only by jobs that are over, which it may have forgotten.
-    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
-        let takes = || self.waiters.iter().filter_map(|waiter| waiter.due);
-        let waits = || takes().chain(self.vigils.iter().filter_map(|vigil| vigil.due));
-        let jobs = self.jobs.iter().filter_map(|job| job.due);
-        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
-        let earliest = waits().chain(jobs).min();
-        let latest = waits().chain(certain).min();
-        (earliest.map(|due| due.at), latest.map(|due| due.at))
-    }
-
-    /// How many jobs an engine may have, at least and at most.
-    pub(super) fn count(&self) -> (usize, usize) {
-        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
-        (self.jobs.len() - over, self.jobs.len())
     }
 }

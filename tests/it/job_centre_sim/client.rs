@@ -1,7 +1,7 @@
 //! What the oracle knows of one client: its input, what it waits for, and how far its close has
 //! come.
 
-use super::jobs::Request;
+use crate::oracle::wire::Request;
 use jobcentre::base::time::Mono;
 use jobcentre::model::driver::Protocol;
 use std::collections::VecDeque;
@@ -117,6 +117,14 @@ impl Client {
             self.passed += std::mem::take(&mut self.handed);
             let first_time = !std::mem::replace(&mut self.skipping, true);
             return if first_time { Taken::TooLong } else { Taken::Nothing };
+        }
+    }
+
+    /// The answer to a line, for which it may have waited.
+    pub(super) fn answer_line(&mut self, line: &[u8]) {
+        self.send(line);
+        if self.state == State::Waiting {
+            self.state = State::Open;
         }
     }
 

@@ -121,8 +121,8 @@ impl SimDriver {
         self.act();
         assert_eq!(self.server.poll_timeout(self.now), self.model.poll_timeout(self.now));
         assert_eq!(self.server.connections(), self.model.clients.len());
-        assert_eq!(self.server.counts().jobs, self.model.jobs.all.len());
-        assert_eq!(self.server.counts().waiters, self.model.jobs.waiters.len());
+        assert_eq!(self.server.counts().jobs, self.model.store.jobs.len());
+        assert_eq!(self.server.counts().waiters, self.model.store.waiters.len());
     }
 
     pub(super) fn stop(&mut self) {
@@ -284,11 +284,15 @@ impl SimDriver {
             }
             let what = known(notice.incident.clone());
             self.logged.insert(what);
-            let count = self.model.seen.get(what).copied().unwrap_or_default();
+            let count = self.model.store.seen.get(what).copied().unwrap_or_default();
             assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
         for what in [known(Incident::TooLarge(JobId(1))), known(Incident::UnknownRequest(0))] {
-            assert_eq!(self.logged.contains(what), self.model.seen.contains_key(what), "{what}");
+            assert_eq!(
+                self.logged.contains(what),
+                self.model.store.seen.contains_key(what),
+                "{what}"
+            );
         }
     }
 

@@ -1,13 +1,37 @@
 //! The generator: lines with their meaning, and the profile of a run.
 
-use super::jobs::{Jobs, QUEUES, Request};
+use crate::oracle::Oracle;
+use crate::oracle::types::Load;
+use crate::oracle::wire::Request;
 use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Core, Protocol};
-use jobcentre::model::id::ClientId;
+use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write;
+
+/// A queue's name: how a client may write it in JSON, how the server shows it, and what it is.
+pub(super) struct Name {
+    pub(super) written: &'static [&'static str],
+    pub(super) shown: &'static str,
+    pub(super) bytes: &'static str,
+}
+
+const fn name(written: &'static [&'static str], shown: &'static str, bytes: &'static str) -> Name {
+    Name { written, shown, bytes }
+}
+
+/// All queues of the simulated simulation. Elsewhere a queue is its number in this list.
+pub(super) const QUEUES: [Name; 7] = [
+    name(&[r#""a""#, r#""\u0061""#], r#""a""#, "a"),
+    name(&[r#""b""#], r#""b""#, "b"),
+    name(&[r#""""#], r#""""#, ""),
+    name(&[r#""\u0000""#], r#""\u0000""#, "\0"),
+    name(&[r#""\"\\\/\n""#, r#""\u0022\u005c\u002f\u000A""#], r#""\"\\/\n""#, "\"\\/\n"),
+    name(&[r#""é😀""#, r#""\u00e9\ud83d\ude00""#], r#""é😀""#, "é😀"),
+    name(&[r#""a ""#], r#""a ""#, "a "),
+];
 
 /// How wild a run is; drawn once from its seed.
 #[derive(Debug)]
@@ -161,18 +185,18 @@ impl Generator {
         rng: &mut TestRng,
         profile: &Profile,
         client: ClientId,
-        known: &Jobs,
+        store: &Oracle,
     ) -> (Vec<u8>, Request) {
         let (mut line, request) = match rng.below(100) {
             0..16 => self.put(rng, profile),
             16..38 if !profile.hungry => self.put(rng, profile),
             16..66 => get(rng, profile),
             66..80 => {
-                let (id, text) = an_id(rng, client, known);
+                let (id, text) = an_id(rng, client, store);
                 (write(rng, "delete", vec![("id", text)]), Request::Delete(id))
             }
             80..90 => {
-                let (id, text) = an_id(rng, client, known);
+                let (id, text) = an_id(rng, client, store);
                 (write(rng, "abort", vec![("id", text)]), Request::Abort(id))
             }
             90..95 => {
@@ -214,6 +238,7 @@ impl Generator {
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
         let job = rng.pick(&SHAPES).replace('#', &unique);
         let fields = vec![("queue", name), ("job", job.clone()), ("pri", pri.clone())];
+        let (pri, job) = (pri.parse().unwrap(), Load::json(&job));
         (write(rng, "put", fields), Request::Put { queue, pri, job })
     }
 }
@@ -260,7 +285,8 @@ pub(super) fn glut(rng: &mut TestRng) -> Vec<(Vec<u8>, Request)> {
         let (key, payload) = (vec![number; 60_000], b"glut".to_vec());
         let head = b"p\0\x01\0\0\x01\xea\x60\0\x04";
         let bytes = [head, &key[..], &payload, b"a"].concat();
-        glut.push((bytes, Request::Push { queue: 0, ttl_ms: 0, priority: 1, key, payload }));
+        let packet = Load::packet(&key, &payload);
+        glut.push((bytes, Request::Push { queue: 0, ttl_ms: 0, priority: 1, packet }));
     }
     if pops {
         glut.extend([subscribe(1), ready()]);
@@ -284,7 +310,7 @@ fn push(rng: &mut TestRng, profile: &Profile, queue: usize, name: &[u8]) -> (Vec
         bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
     }
     let bytes = [&bytes, &key[..], &payload, name].concat();
-    (bytes, Request::Push { queue, ttl_ms, priority, key, payload })
+    (bytes, Request::Push { queue, ttl_ms, priority, packet: Load::packet(&key, &payload) })
 }
 
 fn get(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
@@ -307,24 +333,23 @@ fn a_queue(rng: &mut TestRng, profile: &Profile) -> (usize, String) {
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon, or
 /// one that never will be.
-fn an_id(rng: &mut TestRng, client: ClientId, known: &Jobs) -> (Option<u64>, String) {
-    let mine: Vec<u64> =
-        known.all.iter().filter(|job| job.holder == Some(client)).map(|job| job.id).collect();
+fn an_id(rng: &mut TestRng, client: ClientId, store: &Oracle) -> (JobId, String) {
+    let mine = store.jobs.iter().filter(|job| job.holder == Some(client));
+    let mine: Vec<u64> = mine.map(|job| job.id).collect();
+    let last = usize::try_from(store.last_id).unwrap();
     let id = match rng.below(10) {
         0..5 if !mine.is_empty() => *rng.pick(&mine),
-        5..8 if !known.all.is_empty() => rng.pick(&known.all).id,
-        8 => rng.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
+        5..8 if !store.jobs.is_empty() => rng.pick(&store.jobs).id,
+        8 => rng.below(last + 6) as u64,
         9 => {
             let never = ["0", "-1", "-0", "9007199254740992", "9223372036854775807"];
             let text = rng.word(&never);
-            return (
-                None,
-                format!("{text}{}", if text.len() > 3 && rng.percent(50) { "0" } else { "" }),
-            );
+            let more = if text.len() > 3 && rng.percent(50) { "0" } else { "" };
+            return (JobId::NEVER, format!("{text}{more}"));
         }
-        _ => known.next_id.saturating_sub(1 + rng.below(3) as u64),
+        _ => last.saturating_sub(rng.below(3)) as u64,
     };
-    (Some(id), id.to_string())
+    (JobId(id), id.to_string())
 }
 
 /// A request as a client may write it: fields in any order, blanks, fields that do not matter.

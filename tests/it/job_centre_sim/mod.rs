@@ -8,28 +8,28 @@
 mod client;
 mod driver;
 mod generator;
-mod jobs;
 mod server_model;
 
+use crate::oracle::types::Load;
+use crate::oracle::wire::Request;
 use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use driver::SimDriver;
-use generator::{Generator, Profile, error_of};
+use generator::{Generator, Profile, QUEUES, error_of};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, READ_BUDGET_BYTES, REJECTED_CONNECTIONS_MAX};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Action, Core, Protocol};
-use jobcentre::model::id::ClientId;
+use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
-use jobs::{QUEUES, Request};
 use server_model::Model;
 use std::hash::Hasher;
 
 const PLAN: Plan = Plan::new(200, &[]);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 27] = [
+const WANTED: [&str; 28] = [
     "patience came to an end",
     "a byte began no request",
     "a connection broke",
@@ -38,11 +38,9 @@ const WANTED: [&str; 27] = [
     "a delivery was put off",
     "a job was popped",
     "a job was too large to be popped",
-    "a job went back",
     "a key group was popped",
     "a line was too long",
     "a packet came back",
-    "a packet expired",
     "a packet was popped",
     "a rejected client got the reason",
     "a reply",
@@ -54,6 +52,9 @@ const WANTED: [&str; 27] = [
     "abort: of another",
     "abort: ok",
     "an answer to a pop",
+    "end: time to live, group-only",
+    "end: time to live, ready",
+    "forget: a job goes back",
     "much input waits",
     "there was no room to refuse",
     "too much was unsent",
@@ -101,7 +102,7 @@ impl Run {
         if !self.driver.stopping {
             self.collect();
         }
-        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.seen }
+        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.store.seen }
     }
 
     fn pass_time(&mut self) {
@@ -163,7 +164,7 @@ impl Run {
         let id = self.driver.open(protocol, rejection, room);
         assert_eq!(id.is_none(), turned_away || self.driver.stopping);
         if turned_away {
-            self.driver.model.see("there was no room to refuse");
+            self.driver.model.store.see("there was no room to refuse");
         }
         if let Some(id) = id {
             self.driver.compare(id);
@@ -193,8 +194,8 @@ impl Run {
             }
         }
         for _ in 0..self.rng.between(1, self.profile.burst) {
-            let known = &self.driver.model.jobs;
-            let (line, request) = self.author.line(&mut self.rng, &self.profile, id, known);
+            let store = &self.driver.model.store;
+            let (line, request) = self.author.line(&mut self.rng, &self.profile, id, store);
             self.write(id, line, request);
         }
     }
@@ -270,7 +271,7 @@ impl Run {
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.driver.model.jobs.all.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> = self.driver.model.store.jobs.iter().map(|job| job.id).collect();
         self.rng.shuffle(&mut ids);
         if line.len() > self.profile.settings.max_request {
             ids.clear();
@@ -281,7 +282,7 @@ impl Run {
         }
         for job in &ids {
             let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
-            self.write(id, line.into_bytes(), Request::Delete(Some(*job)));
+            self.write(id, line.into_bytes(), Request::Delete(JobId(*job)));
         }
         self.calm_down();
         assert!(ids.is_empty() || self.driver.server.counts().jobs == 0, "a job is left over");
@@ -325,14 +326,14 @@ fn requests_of_a_slow_reader_are_answered() {
         }
         run.driver.server.wants_input(id)
     };
-    let (pri, job) = ("1".to_owned(), format!("{{\"x\":\"{}\"}}", "x".repeat(90_000)));
+    let job = format!("{{\"x\":\"{}\"}}", "x".repeat(90_000));
     let line = format!("{{\"request\":\"put\",\"queue\":\"a\",\"pri\":1,\"job\":{job}}}");
-    say(&line, Request::Put { queue: 0, pri, job });
+    say(&line, Request::Put { queue: 0, pri: 1, job: Load::json(&job) });
     let get = r#"{"request":"get","queues":["a"]}"#;
     while say(get, Request::Get { queues: vec![0], wait: false }) {
-        say(r#"{"request":"abort","id":1}"#, Request::Abort(Some(1)));
+        say(r#"{"request":"abort","id":1}"#, Request::Abort(JobId(1)));
     }
-    say(r#"{"request":"delete","id":1}"#, Request::Delete(Some(1)));
+    say(r#"{"request":"delete","id":1}"#, Request::Delete(JobId(1)));
     assert_eq!(run.driver.server.counts().jobs, 1, "the last request is not read yet");
     run.driver.sockets.get_mut(&id).unwrap().slow = false;
     run.calm_down();

@@ -6,8 +6,10 @@
 //! unsent) is resumed at the end of the pass, first come, first served.
 
 use super::client::{Client, State, Taken, Wishes};
-use super::jobs::{Jobs, Replies, Request};
-use crate::seeds::Seen;
+use super::generator::QUEUES;
+use crate::oracle::Oracle;
+use crate::oracle::types::{Answer, Replies};
+use crate::oracle::wire::{self, OPEN_POP, Request};
 use jobcentre::base::limits::{
     FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, REJECTION_NOTICE_INTERVAL,
     STALLED_INPUT_MAX_BYTES,
@@ -16,14 +18,14 @@ use jobcentre::base::rate_limited_counter::RateLimitedCounter;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::driver::{Action, Protocol};
 use jobcentre::model::id::ClientId;
+use jobcentre::model::reply::Rejection;
 use std::collections::{BTreeMap, VecDeque};
 
 /// All clients over the naive store.
 pub(super) struct Model {
-    pub(super) jobs: Jobs,
+    pub(super) store: Oracle,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) actions: Vec<Action>,
-    pub(super) seen: Seen,
     max_request: usize,
     too_long: Vec<u8>,
     resumed: VecDeque<ClientId>,
@@ -39,10 +41,9 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(max_request: usize, too_long: Vec<u8>) -> Self {
         Self {
-            jobs: Jobs::new(),
+            store: Oracle::new(&QUEUES.map(|name| name.bytes.as_bytes())),
             clients: BTreeMap::new(),
             actions: Vec::new(),
-            seen: Seen::new(),
             max_request,
             too_long,
             resumed: VecDeque::new(),
@@ -53,8 +54,8 @@ impl Model {
         }
     }
 
-    pub(super) fn see(&mut self, what: &'static str) {
-        *self.seen.entry(what).or_default() += 1;
+    fn see(&mut self, what: &'static str) {
+        self.store.see(what);
     }
 
     /// Opens a client; `refused` is what one that there is no place for is told.
@@ -107,7 +108,7 @@ impl Model {
         }
         let patience = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
         let report = self.rejections.next_report();
-        [patience, self.jobs.next_end(), report].into_iter().flatten().min()
+        [patience, self.store.timeout().0, report].into_iter().flatten().min()
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
@@ -185,7 +186,9 @@ impl Model {
             self.see("patience came to an end");
             self.end(id, true, now);
         }
-        self.jobs.bury(now);
+        self.store.now = now;
+        let said = self.store.run(Oracle::expire);
+        assert!(said.is_empty(), "no request of these protocols has a deadline");
         self.rejections.take_report(now.mono);
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
         for _ in 0..resumed {
@@ -197,9 +200,6 @@ impl Model {
             }
         }
         self.unsettled = 0;
-        for what in std::mem::take(&mut self.jobs.noted) {
-            self.see(what);
-        }
     }
 
     /// Serves what has been handed over, as far as it goes.
@@ -212,7 +212,7 @@ impl Model {
                 }
                 if self.stands(id) {
                     self.see("a standing take was called off");
-                    self.jobs.stop_waiting(id);
+                    wire::stop_waiting(&mut self.store, id);
                 }
                 break true;
             }
@@ -236,14 +236,13 @@ impl Model {
                     if matches!(request, Request::Get { wait: true, .. }) {
                         client.state = State::Waiting;
                     }
-                    self.note(id, &request);
-                    if let Some(replies) = self.carry_out(id, request, now) {
-                        if replies.iter().any(|reply| reply.to != id) {
-                            self.see("a waiter was served");
-                        }
-                        self.deliver(replies, Some(id));
-                        self.serve_owing(Some(id), now);
+                    let replies = self.carry_out(id, &request, now);
+                    self.note(&request, &replies);
+                    if replies.iter().any(|(ticket, _)| ticket.client != id) {
+                        self.see("a waiter was served");
                     }
+                    self.deliver(replies, Some(id));
+                    self.serve_owing(Some(id), now);
                 }
             }
         };
@@ -252,34 +251,42 @@ impl Model {
     }
 
     /// Counts what is worth it.
-    fn note(&mut self, id: ClientId, request: &Request) {
-        let Request::Abort(job) = request else { return };
-        match self.jobs.all.iter().find(|known| Some(known.id) == *job) {
-            Some(known) if known.holder == Some(id) => self.see("abort: ok"),
-            Some(known) if known.holder.is_some() => self.see("abort: of another"),
-            Some(_) => self.see("abort: not held"),
-            None => {}
+    fn note(&mut self, request: &Request, replies: &Replies) {
+        match (request, replies.first().map(|(_, said)| said)) {
+            (Request::Abort(_), Some(Answer::Done)) => self.see("abort: ok"),
+            (Request::Abort(_), Some(Answer::Refused(Rejection::ReservedByAnother(_)))) => {
+                self.see("abort: of another");
+            }
+            (Request::Abort(_), Some(Answer::Refused(_))) => self.see("abort: not held"),
+            _ => {}
         }
     }
 
-    /// Does what a client asks for; nothing that anybody could be told may come of it.
-    fn carry_out(&mut self, id: ClientId, request: Request, now: Now) -> Option<Replies> {
+    fn carry_out(&mut self, id: ClientId, request: &Request, now: Now) -> Replies {
+        self.store.now = now;
         let stands = self.stands(id);
         let client = self.clients.get_mut(&id).unwrap();
+        if let Request::Bad(reply) = request {
+            client.answer_line(reply);
+            self.see("a reply");
+            return Replies::new();
+        }
         let Some(wishes) = &mut client.wishes else {
-            return Some(self.jobs.execute(id, request, now));
+            return request.perform(&mut self.store, id);
         };
         let known = |queue| wishes.queues.iter().position(|&other| other == queue);
-        match request {
+        match *request {
             Request::Subscribe(queue) if known(queue).is_none() => {
                 wishes.queues.push(queue);
-                return stands.then(|| self.jobs.join(id, queue, now));
+                if stands {
+                    return wire::subscribe(&mut self.store, id, queue);
+                }
             }
             Request::Unsubscribe(queue) => {
                 if let Some(place) = known(queue) {
                     wishes.queues.remove(place);
                     if stands {
-                        self.jobs.leave(id, queue);
+                        return wire::unsubscribe(&mut self.store, id, queue);
                     }
                 }
             }
@@ -289,14 +296,14 @@ impl Model {
                 client.state = State::Failed;
                 self.see("a byte began no request");
             }
-            other => return Some(self.jobs.execute(id, other, now)),
+            _ => return request.perform(&mut self.store, id),
         }
-        None
+        Replies::new()
     }
 
     /// Whether a pop of this client waits in its subscribed queues.
     fn stands(&self, id: ClientId) -> bool {
-        self.clients[&id].wishes.is_some() && self.jobs.waits(id)
+        self.clients[&id].wishes.is_some() && self.store.waiting(id).is_some()
     }
 
     /// Whether such a pop is due.
@@ -311,7 +318,8 @@ impl Model {
 
     fn stand(&mut self, id: ClientId, running: Option<ClientId>, now: Now) {
         let wishes = self.clients[&id].wishes.as_ref().unwrap();
-        let replies = self.jobs.stand(id, &wishes.queues, now);
+        self.store.now = now;
+        let replies = wire::open_pop(&mut self.store, id, &wishes.queues);
         self.deliver(replies, running);
     }
 
@@ -330,21 +338,20 @@ impl Model {
 
     /// Sends replies; `running` is the client that is being served.
     fn deliver(&mut self, replies: Replies, running: Option<ClientId>) {
-        for reply in replies {
-            let id = reply.to;
+        for (ticket, said) in replies {
+            let id = ticket.client;
             let client = self.clients.get_mut(&id).unwrap();
-            client.send(&reply.bytes);
             match &mut client.wishes {
-                Some(wishes) if reply.waited => {
-                    wishes.credits -= 1;
-                    self.see("a delivery");
-                }
-                Some(_) => self.see("an answer to a pop"),
                 None => {
-                    if client.state == State::Waiting {
-                        client.state = State::Open;
-                    }
+                    client.answer_line(&wire::line(&said, &QUEUES.map(|name| name.shown)));
                     self.see("a reply");
+                }
+                Some(wishes) => {
+                    let Some(bytes) = wire::packets(&said) else { continue };
+                    let delivery = ticket.serial == OPEN_POP;
+                    wishes.credits -= usize::from(delivery);
+                    client.send(&bytes);
+                    self.see(if delivery { "a delivery" } else { "an answer to a pop" });
                 }
             }
             if running != Some(id) {
@@ -377,13 +384,13 @@ impl Model {
         if client.peer_closed && client.state == State::Waiting {
             client.state = State::Ended;
             self.see("a wait was called off");
-            self.jobs.stop_waiting(id);
+            wire::stop_waiting(&mut self.store, id);
             self.resume(id);
         }
         let client = &self.clients[&id];
         if (client.peer_closed || client.is_over()) && self.stands(id) {
             self.see("a subscription ended");
-            self.jobs.stop_waiting(id);
+            wire::stop_waiting(&mut self.store, id);
             self.resume(id);
         }
         let client = self.clients.get_mut(&id).unwrap();
@@ -412,10 +419,8 @@ impl Model {
         if close {
             self.actions.push(Action::Close(id));
         }
-        if self.jobs.all.iter().any(|job| job.holder == Some(id)) {
-            self.see("a job went back");
-        }
-        let replies = self.jobs.forget(id, now);
+        self.store.now = now;
+        let replies = self.store.run(|store| store.forget(id));
         self.deliver(replies, None);
         self.serve_owing(None, now);
     }

@@ -1,18 +1,18 @@
-//! The oracle's store: the waiters, and which of them gets a job.
+//! Matching: the waiters, and which of them gets a job.
 
-use super::order::{compare, leaves_before};
-use super::store_model::{Job, Model, Waiter};
-use super::types::{QUEUES, Queue};
+use super::order::leaves_before;
+use super::types::Queue;
+use super::{Job, Oracle, Waiter};
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::Status;
 
 /// In place of a queue: the waiters for any tracked job.
-pub(super) const ANYWHERE: Queue = QUEUES.len();
+pub(crate) const ANYWHERE: Queue = usize::MAX;
 
-impl Model {
+impl Oracle {
     /// The jobs of a queue that would be selected next: one for each set of workers that have
     /// refused one.
-    pub(super) fn tops(&self, queue: Queue) -> Vec<&Job> {
+    pub(crate) fn tops(&self, queue: Queue) -> Vec<&Job> {
         let mut tops: Vec<&Job> = Vec::new();
         for job in &self.jobs {
             let there = job.queue == queue || queue == ANYWHERE && job.options().tracked;
@@ -41,7 +41,7 @@ impl Model {
     }
 
     /// The job that a reserve or pop of these queues selects.
-    pub(super) fn best_of(&self, queues: &[Queue], client: ClientId) -> Option<u64> {
+    pub(crate) fn best_of(&self, queues: &[Queue], client: ClientId) -> Option<u64> {
         let mut best: Option<&Job> = None;
         for top in self.tops_for(queues, client) {
             if best.is_none_or(|best| leaves_before(top, best)) {
@@ -52,14 +52,13 @@ impl Model {
     }
 
     /// The job that a pop of these queues selects. One that waits does not see what is too large.
-    pub(super) fn first_of(&self, queues: &[Queue], client: ClientId, waits: bool) -> Option<u64> {
+    pub(crate) fn first_of(&self, queues: &[Queue], client: ClientId, waits: bool) -> Option<u64> {
         let mut best: Option<&Job> = None;
         for &queue in queues {
             for top in self.tops_for(&[queue], client) {
                 let seen = !(waits && top.load.is_too_large());
                 let goes_first = |best: &Job| {
-                    let more_urgent = compare(top.priority, best.priority).is_gt();
-                    more_urgent || best.queue == queue && leaves_before(top, best)
+                    top.priority > best.priority || best.queue == queue && leaves_before(top, best)
                 };
                 if seen && best.is_none_or(goes_first) {
                     best = Some(top);
@@ -72,14 +71,17 @@ impl Model {
     /// The first waiter that is eligible for a top job of a queue, and the job.
     fn next_service(&self, queue: Queue) -> Option<(Ticket, &Job)> {
         let mut next: Option<(Ticket, &Job)> = None;
+        if ![queue, ANYWHERE].into_iter().any(|queue| self.has_waiters(queue)) {
+            return None;
+        }
         for top in self.tops(queue) {
             let place = |waiter: &Waiter| {
                 let fits = !(waiter.pops && top.load.is_too_large());
                 let can = fits && self.is_for(waiter.ticket.client, top);
-                let named = |line: &&(Queue, u64)| {
-                    line.0 == queue || line.0 == ANYWHERE && top.options().tracked
+                let named = |place: &&(Queue, u64)| {
+                    place.0 == queue || place.0 == ANYWHERE && top.options().tracked
                 };
-                let places = waiter.lines.iter().filter(named).map(|&(_, place)| place);
+                let places = waiter.places.iter().filter(named).map(|&(_, place)| place);
                 places.filter(|_| can).min().map(|place| (place, waiter.ticket))
             };
             let first = self.waiters.iter().filter_map(place).min();
@@ -93,11 +95,11 @@ impl Model {
     }
 
     /// Matches the waiters of these queues, the most urgent job first.
-    pub(super) fn serve(&mut self, queues: &[Queue]) {
+    pub(crate) fn serve(&mut self, queues: &[Queue]) {
         // Where there are constraints a job may make way for another one anywhere.
         let mut queues = queues.to_vec();
         if !self.constraints.is_empty() {
-            for queue in 0..QUEUES.len() {
+            for queue in 0..self.names.len() {
                 if !queues.contains(&queue) && self.is_looked_at(queue) {
                     queues.push(queue);
                 }
@@ -132,25 +134,25 @@ impl Model {
     }
 
     /// Whatever has changed may let jobs of all queues run.
-    pub(super) fn serve_everywhere(&mut self) {
-        let all: Vec<Queue> = (0..QUEUES.len()).collect();
+    pub(crate) fn serve_everywhere(&mut self) {
+        let all: Vec<Queue> = (0..self.names.len()).collect();
         self.serve(&all);
     }
 
-    pub(super) fn has_waiters(&self, queue: Queue) -> bool {
-        self.waiters.iter().any(|waiter| waiter.lines.iter().any(|line| line.0 == queue))
+    pub(crate) fn has_waiters(&self, queue: Queue) -> bool {
+        self.waiters.iter().any(|waiter| waiter.places.iter().any(|place| place.0 == queue))
     }
 
     /// Matches waiters with a job that has become ready merely because time has passed, if
     /// the engine notices.
-    pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
+    pub(crate) fn serve_if_noticed(&mut self, queue: Queue) {
         if self.would_serve(queue) && self.notices() {
             self.serve(&[queue]);
         }
     }
 
     /// Whether a waiter of a queue could have a job.
-    pub(super) fn would_serve(&self, queue: Queue) -> bool {
+    pub(crate) fn would_serve(&self, queue: Queue) -> bool {
         self.next_service(queue).is_some()
     }
 
@@ -162,7 +164,7 @@ impl Model {
     }
 
     /// The next choice of the engine.
-    pub(super) fn notices(&mut self) -> bool {
+    pub(crate) fn notices(&mut self) -> bool {
         if self.chosen == self.choices.len() {
             self.choices.push(false);
         }
@@ -173,12 +175,12 @@ impl Model {
     }
 
     /// Whether the engine may have to choose: some job is over, or will be when it goes back.
-    pub(super) fn may_choose(&self) -> bool {
+    pub(crate) fn may_choose(&self) -> bool {
         !self.waiters.is_empty() && self.jobs.iter().any(|job| self.has_passed(job))
     }
 
     /// To be called before a step that may look at jobs that are over, and forget them.
-    pub(super) fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         let over: Vec<bool> = self.jobs.iter().map(|job| self.is_over(job)).collect();
         for (job, over) in self.jobs.iter_mut().zip(over) {
             job.doubtful |= over;
@@ -186,7 +188,7 @@ impl Model {
     }
 
     /// Matches waiters when a job has come or the first one has gone.
-    pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
+    pub(crate) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
         let is_ready = self.find(id).is_some_and(|job| job.status == Status::Ready);
         if !is_ready && was_in_front && self.next_service(queue).is_some() {
             self.see("too large: gone before waiting pops");
@@ -199,9 +201,25 @@ impl Model {
     }
 
     /// Whether a job is or was the one that would be selected next.
-    pub(super) fn is_in_front(&self, job: &Job) -> bool {
+    pub(crate) fn is_in_front(&self, job: &Job) -> bool {
         let tops = self.tops(job.queue);
         let beside = tops.iter().find(|top| top.refused_by == job.refused_by && top.id != job.id);
         job.status == Status::Ready && beside.is_none_or(|top| leaves_before(job, top))
+    }
+
+    /// What the engine may notice at any time: of each queue, and of several together.
+    pub(super) fn notice(&mut self) {
+        let mut noticed = Vec::new();
+        for queue in 0..self.names.len() {
+            if self.would_serve(queue) && self.notices() {
+                noticed.push(queue);
+            }
+        }
+        if noticed.len() > 1 && self.notices() {
+            return self.serve(&noticed);
+        }
+        for queue in noticed {
+            self.serve(&[queue]);
+        }
     }
 }

@@ -1,0 +1,365 @@
+//! Indexed queues: commands on them, and the rows of their jobs.
+//!
+//! While there are indexed queues, all due timers fire before anything else happens: whether a
+//! queue exists must not depend on expired jobs, which an engine may or may not have deleted.
+
+use super::types::{Answer, Load, Queue, Text};
+use super::{Job, NewJob, Oracle};
+use jobcentre::base::limits::POLL_ROWS_PER_STEP;
+use jobcentre::model::event::{Event, EventKind, EventLog};
+use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::job::{Status, TieBreak};
+use jobcentre::model::row::Row;
+
+/// A state, as canonical JSON.
+pub(crate) type State = &'static [u8];
+
+/// That of a job that was given none.
+const FIRST_STATE: State = b"null";
+
+/// What a query asks of a job that has a record.
+pub(crate) type Fits<'a> = &'a dyn Fn(&Job) -> bool;
+
+/// What is known of an indexed queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Indexed {
+    declared: bool,
+    /// When one of its jobs was changed last, in seconds.
+    last: u64,
+}
+
+/// What is known of a job of an indexed queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    version: u64,
+    state: State,
+    events: Vec<Event>,
+    modified: u64,
+}
+
+impl Job {
+    /// The state that the clients of its indexed queue have given it.
+    ///
+    /// # Panics
+    /// If it has no record.
+    pub(crate) fn state(&self) -> State {
+        self.record.as_ref().unwrap().state
+    }
+}
+
+impl Oracle {
+    pub(crate) fn is_indexing(&self) -> bool {
+        self.indexed.iter().any(Option::is_some)
+    }
+
+    fn exists(&self, queue: Queue) -> bool {
+        let declared = self.indexed[queue].as_ref().is_some_and(|indexed| indexed.declared);
+        self.names[queue] == b"default"
+            || declared
+            || self.jobs.iter().any(|job| job.queue == queue)
+    }
+
+    /// What no longer exists is not indexed.
+    pub(crate) fn drop_indexes(&mut self) {
+        for queue in 0..self.names.len() {
+            if !self.exists(queue) {
+                self.indexed[queue] = None;
+            }
+        }
+    }
+
+    fn second(&mut self, queue: Queue) -> u64 {
+        let indexed = self.indexed[queue].as_mut().unwrap();
+        indexed.last = indexed.last.max(self.now.wall.0 / 1_000);
+        indexed.last
+    }
+
+    /// When a job counts as put whose queue is not indexed.
+    pub(crate) fn created(&self) -> u64 {
+        (self.now.wall.0 / 1_000).min(u64::from(u32::MAX))
+    }
+
+    /// Makes the record of a new job, if its queue is indexed.
+    pub(crate) fn record_new(&mut self, id: u64) {
+        let queue = self.job(id).queue;
+        if self.indexed[queue].is_some() {
+            self.job(id).created = self.second(queue);
+            self.record(id);
+        }
+    }
+
+    /// Makes the record of a job of an indexed queue, unless it has one.
+    fn record(&mut self, id: u64) {
+        let job = self.job(id);
+        let (queue, created) = (job.queue, job.created);
+        if job.record.is_none() {
+            let event = Event { kind: EventKind::Created, at: created };
+            let (events, state) = (vec![event], FIRST_STATE);
+            job.record = Some(Record { version: 1, state, events, modified: created });
+            let indexed = self.indexed[queue].as_mut().unwrap();
+            indexed.last = indexed.last.max(created);
+        }
+    }
+
+    /// Something has happened to a job.
+    pub(crate) fn happen(&mut self, id: u64, what: EventKind) {
+        let job = self.job(id);
+        if job.record.is_none() {
+            return;
+        }
+        let queue = job.queue;
+        let at = self.second(queue);
+        self.see(what.tag());
+        let record = self.job(id).record.as_mut().unwrap();
+        record.version += 1;
+        record.modified = at;
+        record.events.push(Event { kind: what, at });
+    }
+
+    /// Everything about a job that has a record.
+    fn row(&self, job: &Job) -> Row {
+        let record = job.record.as_ref().unwrap();
+        let with = |events: EventLog, event: &Event| events.with(event.clone());
+        Row {
+            id: JobId(job.id),
+            version: record.version,
+            queue: self.names[job.queue].into(),
+            priority: job.priority.map(|number| number.to_string().into()),
+            encoding: job.load.encoding,
+            payload: job.load.text.bytes().into(),
+            state: record.state.into(),
+            events: record.events.iter().fold(EventLog::default(), with),
+            modified: record.modified,
+        }
+    }
+
+    fn set_state(&mut self, id: u64, new: State) {
+        let record = self.job(id).record.as_mut().unwrap();
+        let old = std::mem::replace(&mut record.state, new);
+        self.happen(id, EventKind::Advanced { old: old.into(), new: new.into() });
+    }
+
+    fn say_row(&mut self, ticket: Ticket, id: u64) {
+        let row = self.row(self.find(id).unwrap());
+        self.say(ticket, Answer::Row(Box::new(row)));
+    }
+
+    /// A queue that is named by a command becomes indexed; whether it exists. If not, that is said.
+    fn index(&mut self, ticket: Ticket, queue: Queue) -> bool {
+        if !self.exists(queue) {
+            self.say(ticket, Answer::NoQueue);
+            return false;
+        }
+        self.indexed[queue].get_or_insert_default();
+        true
+    }
+
+    /// The same, and its jobs have records.
+    pub(crate) fn index_all(&mut self, ticket: Ticket, queue: Queue) -> bool {
+        let exists = self.index(ticket, queue);
+        let jobs = self.jobs.iter().filter(|job| exists && job.queue == queue);
+        for id in jobs.map(|job| job.id).collect::<Vec<_>>() {
+            self.record(id);
+        }
+        exists
+    }
+
+    /// The rows of a queue that a query asks for, those first that were not changed for the longest
+    /// time. `None` if there is no such queue, which is said.
+    pub(crate) fn search(
+        &mut self,
+        ticket: Ticket,
+        queue: Queue,
+        fits: Fits<'_>,
+    ) -> Option<Vec<Row>> {
+        if !self.index_all(ticket, queue) {
+            return None;
+        }
+        let jobs = self.jobs.iter().filter(|job| job.queue == queue && fits(job));
+        let mut rows: Vec<Row> = jobs.map(|job| self.row(job)).collect();
+        rows.sort_by_key(|row| (row.modified, row.id));
+        Some(rows)
+    }
+
+    pub(crate) fn queues(&mut self, ticket: Ticket) {
+        self.see("indexed: queues");
+        let jobs = |queue: Queue| self.jobs.iter().filter(|job| job.queue == queue).count();
+        let there = (0..self.names.len()).filter(|&queue| self.exists(queue));
+        let said = there.map(|queue| (queue, u32::try_from(jobs(queue)).unwrap())).collect();
+        self.say(ticket, Answer::Queues(said));
+    }
+
+    pub(crate) fn create_queue(&mut self, ticket: Ticket, queue: Queue) {
+        self.see("indexed: create queue");
+        if self.exists(queue) {
+            return self.say(ticket, Answer::QueueExists);
+        }
+        self.indexed[queue] = Some(Indexed { declared: true, last: 0 });
+        self.say(ticket, Answer::Queue(queue));
+    }
+
+    pub(crate) fn drop_queue(&mut self, ticket: Ticket, queue: Queue) {
+        self.see("indexed: drop queue");
+        if !self.index(ticket, queue) {
+            return;
+        }
+        let jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.queue == queue).collect();
+        let reserved = jobs.iter().any(|job| job.status == Status::Reserved);
+        let ids: Vec<u64> = jobs.iter().map(|job| job.id).collect();
+        if reserved {
+            self.see("a job at work was dropped");
+        }
+        ids.iter().for_each(|&id| self.remove(id));
+        if let Some(indexed) = &mut self.indexed[queue] {
+            indexed.declared = false;
+        }
+        self.drop_indexes();
+        self.say(ticket, Answer::Dropped(u32::try_from(ids.len()).unwrap()));
+        if !self.constraints.is_empty() {
+            self.serve_everywhere();
+        }
+    }
+
+    pub(crate) fn list(&mut self, ticket: Ticket, queue: Queue) {
+        self.see("indexed: list");
+        if let Some(rows) = self.search(ticket, queue, &|_| true) {
+            self.say(ticket, Answer::Rows(rows));
+        }
+    }
+
+    pub(crate) fn find_rows(
+        &mut self,
+        ticket: Ticket,
+        queue: Queue,
+        fits: Fits<'_>,
+        limit: Option<u64>,
+    ) {
+        self.see("indexed: find");
+        if let Some(mut rows) = self.search(ticket, queue, fits) {
+            rows.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap()));
+            self.say(ticket, Answer::Found(rows));
+        }
+    }
+
+    pub(crate) fn poll(&mut self, ticket: Ticket, queue: Queue, fits: Fits<'_>, new: State) {
+        self.see("indexed: poll");
+        let Some(found) = self.search(ticket, queue, fits) else { return };
+        let first = found.first().and_then(|row| self.find(row.id.0)).map(|job| job.status);
+        self.see(match first {
+            None => "a poll found nothing",
+            Some(Status::Reserved) => "a poll found a job at work",
+            Some(_) => "a poll found a job",
+        });
+        let done = self.poll_found(ticket, &found, new);
+        assert!(done, "nothing has changed since the search");
+    }
+
+    /// Gives the first of these rows that has not changed since another state, and shows it. False
+    /// if all have changed, and nothing is said.
+    pub(crate) fn poll_found(&mut self, ticket: Ticket, found: &[Row], new: State) -> bool {
+        if found.is_empty() {
+            self.say(ticket, Answer::NoJob);
+            return true;
+        }
+        let same = |row: &&Row| {
+            let record = self.find(row.id.0).and_then(|job| job.record.as_ref());
+            record.is_some_and(|record| record.version == row.version)
+        };
+        let most = usize::try_from(POLL_ROWS_PER_STEP).unwrap();
+        let Some(id) = found.iter().take(most).find(same).map(|row| row.id) else {
+            self.see("what was found had changed");
+            return false;
+        };
+        if id != found[0].id {
+            self.see("the first that was found had changed");
+        }
+        self.set_state(id.0, new);
+        self.say_row(ticket, id.0);
+        true
+    }
+
+    pub(crate) fn put_row(&mut self, ticket: Ticket, queue: Queue, load: Load, state: State) {
+        self.see("indexed: put");
+        if !self.index(ticket, queue) {
+            return;
+        }
+        let (priority, tie_break) = (Some(0), TieBreak::Fifo);
+        let id = self.add(NewJob { queue, priority, tie_break, load, options: None });
+        self.job(id).record.as_mut().unwrap().state = state;
+        self.say_row(ticket, id);
+        self.requeue(id);
+        self.serve(&[queue]);
+    }
+
+    /// Does something about a job of a queue that has a record; if nothing is said then, its row
+    /// is.
+    fn about_row(
+        &mut self,
+        ticket: Ticket,
+        queue: Queue,
+        id: JobId,
+        act: impl FnOnce(&mut Self, u64) -> Option<Answer>,
+    ) {
+        if !self.index(ticket, queue) {
+            return;
+        }
+        let Some(job) = self.find(id.0).filter(|job| job.queue == queue) else {
+            return self.say(ticket, Answer::NoJob);
+        };
+        let working = job.status == Status::Reserved;
+        self.see(if working { "record: of a job at work" } else { "record: of another job" });
+        self.record(id.0);
+        match act(self, id.0) {
+            Some(said) => self.say(ticket, said),
+            None => self.say_row(ticket, id.0),
+        }
+    }
+
+    pub(crate) fn show(&mut self, ticket: Ticket, queue: Queue, id: JobId) {
+        self.see("indexed: show");
+        self.about_row(ticket, queue, id, |_, _| None);
+    }
+
+    pub(crate) fn compare_and_set_state(
+        &mut self,
+        ticket: Ticket,
+        (queue, id): (Queue, JobId),
+        old: State,
+        new: State,
+    ) {
+        self.see("indexed: set state");
+        self.about_row(ticket, queue, id, |oracle, id| {
+            let state = oracle.job(id).state();
+            if state != old {
+                return Some(Answer::Conflict(Text::new(state)));
+            }
+            oracle.set_state(id, new);
+            None
+        });
+    }
+
+    pub(crate) fn append_event(&mut self, ticket: Ticket, queue: Queue, id: JobId, event: &[u8]) {
+        self.see("indexed: append event");
+        self.about_row(ticket, queue, id, |oracle, id| {
+            oracle.happen(id, EventKind::User(event.into()));
+            None
+        });
+    }
+
+    pub(crate) fn delete_row(&mut self, ticket: Ticket, queue: Queue, id: JobId) {
+        self.see("indexed: delete");
+        if !self.index(ticket, queue) {
+            return;
+        }
+        let Some(job) = self.find(id.0).filter(|job| job.queue == queue) else {
+            return self.say(ticket, Answer::NoJob);
+        };
+        let was_in_front = self.is_in_front(job);
+        if job.status == Status::Reserved {
+            self.see("a job at work was deleted");
+        }
+        self.say(ticket, Answer::Done);
+        self.remove(id.0);
+        self.serve_after(id.0, queue, was_in_front);
+    }
+}
