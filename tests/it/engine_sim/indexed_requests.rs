@@ -40,7 +40,7 @@ fn query(state: Option<usize>) -> Arc<Query> {
 }
 
 fn is_in(state: Option<usize>) -> impl Fn(&Job) -> bool {
-    move |job| state.is_none_or(|state| job.state() == STATES[state].0)
+    move |job| state.is_none_or(|state| job.state() == Some(STATES[state].0))
 }
 
 impl IndexedRequest {

@@ -82,7 +82,9 @@ impl Request {
     pub(super) fn with_command(&self, submit: impl FnOnce(&Command<'_>)) {
         let mut names = StringList::default();
         if let Self::Reserve { queues, .. } | Self::Pop { queues, .. } = self {
-            queues.iter().for_each(|&queue| names.push(QUEUES[queue]));
+            for &queue in queues {
+                names.push(QUEUES[queue]);
+            }
         }
         let queues = names.from(0);
         let command = match *self {

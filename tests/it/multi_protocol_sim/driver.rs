@@ -85,7 +85,7 @@ impl SimDriver {
         Self {
             server: Server::new(SETTINGS, engine),
             found,
-            model: ServerModel::default(),
+            model: ServerModel::new(),
             sockets: BTreeMap::new(),
             now: Now::default(),
             sent: DefaultHasher::new(),
@@ -121,7 +121,6 @@ impl SimDriver {
             let number = self.sockets[&id].number;
             assert_eq!(wants, self.model.wants_input(id), "client {number}: appetite for input");
         }
-        self.model.take_notes();
     }
 
     pub(super) fn open(&mut self, protocol: Protocol, room: usize) -> ClientId {

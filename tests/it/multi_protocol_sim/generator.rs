@@ -1,13 +1,14 @@
 //! The generator: bytes with their meaning, and the profile of a run.
 
 use super::requests::{self, Form};
-use super::store_model::StoreModel;
-use super::types::{HttpOptions, Payload, QUEUES, Question, Queue, Request, STATES, State, Want};
+use super::types::{HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want};
+use crate::oracle::types::Load;
+use crate::oracle::{Job, Oracle, wire};
 use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Core, Protocol};
-use jobcentre::model::id::ClientId;
+use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 
 /// How wild a run is; drawn once from its seed.
@@ -113,12 +114,18 @@ impl Generator {
         rng: &mut TestRng,
         profile: &Profile,
         (id, protocol): (ClientId, Protocol),
-        store: &StoreModel,
+        store: &Oracle,
         full: bool,
     ) -> (Vec<u8>, Request) {
         match protocol {
-            Protocol::JobCentre => self.line(rng, profile, id, store, full),
-            Protocol::Pinpriq => packets(rng, profile, full),
+            Protocol::JobCentre => {
+                let (bytes, request) = self.line(rng, profile, id, store, full);
+                (bytes, Request::Wire(request))
+            }
+            Protocol::Pinpriq => {
+                let (bytes, request) = packets(rng, profile, full);
+                (bytes, Request::Wire(request))
+            }
             Protocol::Http => self.http(rng, profile, store, full),
             Protocol::Processor => unreachable!("that protocol is not simulated"),
         }
@@ -129,9 +136,9 @@ impl Generator {
         rng: &mut TestRng,
         profile: &Profile,
         client: ClientId,
-        store: &StoreModel,
+        store: &Oracle,
         full: bool,
-    ) -> (Vec<u8>, Request) {
+    ) -> (Vec<u8>, wire::Request) {
         let queue = rng.below(profile.queues);
         let name = rng.word(&QUEUES[queue].written);
         let puts = if profile.hungry { 15 } else { 30 };
@@ -143,9 +150,10 @@ impl Generator {
                     0 => format!("1{:025}", rng.below(3)),
                     _ => rng.below(profile.priorities).to_string(),
                 };
-                let job = &payload.text;
-                let fields = format!("\"queue\":{name},\"pri\":{pri},\"job\":{job}");
-                (format!("{{\"request\":\"put\",{fields}}}"), Request::Put { queue, pri, payload })
+                let fields = format!("\"queue\":{name},\"pri\":{pri},\"job\":{payload}");
+                let (pri, job) = (pri.parse().unwrap(), Load::json(&payload));
+                let request = wire::Request::Put { queue, pri, job };
+                (format!("{{\"request\":\"put\",{fields}}}"), request)
             }
             0..65 => {
                 let mut queues = vec![queue];
@@ -156,38 +164,36 @@ impl Generator {
                     queues.iter().map(|&queue| rng.word(&QUEUES[queue].written)).collect();
                 let wait = rng.percent(if profile.hungry { 80 } else { 40 });
                 let fields = format!("\"queues\":[{}],\"wait\":{wait}", names.join(", "));
-                (format!("{{\"request\":\"get\",{fields}}}"), Request::Get { queues, wait })
+                (format!("{{\"request\":\"get\",{fields}}}"), wire::Request::Get { queues, wait })
             }
             part @ 65..97 => {
                 let id = an_id(rng, Some(client), store);
                 let (word, request) = if part < 83 || full {
-                    ("delete", Request::Delete(id))
+                    ("delete", wire::Request::Delete(JobId(id)))
                 } else {
-                    ("abort", Request::Abort(id))
+                    ("abort", wire::Request::Abort(JobId(id)))
                 };
                 (format!("{{\"id\":{id},\"request\":\"{word}\"}}"), request)
             }
-            _ => return (NONSENSE.to_vec(), Request::Bad(self.refusal.clone())),
+            _ => return (NONSENSE.to_vec(), wire::Request::Bad(self.refusal.clone())),
         };
         let end = rng.word(&["\n", "\n", "\r\n"]);
         (format!("{text}{end}").into_bytes(), request)
     }
 
-    fn payload(&mut self, rng: &mut TestRng, profile: &Profile, shape: &str) -> Payload {
+    fn payload(&mut self, rng: &mut TestRng, profile: &Profile, shape: &str) -> String {
         self.serial += 1;
         let padding = rng.below(profile.padding + 1);
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
         let number = rng.below(2);
-        let n = (shape.starts_with('{') && shape.contains('@')).then_some(number);
-        let text = shape.replace('@', &number.to_string()).replace('#', &unique);
-        Payload { text, n }
+        shape.replace('@', &number.to_string()).replace('#', &unique)
     }
 
     fn http(
         &mut self,
         rng: &mut TestRng,
         profile: &Profile,
-        store: &StoreModel,
+        store: &Oracle,
         full: bool,
     ) -> (Vec<u8>, Request) {
         let mut queue = rng.below(profile.queues);
@@ -231,12 +237,13 @@ impl Generator {
 }
 
 /// What several clients do to the same jobs at one time.
-fn contend(rng: &mut TestRng, profile: &Profile, store: &StoreModel, queue: Queue) -> Question {
+fn contend(rng: &mut TestRng, profile: &Profile, store: &Oracle, queue: Queue) -> Question {
     if rng.percent(50) {
         return Question::Poll { queue, want: a_want(rng, profile), new: a_state(rng) };
     }
     let id = a_job_of(rng, queue, store);
-    let known = store.find(id).and_then(|job| Some(job.record.as_ref()?.state));
+    let known = store.find(id).and_then(Job::state);
+    let known = known.and_then(|it| STATES.iter().position(|state| state.shown.as_bytes() == it));
     let old = known.filter(|_| rng.percent(70)).unwrap_or_else(|| a_state(rng));
     Question::Advance { queue, id, old, new: a_state(rng) }
 }
@@ -252,35 +259,35 @@ fn a_want(rng: &mut TestRng, profile: &Profile) -> Want {
 }
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon.
-fn an_id(rng: &mut TestRng, client: Option<ClientId>, store: &StoreModel) -> u64 {
+fn an_id(rng: &mut TestRng, client: Option<ClientId>, store: &Oracle) -> u64 {
     let mine = store.jobs.iter().filter(|job| client.is_some() && job.holder == client);
     let mine: Vec<u64> = mine.map(|job| job.id).collect();
     match rng.below(10) {
         0..5 if !mine.is_empty() => *rng.pick(&mine),
         0..8 if !store.jobs.is_empty() => rng.pick(&store.jobs).id,
-        8 => rng.below(usize::try_from(store.next_id()).unwrap() + 5) as u64,
-        _ => store.next_id().saturating_sub(rng.below(3) as u64),
+        8 => rng.below(usize::try_from(store.last_id).unwrap() + 6) as u64,
+        _ => (store.last_id + 1).saturating_sub(rng.below(3) as u64),
     }
 }
 
-fn a_job_of(rng: &mut TestRng, queue: Queue, store: &StoreModel) -> u64 {
+fn a_job_of(rng: &mut TestRng, queue: Queue, store: &Oracle) -> u64 {
     let there = store.jobs.iter().filter(|job| job.queue == queue);
     let there: Vec<u64> = there.map(|job| job.id).collect();
     if there.is_empty() || rng.percent(20) { an_id(rng, None, store) } else { *rng.pick(&there) }
 }
 
 /// Requests of packets.
-fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> (Vec<u8>, Request) {
+fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> (Vec<u8>, wire::Request) {
     let queue = rng.below(profile.queues);
     let name = QUEUES[queue].bytes.as_bytes();
     let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
     let named = |kind: &[u8]| [kind, &short(name.len())[..], name].concat();
     if full || rng.percent(if profile.hungry { 70 } else { 50 }) {
         return match rng.below(100) {
-            0..40 => (named(b"P"), Request::Pop(queue)),
-            40..60 => (named(b"s"), Request::Subscribe(queue)),
-            60..67 => (named(b"u"), Request::Unsubscribe(queue)),
-            _ => (b"A".to_vec(), Request::Ready),
+            0..40 => (named(b"P"), wire::Request::Pop(queue)),
+            40..60 => (named(b"s"), wire::Request::Subscribe(queue)),
+            60..67 => (named(b"u"), wire::Request::Unsubscribe(queue)),
+            _ => (b"A".to_vec(), wire::Request::Ready),
         };
     }
     let ttl_ms = *rng.pick(&[0, 0, 1, 100, 5_000]);
@@ -291,5 +298,5 @@ fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> (Vec<u8>, Reques
     let (c, d) = (short(key.len()), short(content.len()));
     let head = [b"p", &a[..], &b, &[priority], &c, &d].concat();
     let bytes = [&head, &key[..], &content, name].concat();
-    (bytes, Request::Push { queue, ttl_ms, priority, key, content })
+    (bytes, wire::Request::Push { queue, ttl_ms, priority, packet: Load::packet(&key, &content) })
 }

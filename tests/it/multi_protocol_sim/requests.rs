@@ -88,7 +88,7 @@ impl Form {
             Question::Post { queue, ref payload, state } => {
                 let path = jobs(queue, "/job", "/create");
                 let state = state_member(rng, state);
-                put(path, format!("{{\"payload\":{}{state}}}", payload.text))
+                put(path, format!("{{\"payload\":{payload}{state}}}"))
             }
             Question::Show(queue, id) => {
                 let (end, short_end) = job(id, "");

@@ -7,24 +7,25 @@
 //! the pass, first come, first served.
 
 use super::client::{Client, State};
-use super::store_model::{Job, StoreModel};
-use super::types::{HttpOptions, Page, Question, Reply, Request};
-use crate::seeds::Seen;
+use super::jobq;
+use super::types::{HttpOptions, Page, QUEUES, Question, Reply, Request};
+use crate::oracle::Oracle;
+use crate::oracle::types::Replies;
+use crate::oracle::wire::{self, OPEN_POP};
 use jobcentre::base::limits::{
     FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
     QUERIES_PER_PASS, REJECTED_LINGER_TIMEOUT, STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Protocol};
-use jobcentre::model::id::ClientId;
+use jobcentre::model::id::{ClientId, JobId};
+use jobcentre::model::row::Row;
 use std::collections::{BTreeMap, VecDeque};
 
-#[derive(Default)]
 pub(super) struct ServerModel {
-    pub(super) store: StoreModel,
+    pub(super) store: Oracle,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) actions: Vec<Action>,
-    pub(super) seen: Seen,
     now: Now,
     resumed: VecDeque<ClientId>,
     /// Clients that may want more packets now that they have got some.
@@ -35,8 +36,10 @@ pub(super) struct ServerModel {
     searches: Vec<Search>,
     came: i64,
     /// The search that has begun, and what it finds.
-    searching: Option<(Search, Vec<Job>)>,
+    searching: Option<(Search, Vec<Row>)>,
     armed: usize,
+    /// What was deleted: by HTTP, or by a line.
+    pub(super) gone: BTreeMap<JobId, bool>,
 }
 
 #[derive(Clone)]
@@ -50,8 +53,25 @@ struct Search {
 }
 
 impl ServerModel {
+    pub(super) fn new() -> Self {
+        Self {
+            store: Oracle::new(&QUEUES.map(|name| name.bytes.as_bytes())),
+            clients: BTreeMap::new(),
+            actions: Vec::new(),
+            now: Now::default(),
+            resumed: VecDeque::new(),
+            owing: VecDeque::new(),
+            found: false,
+            searches: Vec::new(),
+            came: 0,
+            searching: None,
+            armed: 0,
+            gone: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn see(&mut self, what: &'static str) {
-        *self.seen.entry(what).or_default() += 1;
+        self.store.see(what);
     }
 
     pub(super) fn set_time(&mut self, now: Now) {
@@ -148,7 +168,8 @@ impl ServerModel {
     /// `resumed`: how many connections the server has resumed; the others wait, in order.
     pub(super) fn finish_pass(&mut self, resumed: usize) {
         self.expire();
-        self.store.bury();
+        let said = self.store.run(Oracle::expire);
+        assert!(said.is_empty(), "no request of these protocols has a deadline");
         self.search();
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
         for _ in 0..resumed {
@@ -158,13 +179,6 @@ impl ServerModel {
                 self.serve(id);
                 self.settle(id);
             }
-        }
-    }
-
-    /// Counts what was worth it.
-    pub(super) fn take_notes(&mut self) {
-        for what in std::mem::take(&mut self.store.noted) {
-            self.see(what);
         }
     }
 
@@ -183,7 +197,7 @@ impl ServerModel {
             while self.searching.is_none()
                 && let Some(search) = self.next_search()
             {
-                match self.store.begin_search(&search.question) {
+                match jobq::begin_search(&mut self.store, search.client, &search.question) {
                     None => self.tell_found(search.client, Page::error(404)),
                     Some(found) => self.searching = Some((search, found)),
                 }
@@ -192,8 +206,9 @@ impl ServerModel {
                 return;
             }
             let Some((search, found)) = self.searching.take() else { return };
-            if let Some(page) = self.store.end_search(&search.question, &found) {
-                self.tell_found(search.client, page);
+            let Search { client, ref question, .. } = search;
+            if let Some(page) = jobq::end_search(&mut self.store, client, question, &found) {
+                self.tell_found(client, page);
             } else {
                 self.came += 1;
                 self.searches.push(Search { came: -self.came, ..search });
@@ -301,15 +316,13 @@ impl ServerModel {
 
     /// Whether a client is to be given packets, or to wait for them.
     fn owes(&self, id: ClientId) -> bool {
-        self.clients[&id].wants_packets() && !self.store.waits(id)
+        self.clients[&id].wants_packets() && self.store.waiting(id).is_none()
     }
 
     fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
         let queues = self.client(id).wishes.queues.clone();
-        if let Some(bytes) = self.store.stand(id, &queues) {
-            self.store.served.push((id, bytes));
-        }
-        self.deliver(running);
+        let said = wire::open_pop(&mut self.store, id, &queues);
+        self.deliver(said, running);
     }
 
     /// Clients that got packets and have credits left are enqueued again, at once.
@@ -324,44 +337,29 @@ impl ServerModel {
 
     /// A client that waits for packets does so no more.
     fn call_off(&mut self, id: ClientId) {
-        if self.client(id).protocol == Protocol::Pinpriq && self.store.waits(id) {
+        if self.client(id).protocol == Protocol::Pinpriq && self.store.waiting(id).is_some() {
             self.see("packets were waited for no more");
-            self.store.stop_waiting(id);
+            wire::stop_waiting(&mut self.store, id);
         }
-    }
-
-    /// What a client says about packets that it wants; whether that is what it says.
-    fn wish(&mut self, id: ClientId, request: &Request) -> bool {
-        let stands = self.store.waits(id);
-        let wishes = &mut self.client(id).wishes;
-        match *request {
-            Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
-                wishes.queues.push(queue);
-                if stands {
-                    self.store.wait_also(id, queue);
-                }
-            }
-            Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
-                wishes.queues.retain(|&other| other != queue);
-                if stands {
-                    self.store.wait_not(id, queue);
-                }
-            }
-            Request::Subscribe(_) | Request::Unsubscribe(_) => {}
-            Request::Ready => wishes.credits += 1,
-            _ => return false,
-        }
-        self.deliver(Some(id));
-        self.serve_owing(Some(id));
-        true
     }
 
     fn carry_out(&mut self, id: ClientId, request: &Request) {
-        if self.wish(id, request) {
-            return;
-        }
-        let reply = self.store.execute(id, request);
-        self.note(id, request, &reply);
+        let (reply, said) = match request {
+            Request::Wire(request) => {
+                if let Some(said) = self.wish(id, request) {
+                    self.deliver(said, Some(id));
+                    return self.serve_owing(Some(id));
+                }
+                self.submit(id, request)
+            }
+            Request::Http(question, _) => {
+                let before: Vec<JobId> = self.store.jobs.iter().map(|job| JobId(job.id)).collect();
+                let (reply, said) = jobq::ask(&mut self.store, id, question);
+                self.note_deleted(question, &before, &reply);
+                (reply, said)
+            }
+        };
+        self.note(id, request, &reply, &said);
         let client = self.client(id);
         match (reply, request) {
             (Reply::Later, Request::Http(question, manner)) => {
@@ -377,40 +375,18 @@ impl ServerModel {
             }
             (reply, _) => client.expect(&reply, HttpOptions::default()),
         }
-        self.deliver(Some(id));
+        self.deliver(said, Some(id));
         self.serve_owing(Some(id));
     }
 
-    fn note(&mut self, id: ClientId, request: &Request, reply: &Reply) {
-        match self.clients[&id].protocol {
-            Protocol::JobCentre => self.see("a line was served"),
-            Protocol::Pinpriq => self.see("packets were served"),
-            Protocol::Http => self.see("an HTTP request was served"),
-            Protocol::Processor => unreachable!("that protocol is not simulated"),
-        }
-        let posts = matches!(request, Request::Http(..)) && request.is_put();
-        if posts && let Some(&(other, _)) = self.store.served.first() {
-            let packets = self.clients[&other].protocol == Protocol::Pinpriq;
-            let who =
-                if packets { "HTTP served packets" } else { "HTTP served a line that waited" };
-            self.see(who);
-        }
-        if let Reply::Page(page) = reply {
-            self.see(match page.status {
-                200..300 => "HTTP: done",
-                404 => "HTTP: not found",
-                409 => "HTTP: conflict",
-                _ => "HTTP: refused",
-            });
-        }
-    }
-
     /// Sends the replies of waiters; `running` is the client that is being served.
-    fn deliver(&mut self, running: Option<ClientId>) {
-        for (id, bytes) in std::mem::take(&mut self.store.served) {
+    fn deliver(&mut self, said: Replies, running: Option<ClientId>) {
+        for (ticket, answer) in said {
+            let id = ticket.client;
+            let Some(bytes) = self.bytes(id, &answer) else { continue };
             let client = self.client(id);
             client.expect(&Reply::Bytes(bytes), HttpOptions::default());
-            if client.protocol == Protocol::Pinpriq {
+            if ticket.serial == OPEN_POP {
                 client.wishes.credits -= 1;
                 self.see("a delivery");
             } else {
@@ -446,10 +422,10 @@ impl ServerModel {
         if client.is_leaving() && client.state == State::Waiting {
             client.state = State::Ended;
             self.see("a wait was called off");
-            self.store.stop_waiting(id);
+            wire::stop_waiting(&mut self.store, id);
             self.resume(id);
         }
-        if self.client(id).is_leaving() && self.store.waits(id) {
+        if self.client(id).is_leaving() && self.store.waiting(id).is_some() {
             self.call_off(id);
             self.resume(id);
         }
@@ -493,8 +469,8 @@ impl ServerModel {
         if close {
             self.actions.push(Action::Close(id));
         }
-        self.store.forget(id);
-        self.deliver(None);
+        let said = self.store.run(|store| store.forget(id));
+        self.deliver(said, None);
         self.serve_owing(None);
     }
 }

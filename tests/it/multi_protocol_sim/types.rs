@@ -1,5 +1,6 @@
 //! Types of the simulated protocols: queues, states, requests and replies.
 
+use crate::oracle::wire;
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
 /// A queue's name: how it may be written in JSON and in a path, how it is shown, what it is.
@@ -19,8 +20,7 @@ const fn name(
     Name { written: [shown, other], path, shown, bytes }
 }
 
-/// A queue, by its number in [`QUEUES`].
-pub(super) type Queue = usize;
+pub(super) use crate::oracle::types::Queue;
 
 /// All queues of the simulated simulation.
 pub(super) const QUEUES: [Name; 5] = [
@@ -69,52 +69,22 @@ pub(super) struct Want {
     pub(super) n: Option<usize>,
 }
 
-/// What a JSON payload is: its text, and its member `n`.
-#[derive(Clone, Debug)]
-pub(super) struct Payload {
-    pub(super) text: String,
-    pub(super) n: Option<usize>,
-}
-
 /// What a client asks for.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    /// Of a line: what it asks for.
-    Put {
-        queue: Queue,
-        pri: String,
-        payload: Payload,
-    },
-    Get {
-        queues: Vec<Queue>,
-        wait: bool,
-    },
-    Delete(u64),
-    Abort(u64),
-    /// An ill-formed line, with the reply that it gets.
-    Bad(Vec<u8>),
-
-    /// Of packets.
-    Push {
-        queue: Queue,
-        ttl_ms: u16,
-        priority: u8,
-        key: Vec<u8>,
-        content: Vec<u8>,
-    },
-    Pop(Queue),
-    Subscribe(Queue),
-    Unsubscribe(Queue),
-    Ready,
-
+    /// Of a line or of packets.
+    Wire(wire::Request),
     /// Of HTTP: what, and how.
     Http(Question, HttpOptions),
 }
 
 impl Request {
     pub(super) fn is_put(&self) -> bool {
-        let posts = matches!(self, Self::Http(Question::Post { .. }, _));
-        posts || matches!(self, Self::Put { .. } | Self::Push { .. })
+        matches!(
+            self,
+            Self::Http(Question::Post { .. }, _)
+                | Self::Wire(wire::Request::Put { .. } | wire::Request::Push { .. })
+        )
     }
 }
 
@@ -153,7 +123,7 @@ pub(super) enum Question {
     },
     Post {
         queue: Queue,
-        payload: Payload,
+        payload: String,
         state: State,
     },
     Show(Queue, u64),

@@ -19,7 +19,7 @@ pub(crate) struct NewJob {
 }
 
 impl Oracle {
-    /// Performs a command; what everybody is answered is returned.
+    /// Performs a command; the answers to all clients are returned.
     pub(crate) fn submit(&mut self, command: impl FnOnce(&mut Self)) -> Replies {
         self.run(|oracle| {
             oracle.notice();

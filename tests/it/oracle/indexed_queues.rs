@@ -39,11 +39,8 @@ pub(crate) struct Record {
 
 impl Job {
     /// The state that the clients of its indexed queue have given it.
-    ///
-    /// # Panics
-    /// If it has no record.
-    pub(crate) fn state(&self) -> State {
-        self.record.as_ref().unwrap().state
+    pub(crate) fn state(&self) -> Option<State> {
+        self.record.as_ref().map(|record| record.state)
     }
 }
 
@@ -52,11 +49,16 @@ impl Oracle {
         self.indexed.iter().any(Option::is_some)
     }
 
-    fn exists(&self, queue: Queue) -> bool {
+    pub(crate) fn exists(&self, queue: Queue) -> bool {
         let declared = self.indexed[queue].as_ref().is_some_and(|indexed| indexed.declared);
         self.names[queue] == b"default"
             || declared
             || self.jobs.iter().any(|job| job.queue == queue)
+    }
+
+    /// How many queues are declared.
+    pub(crate) fn declared(&self) -> usize {
+        self.indexed.iter().flatten().filter(|indexed| indexed.declared).count()
     }
 
     /// What no longer exists is not indexed.
@@ -209,7 +211,9 @@ impl Oracle {
         if reserved {
             self.see("a job at work was dropped");
         }
-        ids.iter().for_each(|&id| self.remove(id));
+        for &id in &ids {
+            self.remove(id);
+        }
         if let Some(indexed) = &mut self.indexed[queue] {
             indexed.declared = false;
         }
@@ -329,7 +333,7 @@ impl Oracle {
     ) {
         self.see("indexed: set state");
         self.about_row(ticket, queue, id, |oracle, id| {
-            let state = oracle.job(id).state();
+            let state = oracle.job(id).record.as_ref().unwrap().state;
             if state != old {
                 return Some(Answer::Conflict(Text::new(state)));
             }

@@ -158,7 +158,7 @@ impl Oracle {
         }
     }
 
-    /// Performs an operation; what everybody is answered is returned.
+    /// Performs an operation; the answers to all clients are returned.
     pub(crate) fn run(&mut self, operation: impl FnOnce(&mut Self)) -> Replies {
         operation(self);
         for (ticket, said) in std::mem::take(&mut self.told) {

@@ -100,9 +100,8 @@ pub(crate) fn stop_waiting(oracle: &mut Oracle, client: ClientId) {
 }
 
 /// A payload as JSON.
-pub(crate) fn json(load: &Load) -> String {
-    let bytes = load.text.bytes();
-    match load.encoding {
+pub(crate) fn json(encoding: Encoding, bytes: &[u8]) -> String {
+    match encoding {
         Encoding::Packet { key_len } => {
             let (key, payload) = bytes.split_at(usize::from(key_len));
             let [key, payload] = [key, payload].map(|bytes| BASE64_STANDARD.encode(bytes));
@@ -130,7 +129,7 @@ pub(crate) fn line(said: &Answer, names: &[&str]) -> Vec<u8> {
         }
         Answer::Job(view) => {
             let (id, pri, queue) = (view.id, view.priority.unwrap(), names[view.queue]);
-            let job = json(&view.load).replace('\n', " ");
+            let job = json(view.load.encoding, view.load.text.bytes()).replace('\n', " ");
             let fields = format!("\"id\":{id},\"job\":{job},\"pri\":{pri},\"queue\":{queue}");
             format!("{{\"status\":\"ok\",{fields}}}\n")
         }

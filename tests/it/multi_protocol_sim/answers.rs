@@ -1,0 +1,106 @@
+//! What the requests of all protocols ask of the oracle, and what its answers are as replies.
+
+use super::server_model::ServerModel;
+use super::types::{QUEUES, Question, Reply, Request};
+use crate::oracle::types::{Answer, Replies};
+use crate::oracle::wire;
+use jobcentre::model::driver::Protocol;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+
+impl ServerModel {
+    /// What a client says about packets that it wants; `None` if it says something else.
+    pub(super) fn wish(&mut self, id: ClientId, request: &wire::Request) -> Option<Replies> {
+        let stands = self.store.waiting(id).is_some();
+        let wishes = &mut self.client(id).wishes;
+        match *request {
+            wire::Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
+                wishes.queues.push(queue);
+                if stands {
+                    return Some(wire::subscribe(&mut self.store, id, queue));
+                }
+            }
+            wire::Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
+                wishes.queues.retain(|&other| other != queue);
+                if stands {
+                    return Some(wire::unsubscribe(&mut self.store, id, queue));
+                }
+            }
+            wire::Request::Subscribe(_) | wire::Request::Unsubscribe(_) => {}
+            wire::Request::Ready => wishes.credits += 1,
+            _ => return None,
+        }
+        Some(Replies::new())
+    }
+
+    /// A line or packets: what the client is answered, and what others are.
+    pub(super) fn submit(&mut self, id: ClientId, request: &wire::Request) -> (Reply, Replies) {
+        if let wire::Request::Bad(reply) = request {
+            return (Reply::Bytes(reply.clone()), Replies::new());
+        }
+        let mut said = request.perform(&mut self.store, id);
+        if said.first().is_none_or(|(ticket, _)| *ticket != Ticket { client: id, serial: 0 }) {
+            return (Reply::Later, said);
+        }
+        let (_, answer) = said.remove(0);
+        match (request, &answer) {
+            (&wire::Request::Delete(deleted), Answer::Done) => {
+                self.gone.insert(deleted, false);
+            }
+            (wire::Request::Delete(missed) | wire::Request::Abort(missed), Answer::NoJob)
+                if self.gone.get(missed) == Some(&true) =>
+            {
+                self.see("a line misses what HTTP has deleted");
+            }
+            _ => {}
+        }
+        (self.bytes(id, &answer).map_or(Reply::Nothing, Reply::Bytes), said)
+    }
+
+    pub(super) fn bytes(&self, id: ClientId, answer: &Answer) -> Option<Vec<u8>> {
+        match self.clients[&id].protocol {
+            Protocol::Pinpriq => wire::packets(answer),
+            _ => Some(wire::line(answer, &QUEUES.map(|name| name.shown))),
+        }
+    }
+
+    /// Remembers which jobs HTTP has deleted, and sees what a line has deleted before.
+    pub(super) fn note_deleted(&mut self, question: &Question, before: &[JobId], reply: &Reply) {
+        if let Question::Delete(..) | Question::Drop(_) = question {
+            let gone = before.iter().filter(|id| self.store.find(id.0).is_none());
+            self.gone.extend(gone.map(|&id| (id, true)));
+        }
+        if let Question::Show(_, id)
+        | Question::Delete(_, id)
+        | Question::Advance { id, .. }
+        | Question::Note { id, .. } = *question
+            && matches!(reply, Reply::Page(page) if page.status == 404)
+            && self.gone.get(&JobId(id)) == Some(&false)
+        {
+            self.see("HTTP misses what a line has deleted");
+        }
+    }
+
+    pub(super) fn note(&mut self, id: ClientId, request: &Request, reply: &Reply, said: &Replies) {
+        match self.clients[&id].protocol {
+            Protocol::JobCentre => self.see("a line was served"),
+            Protocol::Pinpriq => self.see("packets were served"),
+            Protocol::Http => self.see("an HTTP request was served"),
+            Protocol::Processor => unreachable!("that protocol is not simulated"),
+        }
+        let posts = matches!(request, Request::Http(..)) && request.is_put();
+        if posts && let Some((other, _)) = said.first() {
+            let packets = self.clients[&other.client].protocol == Protocol::Pinpriq;
+            let who =
+                if packets { "HTTP served packets" } else { "HTTP served a line that waited" };
+            self.see(who);
+        }
+        if let Reply::Page(page) = reply {
+            self.see(match page.status {
+                200..300 => "HTTP: done",
+                404 => "HTTP: not found",
+                409 => "HTTP: conflict",
+                _ => "HTTP: refused",
+            });
+        }
+    }
+}
