@@ -6,7 +6,6 @@
 
 use super::Store;
 use super::idx::JobIdx;
-use super::queues::Queue;
 use crate::model::job::Status;
 use crate::model::stats::StatusCounts;
 
@@ -49,29 +48,8 @@ impl RareCounts {
         *count -= 1;
     }
 
-    fn get(&self, status: RareStatus) -> u64 {
+    pub(super) fn get(&self, status: RareStatus) -> u64 {
         u64::from(self.0[status as usize])
-    }
-}
-
-impl Queue {
-    /// The numbers of jobs by status; nothing else is filled in. O(exclusion sets).
-    pub(super) fn status_counts(&self) -> StatusCounts {
-        let excluded = self.excluded.iter().flat_map(|excluded| excluded.iter());
-        let excluded: usize = excluded.map(|heap| heap.ready.len()).sum();
-        let mut counts = StatusCounts {
-            ready: (self.ready.len() + excluded) as u64,
-            blocked: self.counts.get(RareStatus::Blocked),
-            group_only: self.counts.get(RareStatus::GroupOnly),
-            delayed: self.counts.get(RareStatus::Delayed),
-            completed: self.counts.get(RareStatus::Completed),
-            buried: self.counts.get(RareStatus::Buried),
-            ..StatusCounts::default()
-        };
-        let others = counts.total();
-        debug_assert!(others <= u64::from(self.jobs), "a queue counts fewer jobs than it has");
-        counts.reserved = u64::from(self.jobs) - others;
-        counts
     }
 }
 

@@ -29,7 +29,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 22] = [
+const FAILED_ONCE: [u64; 24] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -38,6 +38,8 @@ const FAILED_ONCE: [u64; 22] = [
     119_608_328_463,
     130_000_077_520,
     133_445_297_443,
+    140_000_004_963,
+    140_000_032_146,
     238_938_841_490,
     319_979_952_554,
     389_892_243_507,

@@ -218,7 +218,11 @@ impl Oracle {
         if noticed.len() > 1 && self.notices() {
             return self.serve(&noticed);
         }
-        for queue in noticed {
+        // In any order.
+        while !noticed.is_empty() {
+            let last = noticed.len() - 1;
+            let next = (0..last).find(|_| !self.notices()).unwrap_or(last);
+            let queue = noticed.remove(next);
             self.serve(&[queue]);
         }
     }
