@@ -22,7 +22,7 @@ pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;
 /// Digits of priorities compared for a unit of work.
 pub const COMPARED_BYTES_PER_WORK: usize = 64;
 
-/// Work of taking a waiter out of one wait queue, in the same unit.
+/// Work of taking a waiter out of one wait queue, or of making the queue, in the same unit.
 pub const WAIT_NODE_WORK: usize = 32;
 
 /// Work of commands in one turn, beside the bytes that they consume, above which the turn ends.

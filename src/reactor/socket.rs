@@ -96,6 +96,8 @@ pub(super) struct Socket {
     pub(super) queued: bool,
     /// The last read was cut off by its budget.
     pub(super) busy: bool,
+    /// It is in a queue of writes that were left over.
+    pub(super) unwritten: bool,
     /// Time of the last read that returned data.
     pub(super) heard: Mono,
     /// Opened by this server.
@@ -114,6 +116,7 @@ impl Socket {
             ended: false,
             queued: false,
             busy: false,
+            unwritten: false,
             heard: now,
             outbound: false,
         }
@@ -130,6 +133,7 @@ impl Socket {
             ended: false,
             queued: false,
             busy: false,
+            unwritten: false,
             heard: Mono::default(),
             outbound: true,
         }

@@ -2,12 +2,14 @@
 //!
 //! A pass reads until the core has enough for one pass ([`Core::has_budget`]), and writes until
 //! [`WRITE_WORK_PER_PASS`] is used up; the rest waits for the next pass, in order. Connections
-//! whose last read was cut off are *busy*. The others *arrive*, and a pass reads them in turn with
-//! the busy ones: so a client that sends one request waits for other arrivals, not for the clients
-//! that always have more input than is read, and neither kind starves. The more connections are
-//! busy, the less is read of each.
+//! whose last read was cut off, and those whose peers have hung up, which may leave much behind,
+//! are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones: so a client
+//! that sends one request waits for other arrivals, not for the clients that always have more input
+//! than is read, and neither kind starves. The more connections are busy, the less is read of each.
+//! What is left to be written is written in turn likewise.
 //!
-//! Invariant: a connection is in at most one of the two queues of reads, and at most once.
+//! Invariants: a connection is in at most one of the two queues of reads, and at most once; the
+//! same holds for the two queues of writes that were left over.
 
 use super::Reactor;
 use super::socket::Stream;
@@ -26,21 +28,24 @@ use tracing::debug;
 pub(super) struct Transfers {
     /// Connections that are readable and whose input the core wants.
     arrivals: VecDeque<ClientId>,
-    /// The same, and their last read was cut off by its budget.
+    /// The same of busy connections.
     busy: VecDeque<ClientId>,
     /// Connections whose peers have shut down their sending sides, which the core is to be told.
     pub(super) hung_up: VecDeque<ClientId>,
     /// Connections that have become writable, or whose last write was cut off by its budget.
     pub(super) flushable: VecDeque<ClientId>,
-    /// The last pass has left touched connections to the next one.
-    has_touched: bool,
+    /// Touched connections that the last pass has left to the next one.
+    unwritten: VecDeque<ClientId>,
+    /// The same, of busy connections.
+    unwritten_busy: VecDeque<ClientId>,
 }
 
 impl Transfers {
     /// Whether anything is to be read or written.
     pub(super) fn is_due(&self) -> bool {
         let reads = !self.arrivals.is_empty() || !self.busy.is_empty() || !self.hung_up.is_empty();
-        reads || !self.flushable.is_empty() || self.has_touched
+        let writes = !self.unwritten.is_empty() || !self.unwritten_busy.is_empty();
+        reads || writes || !self.flushable.is_empty()
     }
 }
 
@@ -56,29 +61,28 @@ impl<C: Core> Reactor<C> {
         if socket.readable && !socket.queued && self.core.wants_input(client) {
             socket.queued = true;
             let transfers = &mut self.transfers;
-            let queue = if socket.busy { &mut transfers.busy } else { &mut transfers.arrivals };
+            let arrives = !socket.busy && !socket.hung_up;
+            let queue = if arrives { &mut transfers.arrivals } else { &mut transfers.busy };
             queue.push_back(client);
         }
     }
 
-    /// Reports hang-ups, until the core has enough.
-    fn report_hang_ups(&mut self) {
-        while self.core.has_budget()
-            && let Some(client) = self.transfers.hung_up.pop_front()
-        {
-            if self.sockets.get_mut(client).is_some() {
-                self.core.handle_peer_closed(client, self.now);
-            }
-        }
-    }
-
-    /// One read per runnable connection, until the core has enough; at least one of each kind.
+    /// Reports hang-ups, and reads once from each runnable connection, until the core has enough:
+    /// of each kind one in turn, and at least one.
     pub(super) fn read(&mut self) {
-        self.report_hang_ups();
+        let mut hang_ups = self.transfers.hung_up.len();
         let (mut arrivals, mut busy) = (self.transfers.arrivals.len(), self.transfers.busy.len());
         // In a shutdown each connection is read only once more.
         let budget = if self.stop.is_some() { READ_BUDGET_BYTES } else { read_budget(busy) };
-        while arrivals + busy > 0 {
+        while hang_ups + arrivals + busy > 0 {
+            if hang_ups > 0 {
+                hang_ups -= 1;
+                if let Some(client) = self.transfers.hung_up.pop_front()
+                    && self.sockets.get_mut(client).is_some()
+                {
+                    self.core.handle_peer_closed(client, self.now);
+                }
+            }
             if arrivals > 0 {
                 arrivals -= 1;
                 if let Some(client) = self.transfers.arrivals.pop_front() {
@@ -156,14 +160,48 @@ impl<C: Core> Reactor<C> {
                 work += self.flush(client);
             }
         }
-        self.transfers.has_touched = loop {
-            if work >= WRITE_WORK_PER_PASS {
-                break true;
+        self.write_unwritten(&mut work);
+        while let Some(client) = self.core.poll_touched() {
+            let Some(socket) = self.sockets.get_mut(client) else { continue };
+            if socket.unwritten {
+                continue;
             }
-            let Some(client) = self.core.poll_touched() else { break false };
-            work += self.flush(client);
-            self.enqueue(client);
-        };
+            if work < WRITE_WORK_PER_PASS {
+                work += self.flush(client);
+                self.enqueue(client);
+            } else {
+                socket.unwritten = true;
+                let transfers = &mut self.transfers;
+                let left = if socket.busy {
+                    &mut transfers.unwritten_busy
+                } else {
+                    &mut transfers.unwritten
+                };
+                left.push_back(client);
+            }
+        }
+    }
+
+    /// Writes what earlier passes have left, busy connections in turn with the others.
+    fn write_unwritten(&mut self, work: &mut usize) {
+        while *work < WRITE_WORK_PER_PASS {
+            let mut written = false;
+            for busy in [false, true] {
+                let transfers = &mut self.transfers;
+                let left =
+                    if busy { &mut transfers.unwritten_busy } else { &mut transfers.unwritten };
+                let Some(client) = left.pop_front() else { continue };
+                written = true;
+                if let Some(socket) = self.sockets.get_mut(client) {
+                    socket.unwritten = false;
+                    *work += self.flush(client);
+                    self.enqueue(client);
+                }
+            }
+            if !written {
+                return;
+            }
+        }
     }
 
     /// Writes the output of a connection; returns the work.

@@ -120,6 +120,7 @@ impl Store {
     ) -> WaiterIdx {
         let waiter = self.waiters.add(ticket, kind);
         self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
+        let made = self.queues.made();
         for name in names {
             let queue = self.queues.find_or_add(name);
             self.waiters.join(waiter, queue.into(), &mut self.queues[queue].waiters);
@@ -127,6 +128,7 @@ impl Store {
                 self.note_blocked_pops(queue);
             }
         }
+        self.waiters.count_new_queues(self.queues.made() - made);
         waiter
     }
 
@@ -305,7 +307,12 @@ impl Store {
         if self.constraints.is_pending() {
             return self.constraints.schedule_match(queue.into());
         }
-        while self.match_one(queue, now, fx) {}
+        while self.match_one(queue, now, fx) {
+            // A job that has begun to run may have made way for others in other queues.
+            if self.constraints.is_pending() {
+                return self.constraints.schedule_match(queue.into());
+            }
+        }
         if self.queues[queue].class_count > 0 {
             self.note_blocked_pops(queue);
         }

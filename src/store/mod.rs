@@ -404,11 +404,11 @@ impl Store {
     }
 
     /// Work since the last call beside what the size of a command tells, in the unit of
-    /// `INPUT_WORK_PER_PASS`: comparing long priorities, and ending waits on many queues. O(1).
+    /// `INPUT_WORK_PER_PASS`: comparing long priorities, and waits on many queues. O(1).
     #[inline]
     pub fn take_work(&mut self) -> usize {
         self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK
-            + self.waiters.take_removed_nodes() * WAIT_NODE_WORK
+            + self.waiters.take_costly_nodes() * WAIT_NODE_WORK
     }
 
     /// The moment of the next deadline; 0 while work of constraints or of ended clients is pending.

@@ -9,7 +9,7 @@ use super::excluded::ExcludedHeaps;
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::QueueIndex;
-use super::rare_counts::RareCounts;
+use super::rare_counts::{RareCounts, RareStatus};
 use super::record_tables::RecordTable;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
@@ -18,6 +18,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
 use crate::model::id::JobId;
 use crate::model::job::Status;
+use crate::model::stats::StatusCounts;
 use foldhash::fast::FixedState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -73,6 +74,25 @@ impl Queue {
             workers => self.excluded.as_ref().and_then(|excluded| excluded.first(workers)),
         };
         first.is_some_and(|first| first.slot == slot)
+    }
+
+    /// The numbers of jobs by status; nothing else is filled in. O(exclusion sets).
+    pub(super) fn status_counts(&self) -> StatusCounts {
+        let excluded = self.excluded.iter().flat_map(|excluded| excluded.iter());
+        let excluded: usize = excluded.map(|heap| heap.ready.len()).sum();
+        let mut counts = StatusCounts {
+            ready: (self.ready.len() + excluded) as u64,
+            blocked: self.counts.get(RareStatus::Blocked),
+            group_only: self.counts.get(RareStatus::GroupOnly),
+            delayed: self.counts.get(RareStatus::Delayed),
+            completed: self.counts.get(RareStatus::Completed),
+            buried: self.counts.get(RareStatus::Buried),
+            ..StatusCounts::default()
+        };
+        let others = counts.total();
+        debug_assert!(others <= u64::from(self.jobs), "a queue counts fewer jobs than it has");
+        counts.reserved = u64::from(self.jobs) - others;
+        counts
     }
 
     /// The index of an indexed queue.
@@ -145,6 +165,12 @@ impl Queues {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How many queues were made so far.
+    #[inline]
+    pub(super) fn made(&self) -> u64 {
+        self.made
     }
 
     /// The bytes that queues take beside their jobs. O(1).

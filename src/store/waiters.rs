@@ -130,8 +130,8 @@ pub(super) struct Waiters {
     slots: PagedSlab<Waiter, WaiterIdx>,
     nodes: WaitNodes,
     arrivals: u64,
-    /// Nodes of ended waiters, since last taken.
-    removed_nodes: usize,
+    /// Nodes of ended waiters, and those for which a queue was made, since last taken.
+    costly_nodes: usize,
 }
 
 impl Waiters {
@@ -139,10 +139,17 @@ impl Waiters {
         self.slots.len()
     }
 
-    /// Nodes removed with their waiters since the last call. O(1).
+    /// Nodes removed with their waiters, and those for which a queue was made, since the last call.
+    /// O(1).
     #[inline]
-    pub(super) fn take_removed_nodes(&mut self) -> usize {
-        std::mem::take(&mut self.removed_nodes)
+    pub(super) fn take_costly_nodes(&mut self) -> usize {
+        std::mem::take(&mut self.costly_nodes)
+    }
+
+    /// Counts nodes for which queues were made.
+    #[inline]
+    pub(super) fn count_new_queues(&mut self, made: u64) {
+        self.costly_nodes += usize::try_from(made).unwrap_or(usize::MAX);
     }
 
     /// Adds a waiter that is in no wait queue yet. O(1).
@@ -277,7 +284,7 @@ impl Waiters {
             leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
             let gone = self.nodes.slots.remove(left).expect("a waiter's node exists");
             node = gone.sibling;
-            self.removed_nodes += 1;
+            self.costly_nodes += 1;
         }
         waiter
     }
