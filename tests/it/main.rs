@@ -24,6 +24,7 @@ mod processor;
 mod query;
 mod rng;
 mod seeds;
+mod server_oracle;
 mod sockets;
 mod support;
 mod tidy;

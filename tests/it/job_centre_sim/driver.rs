@@ -4,11 +4,10 @@
 //! several ways to end, and edges, which are lost unless the driver remembers them. How much a read
 //! gives and a write takes is random.
 
-use super::server_model::Model;
 use crate::rng::TestRng;
+use crate::server_oracle::{Pair, ServerModel};
 use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
-use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Core, Incident, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::Server;
@@ -44,10 +43,8 @@ impl Socket {
 
 /// The driver with the server and its oracle.
 pub(super) struct SimDriver {
-    pub(super) server: Server,
-    pub(super) model: Model,
+    pub(super) pair: Pair,
     pub(super) sockets: BTreeMap<ClientId, Socket>,
-    pub(super) now: Now,
     pub(super) stopping: bool,
     /// A hash of everything sent, and to whom.
     pub(super) sent: DefaultHasher,
@@ -59,12 +56,10 @@ pub(super) struct SimDriver {
 }
 
 impl SimDriver {
-    pub(super) fn new(server: Server, model: Model) -> Self {
+    pub(super) fn new(server: Server, model: ServerModel) -> Self {
         Self {
-            server,
-            model,
+            pair: Pair::new(server, model),
             sockets: BTreeMap::new(),
-            now: Now::default(),
             stopping: false,
             sent: DefaultHasher::new(),
             logged: BTreeSet::new(),
@@ -81,8 +76,7 @@ impl SimDriver {
         refused: Option<Vec<u8>>,
         room: usize,
     ) -> Option<ClientId> {
-        let id = self.server.handle_open(protocol, self.now)?;
-        self.model.open(id, protocol, refused, self.now);
+        let id = self.pair.open(protocol, refused)?;
         self.opened += 1;
         let edges = Edges { news: false, readable: false, writable: true, queued: false };
         let socket = Socket::new(self.opened, room, edges);
@@ -105,9 +99,7 @@ impl SimDriver {
         }
         if hung_up && !socket.hung_up {
             socket.hung_up = true;
-            self.server.handle_peer_closed(id, self.now);
-            self.model.peer_closed(id, self.now);
-            self.compare(id);
+            self.pair.peer_closed(id);
         }
         self.enqueue(id);
     }
@@ -115,54 +107,26 @@ impl SimDriver {
     /// The rest of a pass, after the events have been noted.
     pub(super) fn pass(&mut self, rng: &mut TestRng) {
         self.read(rng);
-        self.server.finish_pass(self.now);
-        self.model.finish_pass(self.server.resumed_for_test(), self.now);
+        self.pair.finish_pass();
         self.write();
         self.act();
-        assert_eq!(self.server.poll_timeout(self.now), self.model.poll_timeout(self.now));
-        assert_eq!(self.server.connections(), self.model.clients.len());
-        assert_eq!(self.server.counts().jobs, self.model.store.jobs.len());
-        assert_eq!(self.server.counts().waiters, self.model.store.waiters.len());
+        assert_eq!(self.pair.server.poll_timeout(self.pair.now), self.pair.model.poll_timeout());
+        self.pair.check_counts();
     }
 
     pub(super) fn stop(&mut self) {
         self.stopping = true;
-        self.server.handle_shutdown(self.now);
-        self.model.stop(self.now);
+        self.pair.stop();
         for id in self.sockets.keys().copied().collect::<Vec<_>>() {
             self.sockets.get_mut(&id).unwrap().driver.readable = true;
             self.enqueue(id);
         }
     }
 
-    /// Asserts that what the server would do to this client is what the oracle says.
-    pub(super) fn compare(&self, id: ClientId) {
-        let expected = self.model.clients.get(&id).map_or(&[][..], |client| &client.output);
-        let output = self.server.output(id);
-        let number = self.sockets.get(&id).map_or(0, |socket| socket.number);
-        if output != expected {
-            let same = output.iter().zip(expected).take_while(|(a, b)| a == b).count();
-            let show = |bytes: &[u8]| {
-                let from = same.saturating_sub(60).min(bytes.len());
-                let until = bytes.len().min(same + 200);
-                bytes[from..until].escape_ascii().to_string()
-            };
-            panic!(
-                "client {number}: {} bytes of output differ from the {} expected ones\n\
-                 sent:     ...{}\nexpected: ...{}",
-                output.len(),
-                expected.len(),
-                show(output),
-                show(expected)
-            );
-        }
-        let wants = self.server.wants_input(id);
-        assert_eq!(wants, self.model.wants_input(id), "client {number}: appetite for input");
-    }
-
     /// Whether something is still to be done without anybody writing, reading or leaving.
     pub(super) fn is_busy(&self) -> bool {
-        !self.runnable.is_empty() || self.server.poll_timeout(self.now) == Some(self.now.mono)
+        !self.runnable.is_empty()
+            || self.pair.server.poll_timeout(self.pair.now) == Some(self.pair.now.mono)
     }
 
     /// Asserts that nothing has been forgotten: to be called when there is nothing to do.
@@ -171,18 +135,18 @@ impl SimDriver {
             let number = socket.number;
             let unread = !socket.inbox.is_empty() || socket.closed != Closed::Not;
             assert!(
-                !(unread && self.server.wants_input(id)),
+                !(unread && self.pair.server.wants_input(id)),
                 "client {number}: input was forgotten ({:?})",
                 socket.closed
             );
-            let stuck = !self.server.output(id).is_empty() && socket.room > 0;
+            let stuck = !self.pair.server.output(id).is_empty() && socket.room > 0;
             assert!(!stuck, "client {number}: output was forgotten");
         }
     }
 
     fn enqueue(&mut self, id: ClientId) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if socket.driver.readable && !socket.driver.queued && self.server.wants_input(id) {
+        if socket.driver.readable && !socket.driver.queued && self.pair.server.wants_input(id) {
             socket.driver.queued = true;
             self.runnable.push(id);
         }
@@ -194,13 +158,12 @@ impl SimDriver {
         for id in batch {
             let Some(socket) = self.sockets.get_mut(&id) else { continue };
             socket.driver.queued = false;
-            if !socket.driver.readable || !self.server.wants_input(id) {
+            if !socket.driver.readable || !self.pair.server.wants_input(id) {
                 continue;
             }
             if socket.closed == Closed::Reset && rng.percent(70) {
                 self.sockets.remove(&id);
-                self.server.handle_reset(id, self.now);
-                self.model.reset(id, self.now);
+                self.pair.reset(id);
                 continue;
             }
             let most = *rng.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
@@ -212,18 +175,13 @@ impl SimDriver {
             if count > 0 {
                 let bytes = socket.inbox[..count].to_vec();
                 socket.inbox.drain(..count);
-                self.server.handle_input(id, &bytes, self.now);
-                self.model.input(id, count, self.now);
+                self.pair.input(id, &bytes);
             }
             if (count == 0 && at_end) || (!full && self.stopping) {
-                self.server.handle_eof(id, self.now);
-                if self.model.clients.contains_key(&id) {
-                    self.model.eof(id, self.now);
-                }
+                self.pair.eof(id);
             }
-            self.compare(id);
             if rng.percent(10) {
-                self.server.check_invariants();
+                self.pair.server.check_invariants();
             }
         }
     }
@@ -232,22 +190,20 @@ impl SimDriver {
         while let Some(id) = self.flushable.pop() {
             self.flush(id);
         }
-        while let Some(id) = self.server.poll_touched() {
+        while let Some(id) = self.pair.server.poll_touched() {
             self.flush(id);
             self.enqueue(id);
         }
     }
 
     fn flush(&mut self, id: ClientId) {
-        self.compare(id);
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        let output = self.server.output(id);
+        let output = self.pair.server.output(id);
         if output.is_empty() || !socket.driver.writable {
             return;
         }
         if socket.deaf {
-            self.server.handle_broken_output(id, self.now);
-            self.model.broken(id, self.now);
+            self.pair.broken(id);
         } else {
             let count = output.len().min(socket.room);
             socket.driver.writable = count == output.len();
@@ -257,10 +213,8 @@ impl SimDriver {
             self.sent.write_u64(socket.number);
             self.sent.write(&output[..count]);
             socket.room -= count;
-            self.server.handle_sent(id, count, self.now);
-            self.model.sent(id, count, self.now);
+            self.pair.sent(id, count);
         }
-        self.compare(id);
     }
 
     /// What is logged has happened, and what happens is logged at least once.
@@ -278,19 +232,19 @@ impl SimDriver {
                 panic!("{trouble:?}")
             }
         };
-        while let Some(notice) = self.server.poll_notice() {
+        while let Some(notice) = self.pair.server.poll_notice() {
             if matches!(notice.incident, Incident::ClientsRejected(_)) {
                 continue;
             }
             let what = known(notice.incident.clone());
             self.logged.insert(what);
-            let count = self.model.store.seen.get(what).copied().unwrap_or_default();
+            let count = self.pair.model.store.seen.get(what).copied().unwrap_or_default();
             assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
         for what in [known(Incident::TooLarge(JobId(1))), known(Incident::UnknownRequest(0))] {
             assert_eq!(
                 self.logged.contains(what),
-                self.model.store.seen.contains_key(what),
+                self.pair.model.store.seen.contains_key(what),
                 "{what}"
             );
         }
@@ -298,8 +252,7 @@ impl SimDriver {
 
     fn act(&mut self) {
         self.listen();
-        let expected = std::mem::take(&mut self.model.actions);
-        let actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
+        let (actions, expected) = self.pair.actions();
         assert_eq!(actions, expected, "what is to be done to connections");
         for action in actions {
             if let Action::Close(id) = action {

@@ -4,6 +4,7 @@ use crate::oracle::Oracle;
 use crate::oracle::types::Load;
 use crate::oracle::wire::Request;
 use crate::rng::TestRng;
+use crate::server_oracle::types::Name;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Core, Protocol};
@@ -11,15 +12,8 @@ use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write;
 
-/// A queue's name: how a client may write it in JSON, how the server shows it, and what it is.
-pub(super) struct Name {
-    pub(super) written: &'static [&'static str],
-    pub(super) shown: &'static str,
-    pub(super) bytes: &'static str,
-}
-
 const fn name(written: &'static [&'static str], shown: &'static str, bytes: &'static str) -> Name {
-    Name { written, shown, bytes }
+    Name { written, path: [""; 2], shown, bytes }
 }
 
 /// All queues of the simulated simulation. Elsewhere a queue is its number in this list.

@@ -5,15 +5,14 @@
 //! then every client reads what there is to read, and no reply may be missing; then, mostly, all
 //! clients leave or the server is stopped, and a last client fetches all jobs that are left.
 
-mod client;
 mod driver;
 mod generator;
-mod server_model;
 
 use crate::oracle::types::Load;
 use crate::oracle::wire::Request;
 use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
+use crate::server_oracle::{ServerModel, types};
 use crate::sockets::Closed;
 use driver::SimDriver;
 use generator::{Generator, Profile, QUEUES, error_of};
@@ -23,13 +22,12 @@ use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
-use server_model::Model;
 use std::hash::Hasher;
 
 const PLAN: Plan = Plan::new(200, &[]);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 28] = [
+const WANTED: [&str; 29] = [
     "patience came to an end",
     "a byte began no request",
     "a connection broke",
@@ -43,8 +41,7 @@ const WANTED: [&str; 28] = [
     "a packet came back",
     "a packet was popped",
     "a rejected client got the reason",
-    "a reply",
-    "a standing take was called off",
+    "a line was served",
     "a subscription ended",
     "a wait was called off",
     "a waiter was served",
@@ -56,6 +53,8 @@ const WANTED: [&str; 28] = [
     "end: time to live, ready",
     "forget: a job goes back",
     "much input waits",
+    "packets were served",
+    "packets were waited for no more",
     "there was no room to refuse",
     "too much was unsent",
 ];
@@ -79,7 +78,8 @@ impl Run {
         let settings = profile.settings;
         let too_long = error_of(&vec![b']'; settings.max_request + 1], settings);
         let server = Server::new(settings, Engine::in_memory(rng.seed()));
-        let driver = SimDriver::new(server, Model::new(settings.max_request, too_long));
+        let driver =
+            SimDriver::new(server, ServerModel::new(&QUEUES, settings.max_request, too_long));
         Self { rng, author: Generator::new(settings), profile, driver }
     }
 
@@ -88,7 +88,7 @@ impl Run {
             self.pass_time();
             self.happen();
             self.driver.pass(&mut self.rng);
-            self.driver.server.check_invariants();
+            self.driver.pair.server.check_invariants();
         }
         if self.rng.percent(70) {
             self.calm_down();
@@ -102,7 +102,7 @@ impl Run {
         if !self.driver.stopping {
             self.collect();
         }
-        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.store.seen }
+        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.pair.model.store.seen }
     }
 
     fn pass_time(&mut self) {
@@ -111,12 +111,12 @@ impl Run {
             12..18 => self.rng.below(1_000_000_000),
             18 => 31_000_000_000,
             _ => {
-                let next = self.driver.server.poll_timeout(self.driver.now);
-                let left = next.map(|at| at.until(self.driver.now.mono).as_nanos());
+                let next = self.driver.pair.server.poll_timeout(self.driver.pair.now);
+                let left = next.map(|at| at.until(self.driver.pair.now.mono).as_nanos());
                 usize::try_from(left.unwrap_or_default()).unwrap()
             }
         };
-        self.driver.now.mono.0 += step as u64;
+        self.driver.pair.now.mono.0 += step as u64;
     }
 
     /// What peers do before a pass.
@@ -146,11 +146,12 @@ impl Run {
 
     fn connect(&mut self) -> Option<ClientId> {
         let max = self.profile.settings.max_clients;
-        let full = self.driver.model.served() >= max;
+        let (served, refused) = self.driver.pair.model.served_and_refused();
+        let full = served >= max;
         if full {
-            self.driver.model.rejections.count();
+            self.driver.pair.model.rejections.count();
         }
-        let turned_away = full && self.driver.model.refused() >= REJECTED_CONNECTIONS_MAX;
+        let turned_away = full && refused >= REJECTED_CONNECTIONS_MAX;
         let packets = self.rng.percent(self.profile.packets);
         let protocol = if packets { Protocol::Pinpriq } else { Protocol::JobCentre };
         let rejection = full.then(|| {
@@ -164,10 +165,9 @@ impl Run {
         let id = self.driver.open(protocol, rejection, room);
         assert_eq!(id.is_none(), turned_away || self.driver.stopping);
         if turned_away {
-            self.driver.model.store.see("there was no room to refuse");
+            self.driver.pair.model.store.see("there was no room to refuse");
         }
         if let Some(id) = id {
-            self.driver.compare(id);
             self.driver.sockets.get_mut(&id).unwrap().slow = self.rng.percent(self.profile.slow);
         }
         id
@@ -175,7 +175,7 @@ impl Run {
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        if self.driver.model.speaks_packets(id) {
+        if self.driver.pair.model.clients[&id].protocol == Protocol::Pinpriq {
             if self.rng.percent(self.profile.glut) {
                 for (bytes, request) in generator::glut(&mut self.rng) {
                     self.write(id, bytes, request);
@@ -194,7 +194,7 @@ impl Run {
             }
         }
         for _ in 0..self.rng.between(1, self.profile.burst) {
-            let store = &self.driver.model.store;
+            let store = &self.driver.pair.model.store;
             let (line, request) = self.author.line(&mut self.rng, &self.profile, id, store);
             self.write(id, line, request);
         }
@@ -202,7 +202,7 @@ impl Run {
 
     fn write(&mut self, id: ClientId, line: Vec<u8>, request: Request) {
         self.driver.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&line);
-        self.driver.model.write(id, line, request);
+        self.driver.pair.model.write(id, line, types::Request::Wire(request));
     }
 
     /// A peer begins to leave in one of the many ways.
@@ -241,7 +241,7 @@ impl Run {
             let moved = before != after || self.driver.is_busy();
             quiet = if moved { 0 } else { quiet + 1 };
         }
-        self.driver.server.check_invariants();
+        self.driver.pair.server.check_invariants();
     }
 
     fn unread(&self) -> usize {
@@ -257,11 +257,11 @@ impl Run {
         }
         for _ in 0..6 {
             self.calm_down();
-            self.driver.now.mono = self.driver.now.mono.after(FLUSH_TIMEOUT);
+            self.driver.pair.now.mono = self.driver.pair.now.mono.after(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.driver.model.clients.len(), 0, "the oracle still sees a client");
+        assert_eq!(self.driver.pair.model.clients.len(), 0, "the oracle still sees a client");
         assert_eq!(self.driver.sockets.len(), 0, "a connection is still open");
-        assert_eq!(self.driver.server.counts().waiters, 0, "a waiter is left");
+        assert_eq!(self.driver.pair.server.counts().waiters, 0, "a waiter is left");
     }
 
     /// A last client fetches and deletes every job, most urgent first.
@@ -271,7 +271,8 @@ impl Run {
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.driver.model.store.jobs.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> =
+            self.driver.pair.model.store.jobs.iter().map(|job| job.id).collect();
         self.rng.shuffle(&mut ids);
         if line.len() > self.profile.settings.max_request {
             ids.clear();
@@ -285,7 +286,7 @@ impl Run {
             self.write(id, line.into_bytes(), Request::Delete(JobId(*job)));
         }
         self.calm_down();
-        assert!(ids.is_empty() || self.driver.server.counts().jobs == 0, "a job is left over");
+        assert!(ids.is_empty() || self.driver.pair.server.counts().jobs == 0, "a job is left over");
     }
 }
 
@@ -324,7 +325,7 @@ fn requests_of_a_slow_reader_are_answered() {
         while run.driver.is_busy() {
             run.driver.pass(&mut run.rng);
         }
-        run.driver.server.wants_input(id)
+        run.driver.pair.server.wants_input(id)
     };
     let job = format!("{{\"x\":\"{}\"}}", "x".repeat(90_000));
     let line = format!("{{\"request\":\"put\",\"queue\":\"a\",\"pri\":1,\"job\":{job}}}");
@@ -334,11 +335,11 @@ fn requests_of_a_slow_reader_are_answered() {
         say(r#"{"request":"abort","id":1}"#, Request::Abort(JobId(1)));
     }
     say(r#"{"request":"delete","id":1}"#, Request::Delete(JobId(1)));
-    assert_eq!(run.driver.server.counts().jobs, 1, "the last request is not read yet");
+    assert_eq!(run.driver.pair.server.counts().jobs, 1, "the last request is not read yet");
     run.driver.sockets.get_mut(&id).unwrap().slow = false;
     run.calm_down();
     run.driver.assert_nothing_is_forgotten();
-    assert_eq!(run.driver.server.counts().jobs, 0);
+    assert_eq!(run.driver.pair.server.counts().jobs, 0);
 }
 
 /// What a seed once found: the replies that could not be sent any more held up the rest.

@@ -2,18 +2,17 @@
 //! passes every call to the oracle.
 
 use super::generator::SETTINGS;
-use super::server_model::ServerModel;
 use crate::query::Prompt;
 use crate::rng::TestRng;
+use crate::server_oracle::types::QUEUES;
+use crate::server_oracle::{Pair, ServerModel};
 use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
-use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::query::{Ended, FreeLane, QueryExecutor, StopRequest, Task};
 use jobcentre::server::Server;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -21,15 +20,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What else is known of a peer, and of what the server has for it.
+/// What else is known of a peer.
 #[derive(Default)]
 pub(super) struct Peer {
     /// The peer asks one thing at a time.
     pub(super) patient: bool,
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
-    /// How much of the server's output the oracle has been shown.
-    shown: usize,
 }
 
 pub(super) type Socket = sockets::Socket<Peer>;
@@ -66,10 +63,8 @@ impl QueryExecutor for Slow {
 
 /// The driver with the server and its oracle.
 pub(super) struct SimDriver {
-    pub(super) server: Server,
-    pub(super) model: ServerModel,
+    pub(super) pair: Pair,
     pub(super) sockets: BTreeMap<ClientId, Socket>,
-    pub(super) now: Now,
     /// A hash of everything sent, and to whom.
     pub(super) sent: DefaultHasher,
     opened: u64,
@@ -82,12 +77,11 @@ impl SimDriver {
         let found = Arc::new(AtomicBool::new(false));
         let helper = Slow { prompt: Prompt::new(), found: Arc::clone(&found) };
         let engine = Engine::in_memory(seed).with_queries(Box::new(helper), Duration::MAX);
+        let model = ServerModel::new(&QUEUES, SETTINGS.max_request, Vec::new());
         Self {
-            server: Server::new(SETTINGS, engine),
+            pair: Pair::new(Server::new(SETTINGS, engine), model),
             found,
-            model: ServerModel::new(),
             sockets: BTreeMap::new(),
-            now: Now::default(),
             sent: DefaultHasher::new(),
             opened: 0,
         }
@@ -96,36 +90,11 @@ impl SimDriver {
     /// From now on searches end, or they take their time.
     pub(super) fn set_found(&mut self, found: bool) {
         self.found.store(found, Relaxed);
-        self.model.found = found;
-    }
-
-    /// Has the server do something, and then the oracle.
-    fn call(&mut self, act: impl FnOnce(&mut Server, Now), oracle: impl FnOnce(&mut ServerModel)) {
-        act(&mut self.server, self.now);
-        for (&id, socket) in &mut self.sockets {
-            let output = self.server.output(id);
-            if let Some(client) = self.model.clients.get_mut(&id) {
-                client.receive(output.get(socket.driver.shown..).unwrap_or_default());
-            }
-            socket.driver.shown = output.len();
-        }
-        oracle(&mut self.model);
-        for (&id, client) in &mut self.model.clients {
-            client.count(self.server.output(id).len());
-        }
-        for id in self.model.clients.keys().copied().collect::<Vec<_>>() {
-            self.model.arm_flush_timeout(id);
-        }
-        for &id in self.model.clients.keys() {
-            let wants = self.server.wants_input(id);
-            let number = self.sockets[&id].number;
-            assert_eq!(wants, self.model.wants_input(id), "client {number}: appetite for input");
-        }
+        self.pair.model.found = found;
     }
 
     pub(super) fn open(&mut self, protocol: Protocol, room: usize) -> ClientId {
-        let id = self.server.handle_open(protocol, self.now).expect("there is room for all");
-        self.model.open(id, protocol);
+        let id = self.pair.open(protocol, None).expect("there is room for all");
         self.opened += 1;
         let socket = Socket::new(self.opened, room, Peer::default());
         self.sockets.insert(id, socket);
@@ -134,9 +103,9 @@ impl SimDriver {
 
     /// Time passes, and what is due happens before anything else.
     pub(super) fn pass_time(&mut self, nanos: u64, wall_ms: i64) {
-        self.now.mono.0 += nanos;
-        self.now.wall.0 = self.now.wall.0.saturating_add_signed(wall_ms);
-        self.model.set_time(self.now);
+        let now = &mut self.pair.now;
+        now.mono.0 += nanos;
+        now.wall.0 = now.wall.0.saturating_add_signed(wall_ms);
         self.finish();
     }
 
@@ -145,10 +114,7 @@ impl SimDriver {
         let socket = self.sockets.get_mut(&id).unwrap();
         if socket.closed != Closed::Not && socket.plan.is_empty() && !socket.hung_up {
             socket.hung_up = true;
-            self.call(
-                |server, now| server.handle_peer_closed(id, now),
-                |model| model.peer_closed(id),
-            );
+            self.pair.peer_closed(id);
         }
     }
 
@@ -159,87 +125,63 @@ impl SimDriver {
             self.read(id, rng);
         }
         self.finish();
-        while self.server.poll_touched().is_some() {}
+        while self.pair.server.poll_touched().is_some() {}
         for id in self.sockets.keys().copied().collect::<Vec<_>>() {
             self.flush(id);
         }
         self.act();
-        self.check();
+        self.pair.server.check_invariants();
+        self.pair.check_counts();
     }
 
     fn finish(&mut self) {
-        let resumed = Cell::new(0);
-        let finish = |server: &mut Server, now: Now| {
-            server.finish_pass(now);
-            resumed.set(server.resumed_for_test());
-        };
-        self.call(finish, |model| model.finish_pass(resumed.get()));
+        self.pair.finish_pass();
         self.act();
-    }
-
-    fn check(&self) {
-        self.server.check_invariants();
-        let (counts, store) = (self.server.counts(), &self.model.store);
-        assert_eq!(self.server.connections(), self.model.clients.len(), "clients");
-        assert_eq!(counts.jobs, store.jobs.len(), "jobs");
-        assert_eq!(counts.waiters, store.waiters.len(), "waiters");
-        assert_eq!(counts.declared, store.declared(), "declared queues");
     }
 
     fn read(&mut self, id: ClientId, rng: &mut TestRng) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if !self.server.wants_input(id) {
+        if !self.pair.server.wants_input(id) {
             return;
         }
         if socket.closed == Closed::Reset && rng.percent(70) {
             self.sockets.remove(&id);
-            return self.call(|server, now| server.handle_reset(id, now), |model| model.reset(id));
+            return self.pair.reset(id);
         }
         let most = *rng.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
         let count = socket.inbox.len().min(rng.between(1, most));
         let ends = socket.closed != Closed::Not && socket.plan.is_empty();
         if count > 0 {
             let bytes: Vec<u8> = socket.inbox.drain(..count).collect();
-            self.call(
-                |server, now| server.handle_input(id, &bytes, now),
-                |model| model.input(id, count),
-            );
+            self.pair.input(id, &bytes);
         } else if ends {
-            self.call(|server, now| server.handle_eof(id, now), |model| model.eof(id));
+            self.pair.eof(id);
         }
         if rng.percent(5) {
-            self.server.check_invariants();
+            self.pair.server.check_invariants();
         }
     }
 
     fn flush(&mut self, id: ClientId) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        let output = self.server.output(id);
+        let output = self.pair.server.output(id);
         if output.is_empty() {
             return;
         }
         if socket.deaf {
-            return self.call(
-                |server, now| server.handle_broken_output(id, now),
-                |model| model.broken(id),
-            );
+            return self.pair.broken(id);
         }
         let count = output.len().min(socket.room);
         if count > 0 {
             self.sent.write_u64(socket.number);
             self.sent.write(&output[..count]);
             socket.room -= count;
-            socket.driver.shown -= count;
-            self.call(
-                |server, now| server.handle_sent(id, count, now),
-                |model| model.sent(id, count),
-            );
+            self.pair.sent(id, count);
         }
     }
 
     fn act(&mut self) {
-        let mut expected = std::mem::take(&mut self.model.actions);
-        let mut actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
+        let (mut actions, mut expected) = self.pair.actions();
         // The order of clients that time out at the same moment is left open.
         expected.sort_by_key(|action| format!("{action:?}"));
         actions.sort_by_key(|action| format!("{action:?}"));
@@ -249,6 +191,6 @@ impl SimDriver {
                 assert!(self.sockets.remove(&id).is_some(), "a connection was closed twice");
             }
         }
-        assert!(self.server.poll_notice().is_none(), "nothing to tell the operator");
+        assert!(self.pair.server.poll_notice().is_none(), "nothing to tell the operator");
     }
 }

@@ -1,10 +1,12 @@
 //! The generator: bytes with their meaning, and the profile of a run.
 
 use super::requests::{self, Form};
-use super::types::{HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want};
 use crate::oracle::types::Load;
 use crate::oracle::{Job, Oracle, wire};
 use crate::rng::TestRng;
+use crate::server_oracle::types::{
+    HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want,
+};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Core, Protocol};
@@ -140,7 +142,7 @@ impl Generator {
         full: bool,
     ) -> (Vec<u8>, wire::Request) {
         let queue = rng.below(profile.queues);
-        let name = rng.word(&QUEUES[queue].written);
+        let name = rng.word(QUEUES[queue].written);
         let puts = if profile.hungry { 15 } else { 30 };
         let (text, request) = match rng.below(100) {
             part if part < puts && !full => {
@@ -161,7 +163,7 @@ impl Generator {
                     queues.push(rng.below(profile.queues));
                 }
                 let names: Vec<&str> =
-                    queues.iter().map(|&queue| rng.word(&QUEUES[queue].written)).collect();
+                    queues.iter().map(|&queue| rng.word(QUEUES[queue].written)).collect();
                 let wait = rng.percent(if profile.hungry { 80 } else { 40 });
                 let fields = format!("\"queues\":[{}],\"wait\":{wait}", names.join(", "));
                 (format!("{{\"request\":\"get\",{fields}}}"), wire::Request::Get { queues, wait })

@@ -5,21 +5,16 @@
 //! then every client reads what there is to read, and no reply may be missing; then all clients
 //! leave, a last client checks what is left over HTTP, and another one fetches it by lines.
 
-mod answers;
-mod client;
 mod driver;
 mod generator;
-mod http;
-mod jobq;
 mod requests;
-mod server_model;
-mod types;
 
 use crate::oracle::wire;
 use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
+use crate::server_oracle::client::State;
+use crate::server_oracle::types::{DEFAULT, HttpOptions, QUEUES, Question, Request, Want};
 use crate::sockets::Closed;
-use client::State;
 use driver::SimDriver;
 use generator::{Generator, JOBS_MAX, Profile};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATER_BYTES};
@@ -27,7 +22,6 @@ use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use std::hash::Hasher;
 use std::time::Duration;
-use types::{DEFAULT, HttpOptions, QUEUES, Question, Request, Want};
 
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972, 1_174_667_164_109];
@@ -105,7 +99,7 @@ impl Run {
         self.say_goodbye();
         self.look_at_all();
         self.collect();
-        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.model.store.seen }
+        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.pair.model.store.seen }
     }
 
     fn pass_time(&mut self) {
@@ -142,7 +136,7 @@ impl Run {
                 if self.rng.percent(40) {
                     self.compose(id);
                 }
-                let client = self.driver.model.clients.get(&id);
+                let client = self.driver.pair.model.clients.get(&id);
                 let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
                 let leaving = self.profile.leaving + if searches { 20 } else { 0 };
                 if self.rng.percent(leaving) && self.rng.percent(30) {
@@ -171,14 +165,14 @@ impl Run {
 
     /// How many jobs there may be once all have said what they were going to say.
     fn jobs_to_come(&self) -> usize {
-        let scripts = self.driver.model.clients.values().flat_map(|client| &client.script);
+        let scripts = self.driver.pair.model.clients.values().flat_map(|client| &client.script);
         let puts = scripts.filter(|(_, request)| request.is_put()).count();
-        self.driver.model.store.jobs.len() + puts
+        self.driver.pair.model.store.jobs.len() + puts
     }
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        let Some(client) = self.driver.model.clients.get(&id) else { return };
+        let Some(client) = self.driver.pair.model.clients.get(&id) else { return };
         let (protocol, patient) = (client.protocol, self.driver.sockets[&id].driver.patient);
         if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
             return;
@@ -186,7 +180,7 @@ impl Run {
         let burst = if patient { 1 } else { self.profile.burst };
         for _ in 0..self.rng.between(1, burst) {
             let full = self.jobs_to_come() >= JOBS_MAX;
-            let (rng, store) = (&mut self.rng, &self.driver.model.store);
+            let (rng, store) = (&mut self.rng, &self.driver.pair.model.store);
             let (bytes, request) =
                 self.author.write(rng, &self.profile, (id, protocol), store, full);
             self.write(id, bytes, request);
@@ -195,9 +189,7 @@ impl Run {
 
     fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
         self.driver.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
-        if let Some(client) = self.driver.model.clients.get_mut(&id) {
-            client.script.push_back((bytes, request));
-        }
+        self.driver.pair.model.write(id, bytes, request);
     }
 
     /// A peer begins to leave in one of the many ways, or falls silent.
@@ -235,11 +227,11 @@ impl Run {
                 self.driver.note_end(id);
             }
             self.driver.pass(&mut self.rng);
-            let due =
-                self.driver.server.poll_timeout(self.driver.now) == Some(self.driver.now.mono);
+            let due = self.driver.pair.server.poll_timeout(self.driver.pair.now)
+                == Some(self.driver.pair.now.mono);
             quiet = if before != self.state() || due { 0 } else { quiet + 1 };
         }
-        for (id, client) in &self.driver.model.clients {
+        for (id, client) in &self.driver.pair.model.clients {
             let socket = &self.driver.sockets[id];
             if socket.closed != Closed::Not {
                 continue;
@@ -271,9 +263,9 @@ impl Run {
             self.calm_down();
             self.sleep(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.driver.model.clients.len(), 0, "the oracle still sees a client");
+        assert_eq!(self.driver.pair.model.clients.len(), 0, "the oracle still sees a client");
         assert_eq!(self.driver.sockets.len(), 0, "a connection is still open");
-        assert_eq!(self.driver.server.counts().waiters, 0, "a waiter is left");
+        assert_eq!(self.driver.pair.server.counts().waiters, 0, "a waiter is left");
     }
 
     fn requests(&mut self, id: ClientId, question: Question) {
@@ -300,7 +292,8 @@ impl Run {
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.driver.model.store.jobs.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> =
+            self.driver.pair.model.store.jobs.iter().map(|job| job.id).collect();
         self.rng.shuffle(&mut ids);
         for _ in 0..=ids.len() {
             let request = wire::Request::Get { queues: queues.clone(), wait: false };
@@ -312,7 +305,7 @@ impl Run {
             self.write(id, line.into_bytes(), Request::Wire(wire::Request::Delete(JobId(job))));
         }
         self.calm_down();
-        assert_eq!(self.driver.server.counts().jobs, 0, "a job is left over");
+        assert_eq!(self.driver.pair.server.counts().jobs, 0, "a job is left over");
     }
 }
 
@@ -347,8 +340,8 @@ fn long_reply_to_a_slow_reader_is_completed() {
     for _ in 0..100 {
         run.driver.pass(&mut run.rng);
     }
-    assert!(run.driver.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
+    assert!(run.driver.pair.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
     run.calm_down();
     let waited = "a long answer waited for its reader";
-    assert_eq!(run.driver.model.store.seen.get(waited), Some(&1));
+    assert_eq!(run.driver.pair.model.store.seen.get(waited), Some(&1));
 }

@@ -1,7 +1,9 @@
 //! HTTP requests in the forms that clients may use.
 
-use super::types::{DEFAULT, HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want};
 use crate::rng::TestRng;
+use crate::server_oracle::types::{
+    DEFAULT, HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want,
+};
 use std::fmt::Write as _;
 
 /// What a request says, before its head is written.
@@ -67,7 +69,7 @@ impl Form {
         match *question {
             Question::Queues => get("/api/v0/queue?all".to_owned()),
             Question::Declare(queue) => {
-                let name = rng.word(&QUEUES[queue].written);
+                let name = rng.word(QUEUES[queue].written);
                 put("/api/v0/queue".to_owned(), format!("{{\"id\":{name}}}"))
             }
             Question::Drop(queue) => {

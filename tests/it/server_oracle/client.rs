@@ -3,6 +3,7 @@
 
 use super::http::{self, GO_ON};
 use super::types::{HttpOptions, Page, Queue, Reply, Request};
+use crate::oracle::wire;
 use jobcentre::base::limits::{
     HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT,
 };
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     Open,
     /// A line waits for a job.
     Waiting,
@@ -26,7 +27,7 @@ pub(super) enum State {
 
 /// How far a request has come of which a part is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Begun {
+pub(crate) struct Begun {
     head: bool,
     /// Since when its body is on its way.
     body: Option<Mono>,
@@ -34,44 +35,61 @@ pub(super) struct Begun {
 
 /// What a client of packets has said about packets that it wants.
 #[derive(Default)]
-pub(super) struct Wishes {
-    pub(super) queues: Vec<Queue>,
-    pub(super) credits: usize,
+pub(crate) struct Wishes {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) credits: usize,
+}
+
+pub(crate) enum Taken {
+    Nothing,
+    TooLong,
+    Request(Request),
+}
+
+fn without_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// One client.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct Client {
-    pub(super) protocol: Protocol,
-    pub(super) state: State,
-    pub(super) wishes: Wishes,
+pub(crate) struct Client {
+    pub(crate) protocol: Protocol,
+    pub(crate) state: State,
+    pub(crate) wishes: Wishes,
     /// Requests that the client writes, the first one being what is next in the input.
-    pub(super) script: VecDeque<(Vec<u8>, Request)>,
+    pub(crate) script: VecDeque<(Vec<u8>, Request)>,
     /// Bytes handed over and not served.
-    pub(super) handed: usize,
-    pub(super) stalled: bool,
-    pub(super) resumed: bool,
-    pub(super) peer_closed: bool,
-    pub(super) eof: bool,
-    pub(super) broken: bool,
+    pub(crate) handed: usize,
+    pub(crate) stalled: bool,
+    pub(crate) resumed: bool,
+    pub(crate) peer_closed: bool,
+    pub(crate) eof: bool,
+    pub(crate) broken: bool,
     /// It is sent away.
-    pub(super) over: bool,
+    pub(crate) over: bool,
+    /// There was no place for it.
+    pub(crate) refused: bool,
+    /// How much of the first line was passed over because it is too long.
+    passed: usize,
+    skipping: bool,
     /// When it is cut off, and how many were given a deadline before it.
-    pub(super) deadline: Option<(Mono, usize)>,
+    pub(crate) deadline: Option<(Mono, usize)>,
     /// Of HTTP: when it will have been too slow.
-    pub(super) patience: Option<Mono>,
-    pub(super) begun: Begun,
+    pub(crate) patience: Option<Mono>,
+    pub(crate) begun: Begun,
     /// What was unsent when it was found too slow, and spared.
-    pub(super) spared: usize,
+    pub(crate) spared: usize,
+    /// How much of the server's output has been looked at or is in `fresh`.
+    pub(crate) shown: usize,
     /// What the server has sent and the oracle has not looked at yet.
-    pub(super) fresh: Vec<u8>,
+    pub(crate) fresh: Vec<u8>,
     /// How much of that counts as unsent already.
     counted: usize,
-    pub(super) unsent: usize,
+    pub(crate) unsent: usize,
 }
 
 impl Client {
-    pub(super) fn new(protocol: Protocol, now: Mono) -> Self {
+    pub(crate) fn new(protocol: Protocol, now: Mono) -> Self {
         Self {
             protocol,
             state: State::Open,
@@ -84,32 +102,65 @@ impl Client {
             eof: false,
             broken: false,
             over: false,
+            refused: false,
+            passed: 0,
+            skipping: false,
             deadline: None,
             patience: (protocol == Protocol::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
             begun: Begun::default(),
             spared: 0,
+            shown: 0,
             fresh: Vec::new(),
             counted: 0,
             unsent: 0,
         }
     }
 
-    /// The next request, if enough of it is there.
-    pub(super) fn take(&mut self) -> Option<Request> {
-        let (bytes, request) = self.script.front()?;
+    /// The next request, if enough of it is there. `max`: the length of a line.
+    pub(crate) fn take(&mut self, max: usize) -> Taken {
+        if self.protocol == Protocol::JobCentre {
+            return self.take_line(max);
+        }
+        let Some((bytes, request)) = self.script.front() else { return Taken::Nothing };
         let wanted = match request {
+            Request::Wire(wire::Request::Junk) => 1,
             Request::Http(_, manner) if manner.fatal => manner.head,
             _ => bytes.len(),
         };
         if self.handed < wanted {
-            return None;
+            return Taken::Nothing;
         }
         self.handed -= wanted;
-        Some(self.script.pop_front().unwrap().1)
+        Taken::Request(self.script.pop_front().unwrap().1)
+    }
+
+    /// The next line of the input, if it is there, or if it is already too long.
+    fn take_line(&mut self, max: usize) -> Taken {
+        loop {
+            let Some((bytes, _)) = self.script.front() else { return Taken::Nothing };
+            let rest = &bytes[self.passed..];
+            if self.handed >= rest.len() {
+                self.handed -= rest.len();
+                let too_long = without_cr(&rest[..rest.len() - 1]).len() > max;
+                self.passed = 0;
+                let (_, request) = self.script.pop_front().unwrap();
+                if std::mem::take(&mut self.skipping) {
+                    continue;
+                }
+                return if too_long { Taken::TooLong } else { Taken::Request(request) };
+            }
+            let begun_too_long = without_cr(&rest[..self.handed]).len() > max;
+            if !self.skipping && !begun_too_long {
+                return Taken::Nothing;
+            }
+            self.passed += std::mem::take(&mut self.handed);
+            let first_time = !std::mem::replace(&mut self.skipping, true);
+            return if first_time { Taken::TooLong } else { Taken::Nothing };
+        }
     }
 
     /// A part of a request is there, or nothing: how long the rest may take.
-    pub(super) fn await_rest(&mut self, now: Mono) {
+    pub(crate) fn await_rest(&mut self, now: Mono) {
         let Some((_, Request::Http(_, manner))) = self.script.front() else { return };
         if self.handed == 0 {
             return;
@@ -127,12 +178,12 @@ impl Client {
     }
 
     /// Whether a part of a request is there.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.begun != Begun::default()
     }
 
     /// An answer of HTTP is all written.
-    pub(super) fn finish(&mut self, manner: HttpOptions, now: Mono) {
+    pub(crate) fn finish(&mut self, manner: HttpOptions, now: Mono) {
         self.begun = Begun::default();
         if manner.close {
             self.dismiss();
@@ -142,29 +193,30 @@ impl Client {
         }
     }
 
-    pub(super) fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         (self.state, self.over, self.patience) = (State::Ended, true, None);
     }
 
     /// Whether it wants to be given packets, and would be told of them.
-    pub(super) fn wants_packets(&self) -> bool {
+    pub(crate) fn wants_packets(&self) -> bool {
         let wishes = self.wishes.credits > 0 && !self.wishes.queues.is_empty();
         wishes && self.state == State::Open && !self.broken
     }
 
     /// Whether its end has begun.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.peer_closed || self.over
     }
 
     /// Whether there is an answer that is on its way.
-    pub(super) fn is_owed(&self) -> bool {
+    pub(crate) fn is_owed(&self) -> bool {
         matches!(self.state, State::Waiting | State::Asked(_) | State::Writing(..))
     }
 
-    /// The server has sent more.
-    pub(super) fn receive(&mut self, more: &[u8]) {
-        self.fresh.extend_from_slice(more);
+    /// The server has this for it, some of which may be new.
+    pub(crate) fn receive(&mut self, output: &[u8]) {
+        self.fresh.extend_from_slice(output.get(self.shown..).unwrap_or_default());
+        self.shown = output.len();
     }
 
     fn look_past(&mut self, length: usize) {
@@ -174,7 +226,7 @@ impl Client {
     }
 
     /// Asserts that this is what was sent next.
-    pub(super) fn expect(&mut self, reply: &Reply, manner: HttpOptions) {
+    pub(crate) fn expect(&mut self, reply: &Reply, manner: HttpOptions) {
         if self.broken {
             return;
         }
@@ -193,7 +245,7 @@ impl Client {
 
     /// A call of the server has ended, with so much unsent: nothing may be left to be looked at but
     /// a part of an answer that goes on.
-    pub(super) fn count(&mut self, unsent: usize) {
+    pub(crate) fn count(&mut self, unsent: usize) {
         let goes_on = matches!(self.state, State::Writing(..));
         let told_to = self.begun.body.is_some() && self.fresh == GO_ON;
         let all_seen = self.fresh.is_empty() || goes_on || told_to;

@@ -1,15 +1,16 @@
 //! What the requests of all protocols ask of the oracle, and what its answers are as replies.
 
-use super::server_model::ServerModel;
-use super::types::{QUEUES, Question, Reply, Request};
+use super::ServerModel;
+use super::types::{Question, Reply, Request};
 use crate::oracle::types::{Answer, Replies};
 use crate::oracle::wire;
 use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::reply::Rejection;
 
 impl ServerModel {
     /// What a client says about packets that it wants; `None` if it says something else.
-    pub(super) fn wish(&mut self, id: ClientId, request: &wire::Request) -> Option<Replies> {
+    pub(crate) fn wish(&mut self, id: ClientId, request: &wire::Request) -> Option<Replies> {
         let stands = self.store.waiting(id).is_some();
         let wishes = &mut self.client(id).wishes;
         match *request {
@@ -27,13 +28,17 @@ impl ServerModel {
             }
             wire::Request::Subscribe(_) | wire::Request::Unsubscribe(_) => {}
             wire::Request::Ready => wishes.credits += 1,
+            wire::Request::Junk => {
+                self.client(id).dismiss();
+                self.see("a byte began no request");
+            }
             _ => return None,
         }
         Some(Replies::new())
     }
 
     /// A line or packets: what the client is answered, and what others are.
-    pub(super) fn submit(&mut self, id: ClientId, request: &wire::Request) -> (Reply, Replies) {
+    pub(crate) fn submit(&mut self, id: ClientId, request: &wire::Request) -> (Reply, Replies) {
         if let wire::Request::Bad(reply) = request {
             return (Reply::Bytes(reply.clone()), Replies::new());
         }
@@ -42,6 +47,14 @@ impl ServerModel {
             return (Reply::Later, said);
         }
         let (_, answer) = said.remove(0);
+        if let wire::Request::Abort(_) = request {
+            self.see(match answer {
+                Answer::Done => "abort: ok",
+                Answer::Refused(Rejection::ReservedByAnother(_)) => "abort: of another",
+                Answer::Refused(_) => "abort: not held",
+                _ => "abort: no job",
+            });
+        }
         match (request, &answer) {
             (&wire::Request::Delete(deleted), Answer::Done) => {
                 self.gone.insert(deleted, false);
@@ -56,15 +69,15 @@ impl ServerModel {
         (self.bytes(id, &answer).map_or(Reply::Nothing, Reply::Bytes), said)
     }
 
-    pub(super) fn bytes(&self, id: ClientId, answer: &Answer) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, id: ClientId, answer: &Answer) -> Option<Vec<u8>> {
         match self.clients[&id].protocol {
             Protocol::Pinpriq => wire::packets(answer),
-            _ => Some(wire::line(answer, &QUEUES.map(|name| name.shown))),
+            _ => Some(wire::line(answer, &self.shown_names)),
         }
     }
 
     /// Remembers which jobs HTTP has deleted, and sees what a line has deleted before.
-    pub(super) fn note_deleted(&mut self, question: &Question, before: &[JobId], reply: &Reply) {
+    pub(crate) fn note_deleted(&mut self, question: &Question, before: &[JobId], reply: &Reply) {
         if let Question::Delete(..) | Question::Drop(_) = question {
             let gone = before.iter().filter(|id| self.store.find(id.0).is_none());
             self.gone.extend(gone.map(|&id| (id, true)));
@@ -80,10 +93,13 @@ impl ServerModel {
         }
     }
 
-    pub(super) fn note(&mut self, id: ClientId, request: &Request, reply: &Reply, said: &Replies) {
+    pub(crate) fn note(&mut self, id: ClientId, request: &Request, reply: &Reply, said: &Replies) {
         match self.clients[&id].protocol {
             Protocol::JobCentre => self.see("a line was served"),
-            Protocol::Pinpriq => self.see("packets were served"),
+            Protocol::Pinpriq => {
+                let popped = matches!(request, Request::Wire(wire::Request::Pop(_)));
+                self.see(if popped { "an answer to a pop" } else { "packets were served" });
+            }
             Protocol::Http => self.see("an HTTP request was served"),
             Protocol::Processor => unreachable!("that protocol is not simulated"),
         }

@@ -4,53 +4,60 @@ use crate::oracle::wire;
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
 /// A queue's name: how it may be written in JSON and in a path, how it is shown, what it is.
-pub(super) struct Name {
-    pub(super) written: [&'static str; 2],
-    pub(super) path: [&'static str; 2],
-    pub(super) shown: &'static str,
-    pub(super) bytes: &'static str,
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) written: &'static [&'static str],
+    pub(crate) path: [&'static str; 2],
+    pub(crate) shown: &'static str,
+    pub(crate) bytes: &'static str,
 }
 
-const fn name(
-    bytes: &'static str,
-    shown: &'static str,
-    other: &'static str,
-    path: [&'static str; 2],
-) -> Name {
-    Name { written: [shown, other], path, shown, bytes }
-}
+pub(crate) use crate::oracle::types::Queue;
 
-pub(super) use crate::oracle::types::Queue;
-
-/// All queues of the simulated simulation.
-pub(super) const QUEUES: [Name; 5] = [
-    name("a", r#""a""#, r#""\u0061""#, ["a", "%61"]),
-    name("default", r#""default""#, r#""def\u0061ult""#, ["default", "%64efault"]),
-    name("a/b", r#""a/b""#, r#""a\/b""#, ["a%2Fb", "a%2fb"]),
-    name("\0", r#""\u0000""#, r#""\u0000""#, ["%00", "%00"]),
-    name(
-        "é😀",
-        r#""é😀""#,
-        r#""\u00e9\ud83d\ude00""#,
-        ["%C3%A9%F0%9F%98%80", "%c3%a9%f0%9f%98%80"],
-    ),
+/// All queues of the simulator in which clients come by HTTP.
+pub(crate) const QUEUES: [Name; 5] = [
+    Name { written: &[r#""a""#, r#""\u0061""#], path: ["a", "%61"], shown: r#""a""#, bytes: "a" },
+    Name {
+        written: &[r#""default""#, r#""def\u0061ult""#],
+        path: ["default", "%64efault"],
+        shown: r#""default""#,
+        bytes: "default",
+    },
+    Name {
+        written: &[r#""a/b""#, r#""a\/b""#],
+        path: ["a%2Fb", "a%2fb"],
+        shown: r#""a/b""#,
+        bytes: "a/b",
+    },
+    Name {
+        written: &[r#""\u0000""#, r#""\u0000""#],
+        path: ["%00", "%00"],
+        shown: r#""\u0000""#,
+        bytes: "\0",
+    },
+    Name {
+        written: &[r#""é😀""#, r#""\u00e9\ud83d\ude00""#],
+        path: ["%C3%A9%F0%9F%98%80", "%c3%a9%f0%9f%98%80"],
+        shown: r#""é😀""#,
+        bytes: "é😀",
+    },
 ];
 
 /// The number of the queue that always exists.
-pub(super) const DEFAULT: Queue = 1;
+pub(crate) const DEFAULT: Queue = 1;
 
 /// A user state: its canonical text, how else it may be written, and how a query names it.
-pub(super) struct Spelling {
-    pub(super) shown: &'static str,
-    pub(super) other: &'static str,
-    pub(super) query: &'static str,
+pub(crate) struct Spelling {
+    pub(crate) shown: &'static str,
+    pub(crate) other: &'static str,
+    pub(crate) query: &'static str,
 }
 
 /// A state, by its number in [`STATES`].
-pub(super) type State = usize;
+pub(crate) type State = usize;
 
 /// All states; the first is that of a job that was never given one.
-pub(super) const STATES: [Spelling; 5] = [
+pub(crate) const STATES: [Spelling; 5] = [
     Spelling { shown: "null", other: " null", query: "null" },
     Spelling { shown: r#""A""#, other: r#""\u0041""#, query: r#""'\"A\"'""# },
     Spelling { shown: r#"[1,"x"]"#, other: r#"[ 1, "x" ]"#, query: r#""'[1,\"x\"]'""# },
@@ -64,14 +71,14 @@ pub(super) const STATES: [Spelling; 5] = [
 
 /// Which jobs a query is for: those in a state, those whose payload has this `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Want {
-    pub(super) state: Option<State>,
-    pub(super) n: Option<usize>,
+pub(crate) struct Want {
+    pub(crate) state: Option<State>,
+    pub(crate) n: Option<usize>,
 }
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// Of a line or of packets.
     Wire(wire::Request),
     /// Of HTTP: what, and how.
@@ -79,7 +86,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    pub(super) fn is_put(&self) -> bool {
+    pub(crate) fn is_put(&self) -> bool {
         matches!(
             self,
             Self::Http(Question::Post { .. }, _)
@@ -91,22 +98,22 @@ impl Request {
 /// How an HTTP request is made.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct HttpOptions {
+pub(crate) struct HttpOptions {
     /// The bytes of its head.
-    pub(super) head: usize,
+    pub(crate) head: usize,
     /// Only the head of the answer is wanted.
-    pub(super) to_head: bool,
+    pub(crate) to_head: bool,
     /// The connection ends with it.
-    pub(super) close: bool,
+    pub(crate) close: bool,
     /// It ends with its head, whatever is behind, because nothing can be made of that.
-    pub(super) fatal: bool,
+    pub(crate) fatal: bool,
     /// It may be told to go on.
-    pub(super) expects: bool,
+    pub(crate) expects: bool,
 }
 
 /// What an HTTP request is for.
 #[derive(Clone, Debug)]
-pub(super) enum Question {
+pub(crate) enum Question {
     Queues,
     Declare(Queue),
     Drop(Queue),
@@ -145,16 +152,16 @@ pub(super) enum Question {
 
 /// An HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Page {
-    pub(super) status: u16,
-    pub(super) body: Body,
-    pub(super) allow: Option<&'static str>,
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) body: Body,
+    pub(crate) allow: Option<&'static str>,
     /// In how many turns it is written.
-    pub(super) turns: usize,
+    pub(crate) turns: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     None,
     /// This value, as text; of `queues` the order is left open.
     Json(String),
@@ -163,20 +170,20 @@ pub(super) enum Body {
 }
 
 impl Page {
-    pub(super) fn new(status: u16, body: Body) -> Self {
+    pub(crate) fn new(status: u16, body: Body) -> Self {
         Self { status, body, allow: None, turns: 1 }
     }
 
-    pub(super) fn json(text: String) -> Self {
+    pub(crate) fn json(text: String) -> Self {
         Self::new(200, Body::Json(text))
     }
 
-    pub(super) fn error(status: u16) -> Self {
+    pub(crate) fn error(status: u16) -> Self {
         Self::new(status, Body::Error(None))
     }
 
     /// A list of jobs, whose text may be too long for one turn.
-    pub(super) fn jobs(rows: &[String]) -> Self {
+    pub(crate) fn jobs(rows: &[String]) -> Self {
         let (mut turns, mut length) = (1, "{\"jobs\":[".len());
         for (number, row) in rows.iter().enumerate() {
             length += row.len() + usize::from(number > 0);
@@ -190,7 +197,7 @@ impl Page {
 
 /// What a client receives.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Bytes(Vec<u8>),
     Page(Page),
     /// Nothing, and nothing will come.

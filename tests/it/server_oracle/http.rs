@@ -4,7 +4,7 @@ use super::types::{Body, HttpOptions, Page};
 use serde_json::Value;
 
 /// The interim response to `Expect: 100-continue`.
-pub(super) const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+pub(crate) const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What was read.
 struct Got<'a> {
@@ -82,7 +82,7 @@ fn sorted(mut body: Value) -> Value {
 }
 
 /// Asserts that `bytes` begin with this answer, and tells where it ends.
-pub(super) fn check(bytes: &[u8], page: &Page, manner: HttpOptions) -> usize {
+pub(crate) fn check(bytes: &[u8], page: &Page, manner: HttpOptions) -> usize {
     let skipped = if manner.expects && bytes.starts_with(GO_ON) { GO_ON.len() } else { 0 };
     let bytes = &bytes[skipped..];
     let show = || String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned();

@@ -6,56 +6,72 @@
 //! had to stop (a wait, a search, a long reply, too much unsent output) is resumed at the end of
 //! the pass, first come, first served.
 
-use super::client::{Client, State};
-use super::jobq;
-use super::types::{HttpOptions, Page, QUEUES, Question, Reply, Request};
+mod answers;
+pub(crate) mod client;
+mod deadlines;
+mod http;
+mod jobq;
+mod pair;
+mod searches;
+pub(crate) mod types;
+
+pub(crate) use pair::Pair;
+
 use crate::oracle::Oracle;
 use crate::oracle::types::Replies;
 use crate::oracle::wire::{self, OPEN_POP};
+use client::{Client, State, Taken};
 use jobcentre::base::limits::{
-    FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
-    QUERIES_PER_PASS, REJECTED_LINGER_TIMEOUT, STALLED_INPUT_MAX_BYTES,
+    HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT,
+    REJECTION_NOTICE_INTERVAL, STALLED_INPUT_MAX_BYTES,
 };
+use jobcentre::base::rate_limited_counter::RateLimitedCounter;
 use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::model::row::Row;
+use searches::Search;
 use std::collections::{BTreeMap, VecDeque};
+use types::{HttpOptions, Name, Reply, Request};
 
-pub(super) struct ServerModel {
-    pub(super) store: Oracle,
-    pub(super) clients: BTreeMap<ClientId, Client>,
-    pub(super) actions: Vec<Action>,
+/// All clients over the oracle's store.
+pub(crate) struct ServerModel {
+    pub(crate) store: Oracle,
+    /// The names of the queues, in JSON.
+    shown_names: Vec<&'static str>,
+    /// The length of a line, and what is said to one that is longer.
+    max_request: usize,
+    too_long: Vec<u8>,
+    pub(crate) clients: BTreeMap<ClientId, Client>,
+    pub(crate) actions: Vec<Action>,
     now: Now,
     resumed: VecDeque<ClientId>,
     /// Clients that may want more packets now that they have got some.
     owing: VecDeque<ClientId>,
     /// Whether searches that have begun have ended.
-    pub(super) found: bool,
+    pub(crate) found: bool,
     /// Searches that wait for their turn.
     searches: Vec<Search>,
     came: i64,
     /// The search that has begun, and what it finds.
     searching: Option<(Search, Vec<Row>)>,
     armed: usize,
+    /// Clients that got an answer after their end had begun.
+    unsettled: usize,
+    /// Clients that came while there was no place; the log names them now and then.
+    pub(crate) rejections: RateLimitedCounter,
     /// What was deleted: by HTTP, or by a line.
-    pub(super) gone: BTreeMap<JobId, bool>,
-}
-
-#[derive(Clone)]
-struct Search {
-    client: ClientId,
-    question: Question,
-    /// The second in which it came.
-    second: u64,
-    /// When it came here; negative if what it found had changed and it is asked again.
-    came: i64,
+    pub(crate) gone: BTreeMap<JobId, bool>,
 }
 
 impl ServerModel {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new(names: &[Name], max_request: usize, too_long: Vec<u8>) -> Self {
+        let bytes: Vec<&[u8]> = names.iter().map(|name| name.bytes.as_bytes()).collect();
         Self {
-            store: Oracle::new(&QUEUES.map(|name| name.bytes.as_bytes())),
+            store: Oracle::new(&bytes),
+            shown_names: names.iter().map(|name| name.shown).collect(),
+            max_request,
+            too_long,
             clients: BTreeMap::new(),
             actions: Vec::new(),
             now: Now::default(),
@@ -66,28 +82,52 @@ impl ServerModel {
             came: 0,
             searching: None,
             armed: 0,
+            unsettled: 0,
+            rejections: RateLimitedCounter::new(REJECTION_NOTICE_INTERVAL),
             gone: BTreeMap::new(),
         }
     }
 
-    pub(super) fn see(&mut self, what: &'static str) {
+    pub(crate) fn see(&mut self, what: &'static str) {
         self.store.see(what);
     }
 
-    pub(super) fn set_time(&mut self, now: Now) {
+    pub(crate) fn set_time(&mut self, now: Now) {
         (self.now, self.store.now) = (now, now);
     }
 
-    pub(super) fn client(&mut self, id: ClientId) -> &mut Client {
+    pub(crate) fn client(&mut self, id: ClientId) -> &mut Client {
         self.clients.get_mut(&id).unwrap()
     }
 
-    pub(super) fn open(&mut self, id: ClientId, protocol: Protocol) {
+    pub(crate) fn open(&mut self, id: ClientId, protocol: Protocol) {
         let before = self.clients.insert(id, Client::new(protocol, self.now.mono));
         assert!(before.is_none(), "two clients have one id");
     }
 
-    pub(super) fn wants_input(&self, id: ClientId) -> bool {
+    /// There is no place for this client, and it is told so.
+    pub(crate) fn refuse(&mut self, id: ClientId, why: Vec<u8>) {
+        let client = self.client(id);
+        client.expect(&Reply::Bytes(why), HttpOptions::default());
+        client.dismiss();
+        client.refused = true;
+        self.settle(id);
+    }
+
+    /// How many clients there is a place for, and how many there is none for.
+    pub(crate) fn served_and_refused(&self) -> (usize, usize) {
+        let refused = self.clients.values().filter(|client| client.refused).count();
+        (self.clients.len() - refused, refused)
+    }
+
+    /// The client is going to send this.
+    pub(crate) fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.script.push_back((bytes, request));
+        }
+    }
+
+    pub(crate) fn wants_input(&self, id: ClientId) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
         let served = !client.is_owed() && !client.stalled;
         !client.eof
@@ -95,10 +135,13 @@ impl ServerModel {
             && (served || client.handed < STALLED_INPUT_MAX_BYTES)
     }
 
-    pub(super) fn input(&mut self, id: ClientId, count: usize) {
+    pub(crate) fn input(&mut self, id: ClientId, count: usize) {
         let client = self.client(id);
         client.handed += count;
-        if !client.stalled {
+        let much = client.handed >= STALLED_INPUT_MAX_BYTES;
+        if client.stalled && much {
+            self.see("much input waits");
+        } else if !client.stalled {
             self.serve(id);
         }
         if self.client(id).is_leaving() {
@@ -106,18 +149,24 @@ impl ServerModel {
         }
     }
 
-    pub(super) fn peer_closed(&mut self, id: ClientId) {
+    pub(crate) fn peer_closed(&mut self, id: ClientId) {
         self.client(id).peer_closed = true;
         self.settle(id);
     }
 
-    pub(super) fn eof(&mut self, id: ClientId) {
+    pub(crate) fn eof(&mut self, id: ClientId) {
         let client = self.client(id);
         (client.peer_closed, client.eof) = (true, true);
         self.settle(id);
     }
 
-    pub(super) fn sent(&mut self, id: ClientId, count: usize) {
+    pub(crate) fn stop(&mut self) {
+        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.peer_closed(id);
+        }
+    }
+
+    pub(crate) fn sent(&mut self, id: ClientId, count: usize) {
         let client = self.client(id);
         let was_above = client.unsent > OUTPUT_HIGH_WATER_BYTES;
         client.unsent -= count;
@@ -146,7 +195,7 @@ impl ServerModel {
         }
     }
 
-    pub(super) fn broken(&mut self, id: ClientId) {
+    pub(crate) fn broken(&mut self, id: ClientId) {
         self.see("a connection broke");
         let client = self.client(id);
         (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
@@ -160,16 +209,17 @@ impl ServerModel {
         self.settle(id);
     }
 
-    pub(super) fn reset(&mut self, id: ClientId) {
+    pub(crate) fn reset(&mut self, id: ClientId) {
         self.see("a connection was reset");
         self.end(id, false);
     }
 
     /// `resumed`: how many connections the server has resumed; the others wait, in order.
-    pub(super) fn finish_pass(&mut self, resumed: usize) {
+    pub(crate) fn finish_pass(&mut self, resumed: usize) {
         self.expire();
         let said = self.store.run(Oracle::expire);
         assert!(said.is_empty(), "no request of these protocols has a deadline");
+        self.rejections.take_report(self.now.mono);
         self.search();
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
         for _ in 0..resumed {
@@ -180,91 +230,7 @@ impl ServerModel {
                 self.settle(id);
             }
         }
-    }
-
-    /// Searches whose clients may send more go before the others, and of these the ones of an
-    /// earlier second; then those that are asked again, the last first, and then in the order of
-    /// coming.
-    fn next_search(&mut self) -> Option<Search> {
-        let rank = |it: &Search| (self.clients[&it.client].peer_closed, it.second, it.came);
-        let first = (0..self.searches.len()).min_by_key(|&at| rank(&self.searches[at]))?;
-        Some(self.searches.remove(first))
-    }
-
-    /// Searches go on at the end of the pass, one at a time.
-    fn search(&mut self) {
-        for _ in 0..QUERIES_PER_PASS {
-            while self.searching.is_none()
-                && let Some(search) = self.next_search()
-            {
-                match jobq::begin_search(&mut self.store, search.client, &search.question) {
-                    None => self.tell_found(search.client, Page::error(404)),
-                    Some(found) => self.searching = Some((search, found)),
-                }
-            }
-            if !self.found {
-                return;
-            }
-            let Some((search, found)) = self.searching.take() else { return };
-            let Search { client, ref question, .. } = search;
-            if let Some(page) = jobq::end_search(&mut self.store, client, question, &found) {
-                self.tell_found(client, page);
-            } else {
-                self.came += 1;
-                self.searches.push(Search { came: -self.came, ..search });
-            }
-        }
-    }
-
-    fn tell_found(&mut self, id: ClientId, page: Page) {
-        let client = self.client(id);
-        let State::Asked(manner) = client.state else { panic!("no request is open") };
-        let turns = if manner.to_head { 1 } else { page.turns };
-        client.state = State::Writing(page, manner, turns);
-        self.go_on(id);
-    }
-
-    fn expire(&mut self) {
-        loop {
-            let now = self.now.mono;
-            let due = |(&id, client): (&ClientId, &Client)| {
-                let patience = client.patience.filter(|_| !client.is_leaving());
-                let patience = patience.map(|at| (at, usize::MAX));
-                client.deadline.or(patience).filter(|&(at, _)| at <= now).map(|at| (at, id))
-            };
-            let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
-            if self.client(id).deadline.is_some() {
-                self.see("patience with an end came to an end");
-                self.end(id, true);
-            } else {
-                self.lose_patience(id);
-            }
-        }
-    }
-
-    /// An HTTP client was too slow.
-    fn lose_patience(&mut self, id: ClientId) {
-        let now = self.now.mono;
-        let client = self.client(id);
-        let idle = client.state == State::Open && !client.has_begun();
-        if client.state == State::Open && client.has_begun() {
-            let manner = HttpOptions { close: true, expects: true, ..HttpOptions::default() };
-            client.expect(&Reply::Page(Page::error(408)), manner);
-            client.dismiss();
-            self.see("a request took too long");
-            self.go_on(id);
-        } else if idle && client.unsent == 0 {
-            client.dismiss();
-            self.see("a connection was not used for long");
-            self.go_on(id);
-        } else if idle && client.unsent != client.spared {
-            client.spared = client.unsent;
-            client.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
-            self.see("a reader was spared");
-        } else {
-            self.see("a reader was cut off");
-            self.end(id, true);
-        }
+        self.unsettled = 0;
     }
 
     /// Serves what has been handed over, as far as it goes.
@@ -273,8 +239,10 @@ impl ServerModel {
             let now = self.now.mono;
             let client = self.client(id);
             if client.unsent > OUTPUT_HIGH_WATER_BYTES {
-                self.see("too much was unsent");
-                self.call_off(id);
+                if client.state == State::Open {
+                    self.see("too much was unsent");
+                }
+                self.call_off(id, "packets were waited for no more");
                 break true;
             }
             match &mut client.state {
@@ -303,12 +271,18 @@ impl ServerModel {
                 self.serve_owing(Some(id));
                 continue;
             }
-            let client = self.client(id);
-            let Some(request) = client.take() else {
-                client.await_rest(now);
-                break false;
-            };
-            self.carry_out(id, &request);
+            match self.clients.get_mut(&id).unwrap().take(self.max_request) {
+                Taken::Nothing => {
+                    self.client(id).await_rest(now);
+                    break false;
+                }
+                Taken::TooLong => {
+                    let too_long = Reply::Bytes(self.too_long.clone());
+                    self.client(id).expect(&too_long, HttpOptions::default());
+                    self.see("a line was too long");
+                }
+                Taken::Request(request) => self.carry_out(id, &request),
+            }
         };
         let client = self.client(id);
         client.stalled = stopped && client.handed > 0;
@@ -336,9 +310,9 @@ impl ServerModel {
     }
 
     /// A client that waits for packets does so no more.
-    fn call_off(&mut self, id: ClientId) {
+    fn call_off(&mut self, id: ClientId, why: &'static str) {
         if self.client(id).protocol == Protocol::Pinpriq && self.store.waiting(id).is_some() {
-            self.see("packets were waited for no more");
+            self.see(why);
             wire::stop_waiting(&mut self.store, id);
         }
     }
@@ -397,6 +371,7 @@ impl ServerModel {
             if running != Some(id) {
                 self.owing.push_back(id);
                 self.resume(id);
+                self.unsettled += usize::from(self.client(id).is_leaving());
             }
         }
     }
@@ -426,7 +401,7 @@ impl ServerModel {
             self.resume(id);
         }
         if self.client(id).is_leaving() && self.store.waiting(id).is_some() {
-            self.call_off(id);
+            self.call_off(id, "a subscription ended");
             self.resume(id);
         }
         let client = self.client(id);
@@ -444,19 +419,9 @@ impl ServerModel {
             self.client(id).deadline = Some((now.after(REJECTED_LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));
             self.armed += 1;
+            self.see("a rejected client got the reason");
         } else {
             self.arm_flush_timeout(id);
-        }
-    }
-
-    /// Bounds the time that a client which is leaving has to take its output. Called again after
-    /// each call of the server: the script says nothing of interim responses.
-    pub(super) fn arm_flush_timeout(&mut self, id: ClientId) {
-        let (at, armed) = (self.now.mono.after(FLUSH_TIMEOUT), self.armed);
-        let client = self.client(id);
-        if client.unsent > 0 && client.is_leaving() && client.deadline.is_none() {
-            client.deadline = Some((at, armed));
-            self.armed += 1;
         }
     }
 

@@ -24,7 +24,7 @@ impl Want {
 
 /// Has the oracle answer a question. One that has to be looked at elsewhere is answered later: go
 /// on with [`begin_search`]. What others are told is returned too.
-pub(super) fn ask(oracle: &mut Oracle, client: ClientId, question: &Question) -> (Reply, Replies) {
+pub(crate) fn ask(oracle: &mut Oracle, client: ClientId, question: &Question) -> (Reply, Replies) {
     if let Question::Wrong(status, allow) = *question {
         let body = if status == 204 { Body::None } else { Body::Error(None) };
         let page = Page { allow, ..Page::new(status, body) };
@@ -68,7 +68,7 @@ pub(super) fn ask(oracle: &mut Oracle, client: ClientId, question: &Question) ->
 }
 
 /// What is there at this moment of what a search is for; `None` if there is no such queue.
-pub(super) fn begin_search(
+pub(crate) fn begin_search(
     oracle: &mut Oracle,
     client: ClientId,
     question: &Question,
@@ -83,7 +83,7 @@ pub(super) fn begin_search(
 }
 
 /// What is made of what was found; `None` if all that a poll could have has changed since.
-pub(super) fn end_search(
+pub(crate) fn end_search(
     oracle: &mut Oracle,
     client: ClientId,
     question: &Question,

@@ -1,0 +1,76 @@
+//! Deadlines of connections: how long a client may take.
+
+use super::ServerModel;
+use super::client::{Client, State};
+use super::types::{HttpOptions, Page, Reply};
+use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT};
+use jobcentre::base::time::Mono;
+use jobcentre::model::id::ClientId;
+
+impl ServerModel {
+    /// When the server wishes to be called, if no client comes by HTTP.
+    pub(crate) fn poll_timeout(&self) -> Option<Mono> {
+        let lives = |id: &ClientId| self.clients.contains_key(id);
+        if self.resumed.iter().any(lives) || self.unsettled > 0 {
+            return Some(self.now.mono);
+        }
+        let deadline = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
+        let report = self.rejections.next_report();
+        [deadline, self.store.timeout().0, report].into_iter().flatten().min()
+    }
+
+    /// Ends the clients that were too slow.
+    pub(super) fn expire(&mut self) {
+        loop {
+            let now = self.now.mono;
+            let due = |(&id, client): (&ClientId, &Client)| {
+                let patience = client.patience.filter(|_| !client.is_leaving());
+                let patience = patience.map(|at| (at, usize::MAX));
+                client.deadline.or(patience).filter(|&(at, _)| at <= now).map(|at| (at, id))
+            };
+            let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
+            if self.client(id).deadline.is_some() {
+                self.see("patience came to an end");
+                self.end(id, true);
+            } else {
+                self.lose_patience(id);
+            }
+        }
+    }
+
+    /// An HTTP client was too slow.
+    fn lose_patience(&mut self, id: ClientId) {
+        let now = self.now.mono;
+        let client = self.client(id);
+        let idle = client.state == State::Open && !client.has_begun();
+        if client.state == State::Open && client.has_begun() {
+            let manner = HttpOptions { close: true, expects: true, ..HttpOptions::default() };
+            client.expect(&Reply::Page(Page::error(408)), manner);
+            client.dismiss();
+            self.see("a request took too long");
+            self.go_on(id);
+        } else if idle && client.unsent == 0 {
+            client.dismiss();
+            self.see("a connection was not used for long");
+            self.go_on(id);
+        } else if idle && client.unsent != client.spared {
+            client.spared = client.unsent;
+            client.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
+            self.see("a reader was spared");
+        } else {
+            self.see("a reader was cut off");
+            self.end(id, true);
+        }
+    }
+
+    /// Bounds the time that a client which is leaving has to take its output. Called again after
+    /// each call of the server: the script says nothing of interim responses.
+    pub(crate) fn arm_flush_timeout(&mut self, id: ClientId) {
+        let (at, armed) = (self.now.mono.after(FLUSH_TIMEOUT), self.armed);
+        let client = self.client(id);
+        if client.unsent > 0 && client.is_leaving() && client.deadline.is_none() {
+            client.deadline = Some((at, armed));
+            self.armed += 1;
+        }
+    }
+}
