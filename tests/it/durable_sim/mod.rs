@@ -5,6 +5,12 @@
 //! there, byte for byte, unless a client asked for its end; an end that was answered is final; a
 //! command that was not answered has happened or not, and never by half. `SIM_SEED=n` replays one
 //! run.
+//!
+//! It does not use `tests/it/oracle`, which says what each command is answered and so has to know
+//! the store. Which job a reserve gets depends on all commands before it, and after a crash each of
+//! those without an answer has happened or not: as many stores would be possible as there are ways
+//! to choose. Here the engine's replies are believed, and only what they promise of single jobs is
+//! compared. What a command does to a job is checked by `engine_sim`.
 
 mod answers;
 mod constraint_model;

@@ -80,7 +80,7 @@ impl Pair {
         self.call(|server, now| server.handle_broken_output(id, now), |model| model.broken(id));
     }
 
-    /// So many bytes of the output were written.
+    /// `count` bytes of the output were written.
     pub(crate) fn sent(&mut self, id: ClientId, count: usize) {
         self.model.client(id).shown -= count;
         self.call(|server, now| server.handle_sent(id, count, now), |model| model.sent(id, count));
