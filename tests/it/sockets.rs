@@ -2,6 +2,11 @@
 //! which is the same for every protocol.
 
 use crate::rng::TestRng;
+use jobcentre::model::driver::Action;
+use jobcentre::model::id::ClientId;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::{Deref, DerefMut};
 
 /// How the peer's sending side ends, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +39,7 @@ pub(crate) struct Socket<S> {
 }
 
 impl<S> Socket<S> {
-    pub(crate) fn new(number: u64, room: usize, driver: S) -> Self {
+    fn new(number: u64, room: usize, driver: S) -> Self {
         Self {
             number,
             inbox: Vec::new(),
@@ -91,5 +96,73 @@ impl<S> Socket<S> {
                 self.plan.clear();
             }
         }
+    }
+}
+
+/// All connections that are open.
+pub(crate) struct Sockets<S> {
+    open: BTreeMap<ClientId, Socket<S>>,
+    opened: u64,
+    /// A hash of everything sent, and to whom.
+    sent: DefaultHasher,
+}
+
+impl<S> Sockets<S> {
+    pub(crate) fn new() -> Self {
+        Self { open: BTreeMap::new(), opened: 0, sent: DefaultHasher::new() }
+    }
+
+    pub(crate) fn add(&mut self, id: ClientId, room: usize, driver: S) {
+        self.opened += 1;
+        self.open.insert(id, Socket::new(self.opened, room, driver));
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ClientId> {
+        self.open.keys().copied().collect()
+    }
+
+    /// How much of this output can be written, which it then is.
+    pub(crate) fn write(&mut self, id: ClientId, output: &[u8]) -> usize {
+        let socket = self.open.get_mut(&id).unwrap();
+        let count = output.len().min(socket.room);
+        socket.room -= count;
+        if count > 0 {
+            self.sent.write_u64(socket.number);
+            self.sent.write(&output[..count]);
+        }
+        count
+    }
+
+    /// Closes those that the server wants to be closed.
+    pub(crate) fn close(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Close(id) = action {
+                assert!(self.open.remove(id).is_some(), "a connection was closed twice");
+            }
+        }
+    }
+
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.sent.finish()
+    }
+
+    /// What is another value as long as something moves.
+    pub(crate) fn state(&self) -> (u64, usize, usize) {
+        let unread = self.open.values().map(|socket| socket.inbox.len()).sum();
+        (self.fingerprint(), unread, self.open.len())
+    }
+}
+
+impl<S> Deref for Sockets<S> {
+    type Target = BTreeMap<ClientId, Socket<S>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.open
+    }
+}
+
+impl<S> DerefMut for Sockets<S> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.open
     }
 }

@@ -6,13 +6,12 @@
 
 use crate::rng::TestRng;
 use crate::server_oracle::{Pair, ServerModel};
-use crate::sockets::{self, Closed};
+use crate::sockets::{self, Closed, Sockets};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
-use jobcentre::model::driver::{Action, Core, Incident, Protocol};
+use jobcentre::model::driver::{Core, Incident, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::Server;
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hasher};
+use std::collections::BTreeSet;
 
 /// What has happened at a socket, for the driver.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -44,13 +43,10 @@ impl Socket {
 /// The driver with the server and its oracle.
 pub(super) struct SimDriver {
     pub(super) pair: Pair,
-    pub(super) sockets: BTreeMap<ClientId, Socket>,
+    pub(super) sockets: Sockets<Edges>,
     pub(super) stopping: bool,
-    /// A hash of everything sent, and to whom.
-    pub(super) sent: DefaultHasher,
     /// Kinds of incidents that were logged.
     logged: BTreeSet<&'static str>,
-    opened: u64,
     runnable: Vec<ClientId>,
     flushable: Vec<ClientId>,
 }
@@ -59,11 +55,9 @@ impl SimDriver {
     pub(super) fn new(server: Server, model: ServerModel) -> Self {
         Self {
             pair: Pair::new(server, model),
-            sockets: BTreeMap::new(),
+            sockets: Sockets::new(),
             stopping: false,
-            sent: DefaultHasher::new(),
             logged: BTreeSet::new(),
-            opened: 0,
             runnable: Vec::new(),
             flushable: Vec::new(),
         }
@@ -77,10 +71,8 @@ impl SimDriver {
         room: usize,
     ) -> Option<ClientId> {
         let id = self.pair.open(protocol, refused)?;
-        self.opened += 1;
         let edges = Edges { news: false, readable: false, writable: true, queued: false };
-        let socket = Socket::new(self.opened, room, edges);
-        self.sockets.insert(id, socket);
+        self.sockets.add(id, room, edges);
         Some(id)
     }
 
@@ -117,7 +109,7 @@ impl SimDriver {
     pub(super) fn stop(&mut self) {
         self.stopping = true;
         self.pair.stop();
-        for id in self.sockets.keys().copied().collect::<Vec<_>>() {
+        for id in self.sockets.ids() {
             self.sockets.get_mut(&id).unwrap().driver.readable = true;
             self.enqueue(id);
         }
@@ -131,7 +123,7 @@ impl SimDriver {
 
     /// Asserts that nothing has been forgotten: to be called when there is nothing to do.
     pub(super) fn assert_nothing_is_forgotten(&self) {
-        for (&id, socket) in &self.sockets {
+        for (&id, socket) in self.sockets.iter() {
             let number = socket.number;
             let unread = !socket.inbox.is_empty() || socket.closed != Closed::Not;
             assert!(
@@ -205,15 +197,11 @@ impl SimDriver {
         if socket.deaf {
             self.pair.broken(id);
         } else {
-            let count = output.len().min(socket.room);
-            socket.driver.writable = count == output.len();
-            if count == 0 {
-                return;
+            socket.driver.writable = output.len() <= socket.room;
+            let count = self.sockets.write(id, output);
+            if count > 0 {
+                self.pair.sent(id, count);
             }
-            self.sent.write_u64(socket.number);
-            self.sent.write(&output[..count]);
-            socket.room -= count;
-            self.pair.sent(id, count);
         }
     }
 
@@ -254,10 +242,6 @@ impl SimDriver {
         self.listen();
         let (actions, expected) = self.pair.actions();
         assert_eq!(actions, expected, "what is to be done to connections");
-        for action in actions {
-            if let Action::Close(id) = action {
-                assert!(self.sockets.remove(&id).is_some(), "a connection was closed twice");
-            }
-        }
+        self.sockets.close(&actions);
     }
 }

@@ -22,7 +22,6 @@ use jobcentre::engine::Engine;
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
-use std::hash::Hasher;
 
 const PLAN: Plan = Plan::new(200, &[]);
 
@@ -102,7 +101,10 @@ impl Run {
         if !self.driver.stopping {
             self.collect();
         }
-        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.pair.model.store.seen }
+        Summary {
+            fingerprint: self.driver.sockets.fingerprint(),
+            seen: self.driver.pair.model.store.seen,
+        }
     }
 
     fn pass_time(&mut self) {
@@ -127,7 +129,7 @@ impl Run {
                 self.connect();
             }
         }
-        let mut ids: Vec<ClientId> = self.driver.sockets.keys().copied().collect();
+        let mut ids = self.driver.sockets.ids();
         self.rng.shuffle(&mut ids);
         for id in ids {
             let leaving = self.driver.sockets[&id].closed != Closed::Not;
@@ -227,8 +229,8 @@ impl Run {
     fn calm_down(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
-            let before = (self.driver.sent.finish(), self.unread(), self.driver.sockets.len());
-            for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+            let before = self.driver.sockets.state();
+            for id in self.driver.sockets.ids() {
                 let socket = self.driver.sockets.get_mut(&id).unwrap();
                 socket.arrive(socket.plan.len());
                 if socket.closed == Closed::Not || !socket.slow {
@@ -237,20 +239,15 @@ impl Run {
                 self.driver.note(id);
             }
             self.driver.pass(&mut self.rng);
-            let after = (self.driver.sent.finish(), self.unread(), self.driver.sockets.len());
-            let moved = before != after || self.driver.is_busy();
+            let moved = before != self.driver.sockets.state() || self.driver.is_busy();
             quiet = if moved { 0 } else { quiet + 1 };
         }
         self.driver.pair.server.check_invariants();
     }
 
-    fn unread(&self) -> usize {
-        self.driver.sockets.values().map(|socket| socket.inbox.len()).sum()
-    }
-
     /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
-        for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+        for id in self.driver.sockets.ids() {
             if self.driver.sockets[&id].closed == Closed::Not {
                 self.leave(id);
             }

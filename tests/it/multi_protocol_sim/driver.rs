@@ -6,15 +6,13 @@ use crate::query::Prompt;
 use crate::rng::TestRng;
 use crate::server_oracle::types::QUEUES;
 use crate::server_oracle::{Pair, ServerModel};
-use crate::sockets::{self, Closed};
+use crate::sockets::{Closed, Sockets};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Action, Core, Protocol};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::query::{Ended, FreeLane, QueryExecutor, StopRequest, Task};
 use jobcentre::server::Server;
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,8 +26,6 @@ pub(super) struct Peer {
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
 }
-
-pub(super) type Socket = sockets::Socket<Peer>;
 
 /// A helper that evaluates queries at once, and tells what it has found when it is told to.
 #[derive(Debug)]
@@ -64,10 +60,7 @@ impl QueryExecutor for Slow {
 /// The driver with the server and its oracle.
 pub(super) struct SimDriver {
     pub(super) pair: Pair,
-    pub(super) sockets: BTreeMap<ClientId, Socket>,
-    /// A hash of everything sent, and to whom.
-    pub(super) sent: DefaultHasher,
-    opened: u64,
+    pub(super) sockets: Sockets<Peer>,
     /// Whether searches that have begun have ended.
     found: Arc<AtomicBool>,
 }
@@ -81,9 +74,7 @@ impl SimDriver {
         Self {
             pair: Pair::new(Server::new(SETTINGS, engine), model),
             found,
-            sockets: BTreeMap::new(),
-            sent: DefaultHasher::new(),
-            opened: 0,
+            sockets: Sockets::new(),
         }
     }
 
@@ -95,9 +86,7 @@ impl SimDriver {
 
     pub(super) fn open(&mut self, protocol: Protocol, room: usize) -> ClientId {
         let id = self.pair.open(protocol, None).expect("there is room for all");
-        self.opened += 1;
-        let socket = Socket::new(self.opened, room, Peer::default());
-        self.sockets.insert(id, socket);
+        self.sockets.add(id, room, Peer::default());
         id
     }
 
@@ -119,14 +108,14 @@ impl SimDriver {
     }
 
     pub(super) fn pass(&mut self, rng: &mut TestRng) {
-        let mut ids: Vec<ClientId> = self.sockets.keys().copied().collect();
+        let mut ids = self.sockets.ids();
         rng.shuffle(&mut ids);
         for id in ids {
             self.read(id, rng);
         }
         self.finish();
         while self.pair.server.poll_touched().is_some() {}
-        for id in self.sockets.keys().copied().collect::<Vec<_>>() {
+        for id in self.sockets.ids() {
             self.flush(id);
         }
         self.act();
@@ -163,7 +152,7 @@ impl SimDriver {
     }
 
     fn flush(&mut self, id: ClientId) {
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let Some(socket) = self.sockets.get(&id) else { return };
         let output = self.pair.server.output(id);
         if output.is_empty() {
             return;
@@ -171,11 +160,8 @@ impl SimDriver {
         if socket.deaf {
             return self.pair.broken(id);
         }
-        let count = output.len().min(socket.room);
+        let count = self.sockets.write(id, output);
         if count > 0 {
-            self.sent.write_u64(socket.number);
-            self.sent.write(&output[..count]);
-            socket.room -= count;
             self.pair.sent(id, count);
         }
     }
@@ -186,11 +172,7 @@ impl SimDriver {
         expected.sort_by_key(|action| format!("{action:?}"));
         actions.sort_by_key(|action| format!("{action:?}"));
         assert_eq!(actions, expected, "what is to be done to connections");
-        for action in actions {
-            if let Action::Close(id) = action {
-                assert!(self.sockets.remove(&id).is_some(), "a connection was closed twice");
-            }
-        }
+        self.sockets.close(&actions);
         assert!(self.pair.server.poll_notice().is_none(), "nothing to tell the operator");
     }
 }

@@ -20,7 +20,6 @@ use generator::{Generator, JOBS_MAX, Profile};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATER_BYTES};
 use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
-use std::hash::Hasher;
 use std::time::Duration;
 
 /// Seeds that have failed once.
@@ -99,7 +98,10 @@ impl Run {
         self.say_goodbye();
         self.look_at_all();
         self.collect();
-        Summary { fingerprint: self.driver.sent.finish(), seen: self.driver.pair.model.store.seen }
+        Summary {
+            fingerprint: self.driver.sockets.fingerprint(),
+            seen: self.driver.pair.model.store.seen,
+        }
     }
 
     fn pass_time(&mut self) {
@@ -128,7 +130,7 @@ impl Run {
         if self.driver.sockets.len() < self.profile.peers && self.rng.percent(70) {
             self.connect();
         }
-        let mut ids: Vec<ClientId> = self.driver.sockets.keys().copied().collect();
+        let mut ids = self.driver.sockets.ids();
         self.rng.shuffle(&mut ids);
         for id in ids {
             let socket = &self.driver.sockets[&id];
@@ -217,8 +219,8 @@ impl Run {
         let mut quiet = 0;
         self.driver.set_found(true);
         while quiet < 3 {
-            let before = self.state();
-            for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+            let before = self.driver.sockets.state();
+            for id in self.driver.sockets.ids() {
                 let socket = self.driver.sockets.get_mut(&id).unwrap();
                 socket.inbox.append(&mut socket.plan);
                 if socket.closed == Closed::Not || !socket.slow {
@@ -229,7 +231,7 @@ impl Run {
             self.driver.pass(&mut self.rng);
             let due = self.driver.pair.server.poll_timeout(self.driver.pair.now)
                 == Some(self.driver.pair.now.mono);
-            quiet = if before != self.state() || due { 0 } else { quiet + 1 };
+            quiet = if before != self.driver.sockets.state() || due { 0 } else { quiet + 1 };
         }
         for (id, client) in &self.driver.pair.model.clients {
             let socket = &self.driver.sockets[id];
@@ -245,14 +247,9 @@ impl Run {
         }
     }
 
-    fn state(&self) -> (u64, usize, usize) {
-        let unread = self.driver.sockets.values().map(|socket| socket.inbox.len()).sum();
-        (self.driver.sent.finish(), unread, self.driver.sockets.len())
-    }
-
     /// Every client disconnects, and no trace of them is left.
     fn say_goodbye(&mut self) {
-        for id in self.driver.sockets.keys().copied().collect::<Vec<_>>() {
+        for id in self.driver.sockets.ids() {
             let socket = self.driver.sockets.get_mut(&id).unwrap();
             socket.driver.stuck = false;
             while self.driver.sockets[&id].closed == Closed::Not {
