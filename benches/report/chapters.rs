@@ -16,6 +16,7 @@ pub(crate) enum Chapter {
     Queues,
     Packets,
     Lateness,
+    Passes,
     Durable,
     Http,
     Workers,
@@ -23,7 +24,7 @@ pub(crate) enum Chapter {
 }
 
 impl Chapter {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -34,6 +35,7 @@ impl Chapter {
         Self::Queues,
         Self::Packets,
         Self::Lateness,
+        Self::Passes,
         Self::Durable,
         Self::Http,
         Self::Workers,
@@ -52,6 +54,7 @@ impl Chapter {
             Self::Queues => "Naming many queues",
             Self::Packets => "The networked priority queue, beside Job Centre",
             Self::Lateness => "Lateness",
+            Self::Passes => "The longest pass of the loop, and a client beside the load",
             Self::Durable => "Durability",
             Self::Http => "HTTP and Jobq",
             Self::Workers => "LightJQ: workers that are called",

@@ -43,6 +43,13 @@ impl Cores {
         command
     }
 
+    /// A command that has both cores.
+    pub(crate) fn command_on_both(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(&self.taskset);
+        command.arg("-c").arg(format!("{},{}", self.server, self.generator)).arg(program);
+        command
+    }
+
     /// Puts this process onto the generator's core: it is a client in some scenarios.
     pub(crate) fn pin_this(&self) {
         self.pin_this_to(self.generator);

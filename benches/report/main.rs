@@ -16,6 +16,7 @@ mod many_queues;
 mod markdown;
 mod memory;
 mod metric;
+mod passes;
 mod plots;
 mod process;
 mod processor;

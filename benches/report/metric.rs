@@ -77,6 +77,8 @@ pub(crate) enum Metric {
     Messages,
     /// The most memory that the server ever had, in MiB.
     PeakMemory,
+    /// The longest pass of the loop, in milliseconds.
+    LongestPass,
 }
 
 impl Metric {
@@ -121,6 +123,7 @@ impl Metric {
             Self::Jobs => "jobs a second",
             Self::Messages => "messages a second",
             Self::PeakMemory => "peak memory, MiB",
+            Self::LongestPass => "longest pass, ms",
         }
     }
 

@@ -6,7 +6,9 @@ use crate::metric::{Metric, Sample};
 use crate::scenarios::{Entry, Scenario, Task};
 use crate::stats::Spread;
 use crate::targets::{Programs, Target};
-use crate::{durable, http, many_queues, memory, processor, syscalls, timer_lateness, workers};
+use crate::{
+    durable, http, many_queues, memory, passes, processor, syscalls, timer_lateness, workers,
+};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -165,6 +167,7 @@ impl Runner {
             Task::Polls { jobs, seconds } => http::polls(programs, *jobs, *seconds),
             Task::Workers { rate, seconds } => workers::measure(programs, *rate, *seconds),
             Task::Messages { messages } => processor::measure(programs, *messages),
+            Task::Attack { attack, small } => passes::measure(programs, attack, *small),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::chapters::Chapter;
 use crate::durable::{self, Syncing};
 use crate::http;
 use crate::metric::{Metric, grouped};
+use crate::passes;
 use crate::processor;
 use crate::targets::Target;
 use crate::workers;
@@ -66,6 +67,8 @@ pub(crate) enum Task {
     Workers { rate: u32, seconds: f64 },
     /// The number of messages for the processor.
     Messages { messages: u64 },
+    /// A load that makes passes long.
+    Attack { attack: &'static str, small: bool },
 }
 
 /// How large everything is.
@@ -84,6 +87,7 @@ pub(crate) struct Sizes {
     pub(crate) recovered: u64,
     pub(crate) queried: u64,
     pub(crate) messages: u64,
+    pub(crate) small_attacks: bool,
 }
 
 impl Sizes {
@@ -102,6 +106,7 @@ impl Sizes {
         recovered: 1_000_000,
         queried: 50_000,
         messages: 1_000_000,
+        small_attacks: false,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -118,6 +123,7 @@ impl Sizes {
         recovered: 20_000,
         queried: 10_000,
         messages: 100_000,
+        small_attacks: true,
     };
 }
 
@@ -143,6 +149,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
     scenarios.extend([1, 16].map(|depth| pops(depth, sizes)));
     scenarios.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
     scenarios.push(lateness(sizes));
+    scenarios.extend(passes::all(sizes));
     scenarios.extend(durable::scenarios::all(sizes));
     scenarios.extend(http::scenarios::all(sizes));
     scenarios.extend(workers::scenarios::all(sizes));

@@ -24,10 +24,11 @@ const TINY: Sizes = Sizes {
     recovered: 1_000,
     queried: 500,
     messages: 4_000,
+    small_attacks: true,
 };
 
 /// The scenarios with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 19] = [
+const CHECKED: [&str; 20] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
@@ -38,6 +39,7 @@ const CHECKED: [&str; 19] = [
     "pops-1",
     "deliveries-1",
     "lateness",
+    "pass-lease-ends",
     "durable-1-1",
     "compaction",
     "recovery",

@@ -4,6 +4,7 @@ use crate::chapters::Chapter;
 use crate::durable::scenarios::{DENSE, IN_MEMORY};
 use crate::http::scenarios::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
+use crate::passes;
 use crate::processor::FEWER;
 use crate::run::Outcome;
 use crate::scenarios::{NAMED, Sizes, at_backlog, named, short};
@@ -315,6 +316,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         ..Threshold::ratio(scenario, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
     }));
     rules.push(Threshold::value("lateness", Chapter::Lateness, Metric::Missed, 0.0, COUNT));
+    rules.extend(passes());
     rules.extend(durable());
     rules.extend(http());
     let jobs = Threshold::value("workers", Chapter::Workers, Metric::Jobs, WANTED, "jobs/s");
@@ -342,6 +344,17 @@ fn http() -> Vec<Threshold> {
         Threshold::value("polls", Chapter::Http, Metric::Polls, 2_000.0, "polls/s").at_least(),
     );
     rules
+}
+
+/// Those of the loads that make passes long.
+fn passes() -> Vec<Threshold> {
+    let rules = |(attack, _): &(&str, &str)| {
+        let scenario = passes::id(attack);
+        let of =
+            |metric, most, unit| Threshold::value(&scenario, Chapter::Passes, metric, most, unit);
+        [of(Metric::LongestPass, 5.0, "ms"), of(Metric::P999, 20_000.0, "us")]
+    };
+    passes::ATTACKS.iter().flat_map(rules).collect()
 }
 
 /// Those of the processor.

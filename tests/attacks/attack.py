@@ -250,7 +250,7 @@ class Attack:
             yield
         self.pipe.send("go on")
 
-    def end(self):
+    def end(self, as_json=False):
         """Prints the line of figures, and ends the server."""
         late = sorted(self._tell("end"))
         self.canary.join()
@@ -266,6 +266,12 @@ class Attack:
                 after = (min(bound, longest), after[1])
         at = lambda part: late[min(int(part * len(late)), len(late) - 1)] * 1000
         mib = lambda size: size >> 20
+        if as_json:
+            figures = {"p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), "max": at(1)}
+            print(json.dumps({"cause": self.cause, "size": self.size,
+                              "longest_pass_ms": after[0] * 1000, "canary_ms": figures,
+                              "resident_bytes": [self.memory, memory]}), flush=True)
+            return self.server.stop()
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
               f"max {at(1):.1f} ms of {len(late)}, "

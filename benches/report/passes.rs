@@ -1,0 +1,76 @@
+//! The loads that make a pass of the loop long (`tests/attacks`): the longest pass, and what a
+//! client beside the load notices. The loads are programs of their own, which start their server;
+//! started by root, they have its loop and that client run before all else.
+
+use crate::chapters::Chapter;
+use crate::load::finish;
+use crate::metric::{Metric, Sample};
+use crate::scenarios::{Entry, Scenario, Sizes, Task};
+use crate::targets::{Programs, Target, in_path};
+use std::path::Path;
+use std::process::Command;
+
+/// The attacks, with what each of them is.
+pub(crate) const ATTACKS: [(&str, &str); 11] = [
+    ("large_key_group", "a large key group is popped"),
+    ("waiting_gets", "gets that name many new queues end together"),
+    ("lease_ends", "leases end in one moment"),
+    ("silent_workers", "workers of the processor fall silent together"),
+    ("long_priorities", "deletes of jobs with priorities of a million digits"),
+    ("holder_leaves", "a client that holds many jobs leaves"),
+    ("busy_clients", "many clients fill what one pass reads of each"),
+    ("unreachable_workers", "workers that cannot be reached, and jobs for them"),
+    ("subscriptions", "subscribers with as many subscriptions as allowed get packets"),
+    ("queue_names", "the tables grow with the names of queues"),
+    ("expired_jobs", "a reserve meets jobs whose time to live is over"),
+];
+
+/// The name of the scenario of an attack.
+pub(crate) fn id(attack: &str) -> String {
+    format!("pass-{}", attack.replace('_', "-"))
+}
+
+/// One for each attack.
+pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
+    let scenario = |&(attack, title): &(&'static str, &str)| Scenario {
+        id: id(attack),
+        group: Chapter::Passes,
+        title: title.to_owned(),
+        entries: vec![Entry {
+            label: Target::JobCentre.name().to_owned(),
+            target: Target::JobCentre,
+            task: Task::Attack { attack, small: sizes.small_attacks },
+        }],
+        columns: vec![Metric::LongestPass, Metric::P50, Metric::P99, Metric::P999, Metric::Max],
+        compared: Vec::new(),
+        note: None,
+    };
+    ATTACKS.iter().map(scenario).collect()
+}
+
+/// Runs an attack. Latencies are those of the client beside it.
+pub(crate) fn measure(programs: &Programs, attack: &str, small: bool) -> Result<Sample, String> {
+    let server = programs.program(Target::JobCentre).ok_or("absent")?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/run.py");
+    let python = in_path("python3")?;
+    let mut command = match &programs.cores {
+        Some(cores) => cores.command_on_both(python),
+        None => Command::new(python),
+    };
+    command.arg(script).arg(server).arg("--json").arg(attack);
+    if small {
+        command.arg("--small");
+    }
+    let raw = finish(&mut command)?;
+    let value = |name: &str, scale: f64| raw[name].as_f64().map(|value| value * scale);
+    let canary = |name: &str| raw["canary_ms"][name].as_f64().map(|value| value * 1e3);
+    let found = [
+        (Metric::LongestPass, value("longest_pass_ms", 1.0)),
+        (Metric::P50, canary("p50")),
+        (Metric::P99, canary("p99")),
+        (Metric::P999, canary("p99.9")),
+        (Metric::Max, canary("max")),
+    ];
+    let values = found.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect();
+    Ok(Sample { values, others: None, raw })
+}
