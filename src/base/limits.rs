@@ -117,7 +117,10 @@ pub const LINGERING_MAX: usize = 256;
 pub const RESERVED_FILE_DESCRIPTORS: u64 = 64;
 
 /// Connections accepted from one listener in one pass.
-pub const ACCEPTS_PER_PASS: usize = 128;
+pub const ACCEPTS_PER_PASS: usize = 64;
+
+/// Outbound connections that are begun or advanced in one pass: system calls.
+pub const DIALS_PER_PASS: usize = 64;
 
 /// Connections whose buffered input is processed further in one pass.
 pub const RESUMED_CONNECTIONS_PER_PASS: usize = 1024;
@@ -320,7 +323,7 @@ pub const UNKNOWN_NAMES_MAX: usize = 1024;
 pub const WORKER_STEPS_PER_TURN: usize = 32;
 
 /// Actions for all workers in one pass.
-pub const WORKERS_PER_PASS: usize = 1024;
+pub const WORKERS_PER_PASS: usize = 512;
 
 /// Workers in a job's exclusion set; beyond it the set is cleared, and the job is delayed first.
 pub const EXCLUDED_WORKERS_MAX: usize = 16;

@@ -2,8 +2,9 @@
 //! other, TLS handshake.
 //!
 //! A dial ends in exactly one outcome, unless it is cancelled before: then later lookup results and
-//! events for it are ignored. An event only marks a dial as ready; [`Dialer::poll`] advances it,
-//! once in each pass. The core has the timeout of a dial.
+//! events for it are ignored. An event only marks a dial as ready; [`Dialer::poll`] advances it, in
+//! the order of the events, up to [`DIALS_PER_PASS`] of them in a pass. The core has the timeout of
+//! a dial.
 
 use super::listener::enable_keepalive;
 use super::loop_waker::LoopWaker;
@@ -11,13 +12,14 @@ use super::resolve::{self, LookupGuard, Resolution, Resolver};
 use super::shortage;
 use super::socket::{self, Socket, Stream};
 use super::tls::{Tls, TrustStore};
+use crate::base::limits::DIALS_PER_PASS;
 use crate::model::driver::{ConnectError, Target};
 use crate::model::id::ClientId;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use socket2::SockRef;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,12 +27,14 @@ use std::sync::Arc;
 /// How a dial ends.
 pub(super) type Outcome = Result<Socket, ConnectError>;
 
-/// All pending dialer.
+/// All pending dials.
 #[derive(Debug)]
 pub(super) struct Dialer {
     pending: HashMap<ClientId, Dial>,
     /// Dials that may be able to advance.
-    ready: Vec<ClientId>,
+    ready: VecDeque<ClientId>,
+    /// How many may still be advanced in this pass.
+    steps_left: usize,
     resolver: Resolver,
     trust: Option<TrustStore>,
 }
@@ -76,7 +80,8 @@ fn unreachable(address: SocketAddr, error: &io::Error) -> ConnectError {
 impl Dialer {
     pub(super) fn new(wake: LoopWaker) -> Self {
         let resolver = Resolver::new(wake);
-        Self { pending: HashMap::new(), ready: Vec::new(), resolver, trust: None }
+        let (pending, ready) = (HashMap::new(), VecDeque::new());
+        Self { pending, ready, steps_left: DIALS_PER_PASS, resolver, trust: None }
     }
 
     /// Sets the trusted certificates. Default: [`TrustStore::default`].
@@ -98,7 +103,7 @@ impl Dialer {
 
     fn insert(&mut self, client: ClientId, dial: Dial) {
         if !matches!(dial.state, State::Resolving { .. }) {
-            self.ready.push(client);
+            self.ready.push_back(client);
         }
         self.pending.insert(client, dial);
     }
@@ -116,11 +121,16 @@ impl Dialer {
     pub(super) fn on_event(&mut self, client: ClientId, event: &Event) {
         if let Some(dial) = self.pending.get_mut(&client) {
             dial.hung_up |= event.is_read_closed() || event.is_error();
-            self.ready.push(client);
+            self.ready.push_back(client);
         }
     }
 
-    /// Advances all ready dialer until one ends.
+    /// Begins a pass.
+    pub(super) fn begin_pass(&mut self) {
+        self.steps_left = DIALS_PER_PASS;
+    }
+
+    /// Advances ready dials until one ends, or those of this pass are used up.
     pub(super) fn poll(&mut self, registry: &Registry) -> Option<(ClientId, Outcome)> {
         if self.pending.is_empty() {
             self.ready.clear();
@@ -129,8 +139,11 @@ impl Dialer {
         while let Some((client, found)) = self.resolver.poll() {
             self.handle_found(client, found);
         }
-        while let Some(client) = self.ready.pop() {
+        while self.steps_left > 0
+            && let Some(client) = self.ready.pop_front()
+        {
             let Some(dial) = self.pending.remove(&client) else { continue };
+            self.steps_left -= 1;
             let trust = &mut self.trust;
             match dial.advance(client, registry, || trust.get_or_insert_default().clone()) {
                 Advanced::Waits(dial) => {
@@ -148,7 +161,7 @@ impl Dialer {
             Ok(addresses) => State::try_address(addresses),
             Err(why) => State::Failed(why),
         };
-        self.ready.push(client);
+        self.ready.push_back(client);
     }
 }
 
@@ -282,6 +295,7 @@ mod tests {
         dialer.insert(CLIENT, Dial { target, state, hung_up: false });
         let mut events = Events::with_capacity(8);
         loop {
+            dialer.begin_pass();
             if let Some((client, outcome)) = dialer.poll(poll.registry()) {
                 assert_eq!(client, CLIENT);
                 assert!(dialer.pending.is_empty());
@@ -337,6 +351,37 @@ mod tests {
         assert!(why.starts_with(&format!("{last}: ")), "{why}");
         let none = ConnectError::Unreachable("no address".into());
         assert_eq!(dial(Vec::new()).unwrap_err(), none);
+    }
+
+    #[test]
+    fn dials_of_a_pass_are_bounded() {
+        let (listener, address) = listener();
+        let mut poll = Poll::new().unwrap();
+        let mut dialer = Dialer::new(LoopWaker::default());
+        let target =
+            Target { host: address.ip().to_string().into(), port: address.port(), tls: false };
+        let target = Arc::new(target);
+        let dials = u32::try_from(DIALS_PER_PASS).unwrap() + 1;
+        for index in 0..dials {
+            dialer.begin(ClientId { index, ..CLIENT }, Arc::clone(&target));
+        }
+        assert!(dialer.poll(poll.registry()).is_none(), "a connect ended at once");
+        assert_eq!(dialer.ready.len(), 1, "more dials are advanced than a pass permits");
+        dialer.begin_pass();
+        assert!(dialer.poll(poll.registry()).is_none() && !dialer.has_ready());
+        drop(listener);
+        let (mut events, mut ended) = (Events::with_capacity(1024), 0);
+        while ended < dials {
+            if !dialer.has_ready() {
+                poll.poll(&mut events, None).unwrap();
+            }
+            events.iter().for_each(|event| dialer.on_event(socket::client(event.token()), event));
+            events.clear();
+            dialer.begin_pass();
+            while dialer.poll(poll.registry()).is_some() {
+                ended += 1;
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tracing::debug;
 impl<C: Core> Reactor<C> {
     /// Advances dials, and reports their outcomes to the core.
     pub(super) fn dial(&mut self) {
+        self.dialer.begin_pass();
         while let Some((client, outcome)) = self.dialer.poll(self.poll.registry()) {
             match outcome {
                 Ok(_) if !self.sockets.is_free(client) => {

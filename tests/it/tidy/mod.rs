@@ -77,7 +77,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 1] = [
 /// Files that are longer than [`FILE_MAX`]: file, lines.
 const LONG_FILES: [(&str, usize); 1] = [
     // One table: each bound with its reason.
-    ("src/base/limits.rs", 509),
+    ("src/base/limits.rs", 512),
 ];
 
 /// A file with its path from the root of the package.
