@@ -108,11 +108,7 @@ fn run(seed: u64) -> Seen {
 }
 
 fn start(backing: &Backing, simulation: &Simulation, seed: u64) -> Server<LateEngine> {
-    let mut files = backing.disk.clone();
-    let (restored, _) =
-        Engine::restore(&mut files, &backing.options, None, seed, simulation.now, &mut |_| {})
-            .unwrap();
-    let engine = Engine::durable(restored, Box::new(backing.disk.clone()), simulation.now);
+    let engine = backing.disk.start_engine(&backing.options, seed, simulation.now);
     let settings = Settings { max_request: 10_000, max_clients: 1_000, max_memory: None };
     Server::new(settings, LateEngine::prompt(engine))
 }

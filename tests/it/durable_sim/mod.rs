@@ -61,13 +61,7 @@ struct Simulation {
 }
 
 fn recover(simulation: &Simulation) -> Engine {
-    let mut files = simulation.disk.clone();
-    let seed = 3;
-    let (restored, report) =
-        Engine::restore(&mut files, &simulation.options, None, seed, simulation.now, &mut |_| {})
-            .unwrap();
-    seeds::say(|| format!("recovered: {report:?}"));
-    Engine::durable(restored, Box::new(simulation.disk.clone()), simulation.now)
+    simulation.disk.start_engine(&simulation.options, 3, simulation.now)
 }
 
 impl Simulation {

@@ -2,7 +2,6 @@
 
 use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
-use jobcentre::engine::Engine;
 use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
@@ -19,9 +18,7 @@ impl Harness {
     fn new() -> Self {
         let disk = SimDisk::new(3);
         let options = JournalOptions { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
-        let (restored, _) =
-            Engine::restore(&mut disk.clone(), &options, None, 1, NOW, &mut |_| {}).unwrap();
-        let engine = Engine::durable(restored, Box::new(disk.clone()), NOW);
+        let engine = disk.start_engine(&options, 1, NOW);
         let settings = Settings { max_request: 10_000, max_clients: 5, max_memory: None };
         let mut harness = Self { server: Server::new(settings, engine), disk };
         harness.pass();

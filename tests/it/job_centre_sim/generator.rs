@@ -240,71 +240,55 @@ impl Generator {
 /// A request of packets, as bytes and what it means.
 pub(super) fn packets(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
     let queue = rng.below(profile.queues);
-    let name = QUEUES[queue].bytes.as_bytes();
-    let named = |kind: u8| {
-        let len = u16::try_from(name.len()).unwrap().to_be_bytes();
-        [&[kind][..], &len, name].concat()
-    };
     if rng.percent(if profile.hungry { 25 } else { 45 }) {
-        return push(rng, profile, queue, name);
+        return written(push(rng, profile, queue));
     }
-    match rng.below(200) {
-        0..60 => (named(b'P'), Request::Pop(queue)),
-        60..75 => (named(b'u'), Request::Unsubscribe(queue)),
-        75..110 => (named(b's'), Request::Subscribe(queue)),
-        110..199 => (b"A".to_vec(), Request::Ready),
+    written(match rng.below(200) {
+        0..60 => Request::Pop(queue),
+        60..75 => Request::Unsubscribe(queue),
+        75..110 => Request::Subscribe(queue),
+        110..199 => Request::Ready,
         _ => {
             let junk = *rng.pick(&[0, b'G', b'p' + 1, 0xff]);
-            ([junk].repeat(rng.between(1, 300)), Request::Junk)
+            return ([junk].repeat(rng.between(1, 300)), Request::Junk);
         }
-    }
+    })
+}
+
+fn written(request: Request) -> (Vec<u8>, Request) {
+    (request.packet_bytes(|queue| QUEUES[queue].bytes), request)
 }
 
 /// Asks for more than can be unsent at a time: by credits that come first, or by pops while a
 /// credit waits for something else.
 pub(super) fn glut(rng: &mut TestRng) -> Vec<(Vec<u8>, Request)> {
     const COUNT: u8 = 12;
-    let ready = || (b"A".to_vec(), Request::Ready);
-    let subscribe = |queue: usize| {
-        let name = QUEUES[queue].bytes.as_bytes();
-        ([b"s\0\x01", name].concat(), Request::Subscribe(queue))
-    };
+    let times = |request: Request| (0..COUNT).map(move |_| request.clone());
     let mut glut = Vec::new();
     let pops = rng.percent(50);
     if !pops {
-        glut.push(subscribe(0));
-        glut.extend((0..COUNT).map(|_| ready()));
+        glut.push(Request::Subscribe(0));
+        glut.extend(times(Request::Ready));
     }
     for number in 0..COUNT {
-        let (key, payload) = (vec![number; 60_000], b"glut".to_vec());
-        let head = b"p\0\x01\0\0\x01\xea\x60\0\x04";
-        let bytes = [head, &key[..], &payload, b"a"].concat();
-        let packet = Load::packet(&key, &payload);
-        glut.push((bytes, Request::Push { queue: 0, ttl_ms: 0, priority: 1, packet }));
+        let key = vec![number; 60_000];
+        let packet = Load::packet(&key, b"glut");
+        glut.push(Request::Push { queue: 0, ttl_ms: 0, priority: 1, packet });
     }
     if pops {
-        glut.extend([subscribe(1), ready()]);
-        glut.extend((0..COUNT).map(|_| (b"P\0\x01a".to_vec(), Request::Pop(0))));
+        glut.extend([Request::Subscribe(1), Request::Ready]);
+        glut.extend(times(Request::Pop(0)));
     }
-    glut
+    glut.into_iter().map(written).collect()
 }
 
-fn push(rng: &mut TestRng, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u8>, Request) {
+fn push(rng: &mut TestRng, profile: &Profile, queue: usize) -> Request {
     let ttl_ms = *rng.pick(&[0, 0, 1, 100, 5_000, u16::MAX]);
     let priority = *rng.pick(&[0, 1, 1, 2, u8::MAX]);
-    let key = rng.word(&["", "k", "kk", "l"]).as_bytes().to_vec();
+    let key = rng.word(&["", "k", "kk", "l"]);
     let mut payload = rng.seed().to_be_bytes().to_vec();
     payload.resize(rng.below(profile.padding + 8), b'x');
-    let mut bytes = vec![b'p'];
-    for number in [name.len(), usize::from(ttl_ms)] {
-        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
-    }
-    bytes.push(priority);
-    for number in [key.len(), payload.len()] {
-        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
-    }
-    let bytes = [&bytes, &key[..], &payload, name].concat();
-    (bytes, Request::Push { queue, ttl_ms, priority, packet: Load::packet(&key, &payload) })
+    Request::Push { queue, ttl_ms, priority, packet: Load::packet(key.as_bytes(), &payload) }
 }
 
 fn get(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {

@@ -3,6 +3,10 @@
 //! overtake each other.
 
 use crate::rng::TestRng;
+use crate::seeds;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::journal::JournalOptions;
 use jobcentre::journal::disk::{
     Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoFailure, IoKind, PrefillTarget,
     SpaceOp,
@@ -333,6 +337,18 @@ impl SimDisk {
             platter: Arc::new(Mutex::new(platter)),
             rng: Arc::new(Mutex::new(TestRng::new(seed))),
         }
+    }
+
+    /// The engine of a program that is started over this disk.
+    ///
+    /// # Panics
+    /// If recovery fails.
+    pub(crate) fn start_engine(&self, options: &JournalOptions, seed: u64, now: Now) -> Engine {
+        let mut files = self.clone();
+        let (restored, report) =
+            Engine::restore(&mut files, options, None, seed, now, &mut |_| {}).unwrap();
+        seeds::say(|| format!("recovered: {report:?}"));
+        Engine::durable(restored, Box::new(self.clone()), now)
     }
 
     /// Executes at most this many operations. Returns whether some are left.

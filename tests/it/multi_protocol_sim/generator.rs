@@ -125,7 +125,8 @@ impl Generator {
                 (bytes, Request::Wire(request))
             }
             Protocol::Pinpriq => {
-                let (bytes, request) = packets(rng, profile, full);
+                let request = packets(rng, profile, full);
+                let bytes = request.packet_bytes(|queue| QUEUES[queue].bytes);
                 (bytes, Request::Wire(request))
             }
             Protocol::Http => self.http(rng, profile, store, full),
@@ -278,27 +279,20 @@ fn a_job_of(rng: &mut TestRng, queue: Queue, store: &Oracle) -> u64 {
     if there.is_empty() || rng.percent(20) { an_id(rng, None, store) } else { *rng.pick(&there) }
 }
 
-/// Requests of packets.
-fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> (Vec<u8>, wire::Request) {
+/// A request of packets.
+fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> wire::Request {
     let queue = rng.below(profile.queues);
-    let name = QUEUES[queue].bytes.as_bytes();
-    let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
-    let named = |kind: &[u8]| [kind, &short(name.len())[..], name].concat();
     if full || rng.percent(if profile.hungry { 70 } else { 50 }) {
         return match rng.below(100) {
-            0..40 => (named(b"P"), wire::Request::Pop(queue)),
-            40..60 => (named(b"s"), wire::Request::Subscribe(queue)),
-            60..67 => (named(b"u"), wire::Request::Unsubscribe(queue)),
-            _ => (b"A".to_vec(), wire::Request::Ready),
+            0..40 => wire::Request::Pop(queue),
+            40..60 => wire::Request::Subscribe(queue),
+            60..67 => wire::Request::Unsubscribe(queue),
+            _ => wire::Request::Ready,
         };
     }
     let ttl_ms = *rng.pick(&[0, 0, 1, 100, 5_000]);
     let priority = *rng.pick(&[0, 1, 1, 2, u8::MAX]);
-    let key = rng.word(&["", "k", "kk"]).as_bytes().to_vec();
-    let content = rng.seed().to_be_bytes().to_vec();
-    let (a, b) = (short(name.len()), short(usize::from(ttl_ms)));
-    let (c, d) = (short(key.len()), short(content.len()));
-    let head = [b"p", &a[..], &b, &[priority], &c, &d].concat();
-    let bytes = [&head, &key[..], &content, name].concat();
-    (bytes, wire::Request::Push { queue, ttl_ms, priority, packet: Load::packet(&key, &content) })
+    let key = rng.word(&["", "k", "kk"]).as_bytes();
+    let packet = Load::packet(key, &rng.seed().to_be_bytes());
+    wire::Request::Push { queue, ttl_ms, priority, packet }
 }

@@ -45,6 +45,33 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// A request of packets as bytes; `name`: of a queue.
+    ///
+    /// # Panics
+    /// If it is a line, or no request.
+    pub(crate) fn packet_bytes(&self, name: impl Fn(Queue) -> &'static str) -> Vec<u8> {
+        let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
+        let named = |kind: u8, queue: Queue| {
+            let name = name(queue).as_bytes();
+            [&[kind][..], &short(name.len()), name].concat()
+        };
+        match *self {
+            Self::Pop(queue) => named(b'P', queue),
+            Self::Subscribe(queue) => named(b's', queue),
+            Self::Unsubscribe(queue) => named(b'u', queue),
+            Self::Ready => b"A".to_vec(),
+            Self::Push { queue, ttl_ms, priority, ref packet } => {
+                let (name, key_len) = (name(queue).as_bytes(), packet.key().unwrap().len());
+                let [named, key, payload] =
+                    [name.len(), key_len, packet.text.len() - key_len].map(short);
+                let ttl = ttl_ms.to_be_bytes();
+                let head = [b"p", &named[..], &ttl, &[priority], &key, &payload].concat();
+                [&head, packet.text.bytes(), name].concat()
+            }
+            _ => panic!("no packets: {self:?}"),
+        }
+    }
+
     /// Has the oracle perform it.
     ///
     /// # Panics

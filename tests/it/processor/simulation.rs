@@ -93,11 +93,8 @@ impl Simulation {
     }
 
     fn recover(&mut self) {
-        let disk = self.disk.clone().unwrap();
-        let mut files = disk.clone();
-        let (restored, _) =
-            Engine::restore(&mut files, &options(), None, 3, self.now, &mut |_| {}).unwrap();
-        self.start(Engine::durable(restored, Box::new(disk), self.now));
+        let engine = self.disk.as_ref().unwrap().start_engine(&options(), 3, self.now);
+        self.start(engine);
     }
 
     fn start(&mut self, engine: Engine) {

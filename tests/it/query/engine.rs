@@ -165,9 +165,7 @@ impl Harness {
     pub(super) fn durable() -> Self {
         let disk = SimDisk::new(3);
         let options = JournalOptions { segment_bytes: 1 << 16, sync: SyncMode::Always, salt: 1 };
-        let restored =
-            Engine::restore(&mut disk.clone(), &options, None, 5, NOW, &mut |_| {}).unwrap().0;
-        Self::new(Engine::durable(restored, Box::new(disk.clone()), NOW), Some(disk))
+        Self::new(disk.start_engine(&options, 5, NOW), Some(disk))
     }
 
     pub(super) fn ask(&mut self, who: u32, watch: &IndexedCommand<'_>) -> u32 {
