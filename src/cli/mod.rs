@@ -7,6 +7,7 @@ mod entropy;
 mod escape;
 mod journal;
 mod log;
+mod machine_memory;
 mod progress_line;
 mod serve;
 mod settings;

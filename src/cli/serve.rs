@@ -1,5 +1,6 @@
 //! `jobcentre serve`: settings, data directory, engine, server and reactor are wired together.
 
+use super::machine_memory::machine_memory;
 use super::settings::config::{Config, Options};
 use super::settings::listen_addr::explain_bind_error;
 use super::settings::{constraint_tables, errors, processor};
@@ -85,8 +86,11 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
-    let settings =
-        Settings { max_request: config.max_request, max_clients, max_memory: config.max_memory };
+    let settings = Settings {
+        max_request: config.max_request,
+        max_clients,
+        max_memory: config.max_memory.or_else(machine_memory),
+    };
     let seed = entropy::random_u64();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {

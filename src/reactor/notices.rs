@@ -51,7 +51,8 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>, lacks_descriptors
             total,
             bytes,
             "the unfinished requests and unread replies of all clients take more than a quarter of \
-             --max-memory, and this client's are the largest: closing it"
+             the memory (--max-memory, or the machine's), and this client's are the largest: \
+             closing it"
         ),
         Incident::OtherProtocol => warn!(
             client,

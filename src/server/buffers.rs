@@ -1,5 +1,6 @@
-//! The bound of all buffers together: a quarter of `--max-memory`. Beyond it the clients with the
-//! largest unfinished requests and unsent replies are closed first.
+//! The bound of all buffers together: a quarter of `--max-memory`, or without it of the machine's
+//! memory. Beyond it the clients with the largest unfinished requests and unsent replies are closed
+//! first.
 
 use super::Server;
 use super::connection::Origin;

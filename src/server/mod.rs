@@ -52,7 +52,7 @@ pub struct Settings {
     pub max_request: usize,
     /// Clients served at a time (`--max-clients`).
     pub max_clients: usize,
-    /// Bytes that jobs, tables and buffers may take (`--max-memory`).
+    /// `--max-memory`, or else the machine's memory, in bytes: buffers may take a quarter.
     pub max_memory: Option<u64>,
 }
 
