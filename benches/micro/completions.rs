@@ -37,12 +37,12 @@ fn format<'a>(bencher: Bencher, reply: impl Fn(u32) -> Reply<'a>) {
     let mut out = OutBuf::default();
     out.prepare(&mut pool);
     let (mut session, serials) = asked();
-    session.handle_reply(serials[0], &reply(0), Now::default(), &mut out);
+    session.handle_reply(serials[0], &mut reply(0), Now::default(), &mut out);
     let bytes = BytesCount::new(out.len() * ROUND);
     bencher.counter(bytes).with_inputs(asked).bench_local_refs(|(session, serials)| {
         for &serial in serials.iter() {
             out.prepare(&mut pool);
-            session.handle_reply(serial, &reply(serial), Now::default(), &mut out);
+            session.handle_reply(serial, &mut reply(serial), Now::default(), &mut out);
             let count = black_box(out.unsent()).len();
             out.sent(count, &mut pool);
         }

@@ -25,6 +25,9 @@ pub const COMPARED_BYTES_PER_WORK: usize = 64;
 /// Work of taking a waiter out of one wait queue, or of making the queue, in the same unit.
 pub const WAIT_NODE_WORK: usize = 32;
 
+/// Work of a packet that leaves with the selected one, beside its bytes, in the same unit.
+pub const GROUP_PACKET_WORK: usize = 64;
+
 /// Work of commands in one turn, beside the bytes that they consume, above which the turn ends.
 pub const EXTRA_WORK_PER_TURN: usize = 4 * 1024;
 
@@ -191,12 +194,23 @@ pub const IDLE_QUEUES_MAX: usize = 1024;
 /// Deadlines of the store that fire in one pass.
 pub const STORE_DEADLINES_PER_PASS: usize = 1024;
 
-/// Jobs of ended clients that are requeued in one pass. Those of a client with more are requeued
-/// over several passes, and become available together.
-pub const DISCONNECT_STEPS_PER_PASS: usize = 2048;
+/// Jobs of ended clients that are requeued, and packets of key groups that are removed, in one
+/// pass. A client with more jobs, or a pop of more packets, takes several passes, and looks as if
+/// it took one.
+pub const SPREAD_STEPS_PER_PASS: usize = 2048;
+
+/// Packets that a pop removes at once even if the steps of the pass are used up.
+pub const PACKETS_PER_POP_MIN: usize = 16;
 
 /// Longest payload of a pop: its length has 16 bits on the wire.
 pub const PACKET_MAX_BYTES: usize = 65_535;
+
+/// Bytes of a pop's packets above which their memory goes to its client's session, which writes
+/// and frees them one by one; fewer are copied into the output at once.
+pub const POP_COPIED_MAX_BYTES: usize = 256 * 1024;
+
+/// Packets freed in one pass whose client has ended before they were written.
+pub const PACKETS_FREED_PER_PASS: usize = 4096;
 
 /// Packets of one pop: their number has 16 bits on the wire.
 pub const PACKETS_PER_POP_MAX: usize = 65_535;

@@ -22,6 +22,11 @@ pub trait CommandExecutor: Debug {
     /// `INPUT_WORK_PER_PASS`. O(1).
     fn take_work(&mut self) -> usize;
 
+    /// Whether a pop that has just been submitted takes several passes, though it does not wait:
+    /// after such a pop there is work ([`CommandExecutor::take_work`]) above `EXTRA_WORK_PER_TURN`.
+    /// Also true for one that waits.
+    fn is_deferred(&self, ticket: Ticket) -> bool;
+
     /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
     fn cancel(&mut self, ticket: Ticket, now: Now);
 

@@ -17,12 +17,13 @@ use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS};
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{JobId, Ticket};
+use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
 use crate::model::stats::{JournalStats, ServerStats};
 use crate::model::worker::{ConstraintReply, RunOutcome, WorkerCommand};
-use crate::store::{Counts, DirtyRecord, Effects, Outcome, Store};
+use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
 
 /// The journal with the replies that wait for it.
@@ -186,14 +187,14 @@ impl JournalGate {
                 batch
             }
             DirtyRecord::State(slot, id) => {
-                if store.slot(id) != Some(slot) {
+                if !store.is_record(RecordKey::Job(slot), id) {
                     return;
                 }
                 let record = Record::State(id, store.state(slot));
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
             DirtyRecord::Event(slot, id, number) => {
-                if store.slot(id) != Some(slot) {
+                if !store.is_record(RecordKey::Job(slot), id) {
                     return;
                 }
                 let (version, event) = &effects.events[number as usize];
@@ -205,6 +206,17 @@ impl JournalGate {
                 self.journal.forget(pack(key));
                 let record = Record::Deleted(id);
                 self.journal.append_with(None, |out| record::write(&record, now, out))
+            }
+            // In one batch: no batch is sealed before all changes of a call are appended.
+            DirtyRecord::EndedTogether(ticket) => {
+                store.popped_together(ticket).fold(self.last, |_, id| {
+                    let record = Record::Deleted(id);
+                    self.journal.append_with(None, |out| record::write(&record, now, out))
+                })
+            }
+            DirtyRecord::Forgotten(key) => {
+                self.journal.forget(pack(key));
+                self.last
             }
         };
     }
@@ -226,7 +238,7 @@ impl JournalGate {
                 kept += 1;
                 continue;
             }
-            let reply = HeldReply::new(outcome, store, effects);
+            let reply = HeldReply::take(outcome, store, effects);
             // Replies behind one of a later batch wait for that batch: one or two more at most.
             let batch = self.gated.back().map_or(batch, |last| last.batch.max(batch));
             debug_assert!(
@@ -259,7 +271,10 @@ impl JournalGate {
         self.now = now.mono;
         let durable_before = self.journal.durable();
         self.journal.poll(now);
-        while let Some(key) = self.journal.next_to_move() {
+        // A record that was moved behind that of its end would come back after a crash.
+        while !store.has_ended_records()
+            && let Some(key) = self.journal.next_to_move()
+        {
             let record = store.base_record(unpack(key));
             self.last = self.journal.append_with(Some(key), |out| record::write(&record, now, out));
         }
@@ -299,12 +314,12 @@ impl JournalGate {
     pub(super) fn completion<'a>(
         &'a mut self,
         store: &'a Store,
-        effects: &'a Effects,
+        effects: &'a mut Effects,
     ) -> Option<Completion<'a>> {
-        let gated = self.current.as_ref()?;
+        let gated = self.current.as_mut()?;
         self.gated_ns.note(self.now.0.saturating_sub(gated.since.0), 1);
-        let reply = match &gated.reply {
-            HeldReply::Owned(reply) => reply.view(),
+        let reply = match &mut gated.reply {
+            HeldReply::Owned(reply) => reply.take_reply(),
             HeldReply::Outcome(outcome) => reply_for(*outcome, store, effects),
         };
         Some(Completion { ticket: gated.ticket, reply })
@@ -373,17 +388,18 @@ impl JournalGate {
 }
 
 impl HeldReply {
-    /// O(bytes of the job or packets).
-    fn new(outcome: Outcome, store: &Store, effects: &Effects) -> Self {
+    /// O(bytes of the job). What the effects own moves out of them.
+    fn take(outcome: Outcome, store: &Store, effects: &mut Effects) -> Self {
         Self::Owned(match outcome {
             Outcome::Job(slot) => OwnedReply::Job(Box::new(OwnedJob::new(&store.view(slot)))),
             Outcome::Packets { first, count } => {
-                OwnedReply::Packets(packets(effects, first, count).to_vec())
+                let packets = packets(effects, first, count).iter_mut();
+                OwnedReply::Packets(packets.map(Packet::take).collect())
             }
             Outcome::JobStatus(slot) => {
                 OwnedReply::JobStatus(Box::new(OwnedJobStatus::new(&store.progress(slot))))
             }
-            Outcome::Owned(number) => effects.owned[number as usize].clone(),
+            Outcome::Owned(number) => effects.owned[number as usize].take(),
             other => return Self::Outcome(other),
         })
     }

@@ -74,7 +74,7 @@ pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
 
 /// The reply for an outcome; it borrows from the store or from the effects.
 #[inline(always)]
-fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a mut Effects) -> Reply<'a> {
     match outcome {
         Outcome::Cancelled => Reply::Cancelled,
         Outcome::Done => Reply::Done,
@@ -97,9 +97,9 @@ fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Re
 }
 
 #[inline]
-fn packets(effects: &Effects, first: u32, count: u32) -> &[Packet] {
+fn packets(effects: &mut Effects, first: u32, count: u32) -> &mut [Packet] {
     let (first, count) = (first as usize, count as usize);
-    &effects.popped[first..first + count]
+    &mut effects.popped[first..first + count]
 }
 
 #[cold]
@@ -108,8 +108,8 @@ fn status_cold(slot: JobIdx, store: &Store) -> Reply<'_> {
 }
 
 #[cold]
-fn owned_cold(number: u32, effects: &Effects) -> Reply<'_> {
-    effects.owned[number as usize].view()
+fn owned_cold(number: u32, effects: &mut Effects) -> Reply<'_> {
+    effects.owned[number as usize].take_reply()
 }
 
 /// The next completion that is not gated.
@@ -214,7 +214,7 @@ impl Engine {
     fn poll_completion_durable(&mut self) -> Option<Completion<'_>> {
         let journal = self.journal.as_mut()?;
         if journal.take_durable() {
-            return journal.completion(&self.store, &self.effects);
+            return journal.completion(&self.store, &mut self.effects);
         }
         next_completion(&self.store, &mut self.effects)
     }
@@ -234,6 +234,10 @@ impl CommandExecutor for Engine {
     #[inline(always)]
     fn take_work(&mut self) -> usize {
         self.store.take_work()
+    }
+
+    fn is_deferred(&self, ticket: Ticket) -> bool {
+        self.store.is_deferred(ticket)
     }
 
     fn cancel(&mut self, ticket: Ticket, now: Now) {
@@ -359,12 +363,18 @@ impl CommandExecutor for Engine {
     }
 }
 
-/// Reads for tests: they show what the store has applied, durable or not.
+/// For tests.
 impl Engine {
-    /// The status of a job. O(log n).
+    /// The status of a job as the store has applied it, durable or not. O(log n).
     #[doc(hidden)]
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.store.peek(id)
+    }
+
+    /// Changes how many steps a pass has for work that is spread over passes.
+    #[doc(hidden)]
+    pub fn set_spread_steps(&mut self, steps: usize) {
+        self.store.set_spread_steps(steps);
     }
 }

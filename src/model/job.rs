@@ -71,6 +71,14 @@ pub struct Packet {
     pub bytes: Box<[u8]>,
 }
 
+impl Packet {
+    /// Takes the packet out; one without bytes stays. O(1).
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        Self { key_len: std::mem::take(&mut self.key_len), bytes: std::mem::take(&mut self.bytes) }
+    }
+}
+
 /// Options of a put. Durations are in milliseconds; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobOptions {
@@ -128,6 +136,9 @@ pub enum Status {
     Completed,
     /// Failed for good, or buried by the client that had reserved it.
     Buried,
+    /// Taken by a pop of a large key group whose answer is not complete yet: no command finds
+    /// it.
+    Popped,
 }
 
 /// How often a job was handed out: a fencing token. Always 0 for a job put without [`JobOptions`],

@@ -52,6 +52,21 @@ impl OwnedReply {
         }
     }
 
+    /// The same, but popped jobs move into the reply. O(1).
+    #[must_use]
+    pub fn take_reply(&mut self) -> Reply<'_> {
+        match self {
+            Self::Packets(packets) => Reply::KeyGroup(std::mem::take(packets)),
+            other => other.view(),
+        }
+    }
+
+    /// Takes the reply out; what stays says nothing. O(1).
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Packets(Vec::new()))
+    }
+
     /// Whether it is sent before what it says is durable: it says that the command has to be
     /// repeated, or counts, or is for a dispatcher, which ends with the process.
     #[must_use]

@@ -36,6 +36,8 @@ pub enum Reply<'a> {
     /// Popped jobs, gone from the store. The first was selected, the others have its key, newest
     /// first.
     Packets(&'a [Packet]),
+    /// The same, if they are many or large: their memory is the receiver's.
+    KeyGroup(Vec<Packet>),
     /// A view of the job. Boxed: rare, and twice the size of the others.
     Peeked(Box<JobInfo<'a>>),
     /// The job was added.
@@ -71,6 +73,16 @@ pub enum Reply<'a> {
 }
 
 impl Reply<'_> {
+    /// The popped jobs.
+    #[must_use]
+    pub fn packets(&self) -> Option<&[Packet]> {
+        match self {
+            Self::Packets(packets) => Some(packets),
+            Self::KeyGroup(packets) => Some(packets),
+            _ => None,
+        }
+    }
+
     /// The end of a session that is given this reply to a command with other replies.
     ///
     /// # Panics
@@ -135,7 +147,7 @@ impl JobStatus<'_> {
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.info.status {
-            Status::Reserved => "running",
+            Status::Reserved | Status::Popped => "running",
             Status::Completed => "done",
             Status::Buried => "error",
             Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed => {

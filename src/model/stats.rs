@@ -295,6 +295,7 @@ impl StatusCounts {
             Status::Reserved => &mut self.reserved,
             Status::Completed => &mut self.completed,
             Status::Buried => &mut self.buried,
+            Status::Popped => return,
         };
         *counter += 1;
     }

@@ -22,11 +22,12 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::driver::{Incident, Protocol};
-use crate::model::job::JobOptions;
+use crate::model::job::{JobOptions, Packet};
 use crate::model::reply::Reply;
 use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
+use std::vec::IntoIter;
 
 /// What all sessions share.
 #[derive(Debug)]
@@ -192,11 +193,26 @@ impl Session {
         Self::Rejected
     }
 
-    /// The bytes of an unfinished request that it holds itself. O(1).
+    /// The bytes of an unfinished request, or of unwritten answers, that it holds itself. O(1).
     #[must_use]
     #[inline]
     pub fn buffered_bytes(&self) -> usize {
-        if let Self::Http(session) = self { session.buffered_bytes() } else { 0 }
+        if let Self::JobCentre(_) = self { 0 } else { self.buffered_bytes_cold() }
+    }
+
+    fn buffered_bytes_cold(&self) -> usize {
+        match self {
+            Self::Http(session) => session.buffered_bytes(),
+            Self::Pinpriq(session) => session.buffered_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Takes out the packets of answers that are not written, before the session is dropped: to
+    /// free all of them may take several passes.
+    #[must_use]
+    pub fn take_packets(&mut self) -> Vec<IntoIter<Packet>> {
+        if let Self::Pinpriq(session) = self { session.take_packets() } else { Vec::new() }
     }
 
     /// A session for a connection that is closed because of the size of its unfinished request:
@@ -245,13 +261,13 @@ impl Session {
         }
     }
 
-    /// Handles the reply to the command with this serial. Returns an incident for the log if the
-    /// protocol cannot tell the client.
+    /// Handles the reply to the command with this serial; popped packets are taken out of it.
+    /// Returns an incident for the log if the protocol cannot tell the client.
     #[inline]
     pub fn handle_reply(
         &mut self,
         serial: u32,
-        reply: &Reply<'_>,
+        reply: &mut Reply<'_>,
         now: Now,
         out: &mut OutBuf,
     ) -> Option<Incident> {
@@ -271,6 +287,14 @@ impl Session {
             }
             Self::Processor(session) => session.handle_reply(serial, reply, now, out),
             Self::Rejected => reply.unexpected(),
+        }
+    }
+
+    /// The command with this serial takes several passes, though it is not to wait: what the client
+    /// has sent behind it must not be executed before it.
+    pub fn handle_deferral(&mut self, serial: u32) {
+        if let Self::Pinpriq(session) = self {
+            session.handle_deferral(serial);
         }
     }
 
@@ -317,6 +341,7 @@ impl Session {
     pub fn wants_poll(&self) -> bool {
         match self {
             Self::Http(session) => session.wants_poll(),
+            Self::Pinpriq(session) => session.wants_poll(),
             Self::Processor(session) => session.wants_poll(),
             _ => false,
         }

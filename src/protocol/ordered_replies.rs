@@ -30,6 +30,11 @@ impl OrderedReplies {
         serial
     }
 
+    /// The serial of the oldest unanswered request, or else of the next one.
+    pub(super) fn oldest(&self) -> u32 {
+        self.oldest
+    }
+
     /// How many requests are unanswered.
     #[inline]
     pub(super) fn len(&self) -> u32 {

@@ -145,11 +145,11 @@ impl Connection {
     #[inline]
     pub(super) fn handle_reply(
         &mut self,
-        completion: &Completion<'_>,
+        completion: &mut Completion<'_>,
         now: Now,
     ) -> Option<Incident> {
         let serial = completion.ticket.serial;
-        self.session.handle_reply(serial, &completion.reply, now, &mut self.output)
+        self.session.handle_reply(serial, &mut completion.reply, now, &mut self.output)
     }
 
     /// Whether everything that the peer gets is sent.

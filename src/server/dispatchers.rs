@@ -278,13 +278,13 @@ impl<E: CommandExecutor> Server<E> {
     ) {
         let unknown = ClientId { index: u32::MAX - 1, generation: 0 };
         self.engine.submit(Ticket { client: unknown, serial: 0 }, command, now);
-        while let Some(completion) = self.engine.poll_completion() {
+        while let Some(mut completion) = self.engine.poll_completion() {
             if completion.ticket.client == unknown {
                 see(&completion.reply);
             } else {
                 let dispatchers = &mut self.dispatchers;
                 let queues = &mut self.run_queues;
-                deliver_to(&mut self.connections, dispatchers, queues, &completion, now);
+                deliver_to(&mut self.connections, dispatchers, queues, &mut completion, now);
             }
         }
         self.deliver(None, now);

@@ -136,6 +136,9 @@ impl<E: CommandExecutor> Core for Server<E> {
             connection.read_side = connection.read_side.max(ReadSide::PeerClosed);
             connection.session.handle_broken_output();
             self.run_queues.resume_stalled(client, connection);
+            if connection.session.wants_poll() {
+                self.run_queues.schedule(client, connection);
+            }
             self.run_queues.mark_dirty(client, connection);
             self.update_connection(client, now);
         }
@@ -206,6 +209,9 @@ impl<E: CommandExecutor> Core for Server<E> {
         while let Some(client) = self.run_queues.closing.pop() {
             self.update_connection(client, now);
         }
+        if !self.run_queues.discarded.is_empty() {
+            self.run_queues.free_discarded();
+        }
         self.run_queues.work = 0;
         assert!(self.run_queues.pending_submits.is_empty(), "a command of a session is left over");
     }
@@ -253,6 +259,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
         let due = (self.exceeds_buffers() && !self.buffers_exempt)
             || !self.run_queues.closing.is_empty()
+            || !self.run_queues.discarded.is_empty()
             || self.are_dispatchers_due();
         if due || self.run_queues.resumable.iter().any(lives) {
             return Some(now.mono);

@@ -33,7 +33,7 @@ use crate::journal;
 use crate::model::command::Command;
 use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::Completion;
+use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, processor};
 use crate::store::Counts;
@@ -89,14 +89,18 @@ fn deliver_to(
     connections: &mut Slab<Connection>,
     dispatchers: &mut Dispatchers,
     queues: &mut RunQueues,
-    completion: &Completion<'_>,
+    completion: &mut Completion<'_>,
     now: Now,
 ) -> Option<Incident> {
     let client = completion.ticket.client;
     queues.work += DELIVERY_WORK;
     // The client of a late reply may have ended.
     let Some(connection) = connections.get_mut(client) else {
-        dispatchers.handle_reply(completion);
+        if let Reply::KeyGroup(packets) = &mut completion.reply {
+            queues.discarded.push_back(std::mem::take(packets).into_iter());
+        } else {
+            dispatchers.handle_reply(completion);
+        }
         return None;
     };
     if connection.origin == Origin::Outbound {
@@ -227,16 +231,16 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn forward_reply(&mut self, running: Option<ClientId>, now: Now) {
-        while let Some(completion) = self.engine.poll_completion() {
+        while let Some(mut completion) = self.engine.poll_completion() {
             let client = completion.ticket.client;
             let incident = if Some(client) == running
                 && let Some(connection) = self.connections.get_mut(client)
             {
                 self.counters.answered += 1;
-                connection.handle_reply(&completion, now)
+                connection.handle_reply(&mut completion, now)
             } else {
                 let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
-                deliver_to(&mut self.connections, dispatchers, queues, &completion, now)
+                deliver_to(&mut self.connections, dispatchers, queues, &mut completion, now)
             };
             if let Some(incident) = incident {
                 self.notices.note(client, incident, now);
@@ -276,17 +280,18 @@ impl<E: CommandExecutor> Server<E> {
     #[inline(always)]
     fn deliver_own_reply(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        while let Some(completion) = self.engine.poll_completion() {
+        while let Some(mut completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
                 self.counters.answered += 1;
-                if let Some(incident) = connection.handle_reply(&completion, now) {
+                if let Some(incident) = connection.handle_reply(&mut completion, now) {
                     self.notices.note(client, incident, now);
                 }
                 continue;
             }
             let other = completion.ticket.client;
             let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
-            let incident = deliver_to(&mut self.connections, dispatchers, queues, &completion, now);
+            let incident =
+                deliver_to(&mut self.connections, dispatchers, queues, &mut completion, now);
             if let Some(incident) = incident {
                 self.notices.note(other, incident, now);
             }
@@ -328,7 +333,7 @@ impl<E: CommandExecutor> Server<E> {
                     let work = self.engine.take_work();
                     self.run_queues.work += work;
                     if work > EXTRA_WORK_PER_TURN {
-                        self.yield_turn(client);
+                        self.yield_turn(Ticket { client, serial });
                         break true;
                     }
                 }
@@ -449,6 +454,7 @@ impl<E: CommandExecutor> Server<E> {
         self.disarm(client);
         let Some(mut connection) = self.connections.vacate(client) else { return };
         self.buffer_bytes -= connection.counted_bytes;
+        self.run_queues.discarded.extend(connection.session.take_packets());
         if matches!(connection.session, Session::Rejected) {
             assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;

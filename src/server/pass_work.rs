@@ -14,7 +14,7 @@ use crate::base::limits::{
 };
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
-use crate::model::id::ClientId;
+use crate::model::id::Ticket;
 
 impl<E: CommandExecutor> Server<E> {
     /// Begins the turn of a session, or of the server itself. What was done since the last turn
@@ -30,10 +30,14 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     /// Ends the turn of a session after a command with much extra work: it runs again in the next
-    /// pass.
+    /// pass, or when the command is answered if that takes several passes.
     #[cold]
-    pub(super) fn yield_turn(&mut self, client: ClientId) {
+    pub(super) fn yield_turn(&mut self, ticket: Ticket) {
+        let client = ticket.client;
         if let Some(connection) = self.connections.get_mut(client) {
+            if self.engine.is_deferred(ticket) {
+                connection.session.handle_deferral(ticket.serial);
+            }
             self.run_queues.schedule(client, connection);
         }
     }
@@ -83,11 +87,13 @@ impl<E: CommandExecutor> Server<E> {
 mod tests {
     use super::*;
     use crate::base::limits::{
-        COMPARED_BYTES_PER_WORK, EXTRA_WORK_PER_TURN, INPUT_WORK_PER_PASS, READ_BUDGET_MIN_BYTES,
-        SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX, WAIT_NODE_WORK,
+        COMPARED_BYTES_PER_WORK, EXTRA_WORK_PER_TURN, INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES,
+        PACKETS_FREED_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
+        SUBSCRIPTIONS_MAX, WAIT_NODE_WORK,
     };
     use crate::engine::Engine;
     use crate::model::driver::{Core, Protocol};
+    use crate::model::id::ClientId;
     use crate::server::{Server, Settings};
     use crate::wire::packets::{Request, push_request};
 
@@ -136,6 +142,90 @@ mod tests {
         let (turns, _) = largest_pass(&mut server, &clients, PUT);
         assert!(turns <= INPUT_WORK_PER_PASS / TURN_WORK, "{turns}");
         assert_eq!(server.counts().jobs, clients.len());
+    }
+
+    /// A server whose only client has pushed packets with one key.
+    fn server_with_group(packets: usize, payload: usize) -> (Server, ClientId) {
+        let (mut server, clients) = server(Protocol::Pinpriq, 1);
+        let packet = [&b"k"[..], &vec![b'x'; payload]].concat();
+        let request =
+            Request::Push { queue: b"q", ttl_ms: 0, priority: 1, key_len: 1, packet: &packet };
+        let mut push = Vec::new();
+        push_request(&mut push, &request);
+        for _ in 0..packets {
+            server.handle_input(clients[0], &push, Now::default());
+            server.finish_pass(Now::default());
+        }
+        assert_eq!(server.counts().jobs, packets);
+        (server, clients[0])
+    }
+
+    /// Lets the client read all that there is; returns the number of bytes.
+    fn read(server: &mut Server, client: ClientId) -> usize {
+        let bytes = server.output(client).len();
+        server.handle_sent(client, bytes, Now::default());
+        while server.poll_touched().is_some() {}
+        bytes
+    }
+
+    const POP: &[u8] = b"P\0\x01q";
+
+    #[test]
+    fn turn_ends_when_pops_have_used_up_the_steps_of_a_pass() {
+        let (mut server, client) = server_with_group(0, 0);
+        server.engine.set_spread_steps(10);
+        for key in b'a'..b'f' {
+            let request =
+                Request::Push { queue: b"q", ttl_ms: 0, priority: 1, key_len: 1, packet: &[key] };
+            let mut push = Vec::new();
+            push_request(&mut push, &request);
+            server.handle_input(client, &push.repeat(6), Now::default());
+        }
+        server.finish_pass(Now::default());
+        server.handle_input(client, &POP.repeat(5), Now::default());
+        for groups in [3, 1, 0] {
+            assert_eq!(server.counts().jobs, groups * 6);
+            server.finish_pass(Now::default());
+        }
+    }
+
+    #[test]
+    fn long_answer_is_written_as_the_client_reads() {
+        let (mut server, client) = server_with_group(40, 60_000);
+        server.handle_input(client, POP, Now::default());
+        let (mut bytes, mut passes) = (0, 0);
+        while bytes < 2 + 40 * 60_005 {
+            server.finish_pass(Now::default());
+            server.check_invariants();
+            let unsent = server.output(client).len();
+            assert!(unsent <= OUTPUT_HIGH_WATER_BYTES + 60_005, "{unsent} bytes at once");
+            bytes += read(&mut server, client);
+            passes += 1;
+            assert!(passes < 100, "it never ends");
+        }
+        assert!((8..=12).contains(&passes), "{passes} passes");
+        server.finish_pass(Now::default());
+        server.check_invariants();
+        assert_eq!(server.poll_timeout(Now::default()), None, "nothing is left to do");
+    }
+
+    #[test]
+    fn packets_of_a_client_that_leaves_are_freed_over_several_passes() {
+        let packets = 2 * PACKETS_FREED_PER_PASS;
+        let (mut server, client) = server_with_group(packets, 60);
+        server.handle_input(client, POP, Now::default());
+        while server.output(client).is_empty() {
+            server.finish_pass(Now::default());
+        }
+        assert_eq!(server.counts().jobs, 0);
+        server.handle_reset(client, Now::default());
+        let mut passes = 0;
+        while server.poll_timeout(Now::default()).is_some() {
+            server.finish_pass(Now::default());
+            passes += 1;
+        }
+        assert_eq!(passes, 2);
+        server.check_invariants();
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use super::connection::Connection;
 use crate::base::buf::BufferPool;
+use crate::base::limits::PACKETS_FREED_PER_PASS;
 use crate::model::driver::Action;
 use crate::model::id::ClientId;
+use crate::model::job::Packet;
 use std::collections::VecDeque;
+use std::vec::IntoIter;
 
 /// `dirty` and `resumable` hold a connection at most once. A key of a connection that has ended may
 /// remain in any queue; the lookup then fails, and it is skipped.
@@ -23,6 +26,8 @@ pub(super) struct RunQueues {
     pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,
     pub(super) pool: BufferPool,
+    /// Packets of answers that no client gets, to be freed over several passes.
+    pub(super) discarded: VecDeque<IntoIter<Packet>>,
     /// Work of this pass, in the unit of `INPUT_WORK_PER_PASS`.
     pub(super) work: usize,
     /// Entries of `resumable` that were taken out in the last pass.
@@ -44,6 +49,17 @@ impl RunQueues {
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push_back(client);
+        }
+    }
+
+    /// Frees discarded packets, up to [`PACKETS_FREED_PER_PASS`].
+    #[cold]
+    pub(super) fn free_discarded(&mut self) {
+        for _ in 0..PACKETS_FREED_PER_PASS {
+            let Some(packets) = self.discarded.front_mut() else { return };
+            if packets.next().is_none() {
+                self.discarded.pop_front();
+            }
         }
     }
 

@@ -22,12 +22,20 @@ struct Expected {
     buried_in: BTreeMap<QueueIdx, BTreeSet<JobIdx>>,
     /// Waiting packets.
     grouped: BTreeSet<JobIdx>,
+    /// Taken by pops that are not answered yet.
+    popped: BTreeSet<JobIdx>,
     ready: usize,
     armed: usize,
 }
 
 impl Expected {
     fn note(&mut self, slot: JobIdx, job: &Job) {
+        let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
+        if job.status == Status::Popped {
+            assert!(timer.is_none() && job.class().is_none(), "a popped job is not detached");
+            assert!(self.popped.insert(slot));
+            return;
+        }
         let (jobs, ttl_jobs) = self.jobs_in.entry(job.queue).or_default();
         *jobs += 1;
         *ttl_jobs += u32::from(job.has_ttl());
@@ -42,7 +50,7 @@ impl Expected {
             Status::Buried => {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
             }
-            Status::Blocked => {}
+            Status::Blocked | Status::Popped => {}
             Status::GroupOnly => {
                 assert!(job.is_group_only(), "a job with a priority is group-only");
             }
@@ -53,7 +61,6 @@ impl Expected {
                 );
             }
         }
-        let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
         self.armed += usize::from(!timer.is_none());
         if matches!(job.status, Status::Ready | Status::Blocked | Status::GroupOnly) {
             assert_eq!(
@@ -70,6 +77,11 @@ impl Store {
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.ids.find(id.0).map(|slot| self.progress(slot))
+    }
+
+    /// Changes how many steps a pass has for work that is spread over passes: for tests.
+    pub fn set_spread_steps(&mut self, steps: usize) {
+        self.spread.set_steps_per_pass(steps);
     }
 
     /// Whether the ticket has a waiter or a watcher. O(waiters of its client).
@@ -89,13 +101,16 @@ impl Store {
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
             assert!(self.ids.was_given_out(job.id), "a job has an id that was not given out yet");
-            assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
+            let found = (job.status != Status::Popped).then_some(slot);
+            assert_eq!(self.ids.find(job.id), found, "a job is not found by its id");
             expected.note(slot, job);
         }
         let content_bytes: usize = self.jobs.iter().map(|(_, job)| job.content_bytes()).sum();
         let counted = self.jobs.content_bytes();
         assert_eq!(counted, content_bytes, "the bytes of jobs are counted wrongly");
-        assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
+        let visible = self.jobs.len() - expected.popped.len();
+        assert_eq!(self.ids.count(), visible, "ids and jobs differ in number");
+        assert_eq!(self.large_pops.members(), expected.popped, "a popped job is of no pop");
         self.check_record_ids();
         self.queues.check_indexes(&self.jobs);
         self.check_constraints();
@@ -206,7 +221,7 @@ impl Queues {
     /// has a row.
     fn check_indexes(&self, jobs: &Jobs) {
         let mut rows = BTreeMap::<QueueIdx, usize>::new();
-        for (slot, job) in jobs.iter() {
+        for (slot, job) in jobs.iter().filter(|(_, job)| job.status != Status::Popped) {
             let index = self[job.queue].index.as_ref();
             match (job.row(), index) {
                 (None, None) => {}

@@ -46,7 +46,9 @@ impl Store {
             if job.status != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that is not reserved has a worker");
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
-            } else if let HolderKind::Client(index) = job.holder().kind() {
+            } else if let HolderKind::Client(index) = job.holder().kind()
+                && !self.disconnects.is_ending(index)
+            {
                 let worker = serving.get(&index).copied();
                 assert_eq!(job.worker(), worker, "job {slot:?} is reserved for another worker");
             }

@@ -76,6 +76,11 @@ pub enum DirtyRecord {
     Event(JobIdx, JobId, u32),
     /// The record was removed.
     Gone(RecordKey, JobId),
+    /// The jobs that [`Store::popped_together`](super::Store::popped_together) lists have ended.
+    /// They keep their keys until each is [`DirtyRecord::Forgotten`].
+    EndedTogether(Ticket),
+    /// The record of a job that has ended leaves its key.
+    Forgotten(RecordKey),
 }
 
 /// A query over many rows. The engine evaluates it outside the event loop and answers it.

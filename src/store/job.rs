@@ -29,6 +29,7 @@ use std::sync::Arc;
 /// | `GroupOnly` | - | as for Ready | as for Ready |
 /// | Reserved | previous job of the same holder | next one | client, or detached worker |
 /// | Buried | job buried before it | job buried after it | - |
+/// | Popped | - | - | - |
 ///
 /// [`Job::heap_position`] reads the positions, [`Job::older_packet`] and [`Job::newer_packet`] the
 /// links in a key group, [`Job::previous`], [`Job::next`] and [`Job::holder`] those in a list.

@@ -9,6 +9,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Mono;
 use crate::base::timer_queue::TimerQueue;
+use crate::model::job::Status;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
@@ -109,9 +110,9 @@ impl Jobs {
         }
     }
 
-    /// Whether this slot has a job of the queue that has no row.
+    /// Whether this slot has a job of the queue that has no row, and that no pop has taken.
     pub(super) fn lacks_row(&self, slot: JobIdx, queue: QueueIdx) -> bool {
-        let job = self.get(slot).filter(|job| job.queue == queue);
+        let job = self.get(slot).filter(|job| job.queue == queue && job.status != Status::Popped);
         job.is_some_and(|job| job.row().is_none())
     }
 

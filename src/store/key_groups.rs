@@ -17,7 +17,7 @@ use crate::base::slab_index::{PackedOption, SlabIndex};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub(super) struct KeyGroups {
     hasher: FixedState,
     /// Group, id and slot of requeued packets, the newest of a group first.
     requeued: BTreeSet<(KeyGroupIdx, Reverse<u64>, JobIdx)>,
+    /// By the queue of a group that is walked, the packet of the list that is next.
+    walks: BTreeMap<QueueIdx, PackedOption<JobIdx>>,
 }
 
 /// Identifies a group.
@@ -80,6 +82,7 @@ impl KeyGroups {
             shards: std::iter::repeat_with(HashTable::new).take(SHARDS).collect(),
             hasher: FixedState::with_seed(seed),
             requeued: BTreeSet::new(),
+            walks: BTreeMap::new(),
         }
     }
 
@@ -156,6 +159,11 @@ impl KeyGroups {
     /// Removes the packet in `slot` from its group. O(key); O(log r) more for a requeued one.
     pub(super) fn leave(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let (older, newer) = (jobs[slot].older_packet(), jobs[slot].newer_packet());
+        if let Some(next) = self.walks.get_mut(&jobs[slot].queue)
+            && *next == slot.into()
+        {
+            *next = older;
+        }
         if older.is_none() || newer == NewerPacket::None {
             let group_key = self.group_key(slot, jobs);
             let number = self.find(&group_key, jobs).expect("a packet is in a group");
@@ -182,6 +190,54 @@ impl KeyGroups {
             jobs[older].set_newer_packet(newer);
         }
         Self::link(slot, PackedOption::NONE, NewerPacket::None, jobs);
+    }
+
+    /// Whether a group has more than `most` packets. O(most).
+    pub(super) fn has_more(&self, group: KeyGroupIdx, most: usize, jobs: &Jobs) -> bool {
+        let record = &self.slots[group];
+        let listed = std::iter::successors(record.newest.expand(), |&slot| {
+            jobs[slot].older_packet().expand()
+        });
+        listed.take(most + 1).count() + record.requeued as usize > most
+    }
+
+    /// Begins a walk over a group of this queue, from the newest packet to the oldest. Packets may
+    /// join and leave meanwhile.
+    pub(super) fn begin_walk(&mut self, queue: QueueIdx, group: KeyGroupIdx) {
+        let former = self.walks.insert(queue, self.slots[group].newest);
+        assert!(former.is_none(), "two groups of a queue are walked");
+    }
+
+    /// The newest packet with an id below `below` that the walk in this queue has not passed over;
+    /// `group`: the group that has the key of the walk now, if there is one. O(log r).
+    pub(super) fn next_in_walk(
+        &self,
+        queue: QueueIdx,
+        group: Option<KeyGroupIdx>,
+        below: u64,
+        jobs: &Jobs,
+    ) -> Option<JobIdx> {
+        let listed = self.walks.get(&queue).and_then(|next| next.expand());
+        let from = |group| (group, Reverse(below.saturating_sub(1)), JobIdx::from_slot(0));
+        let beside = group.and_then(|group| {
+            let &(of, Reverse(id), slot) = self.requeued.range(from(group)..).next()?;
+            (of == group && id < below).then_some((id, slot))
+        });
+        match (listed, beside) {
+            (Some(listed), Some((id, slot))) if id > jobs[listed].id => Some(slot),
+            (None, Some((_, slot))) => Some(slot),
+            (listed, _) => listed,
+        }
+    }
+
+    pub(super) fn end_walk(&mut self, queue: QueueIdx) {
+        let walk = self.walks.remove(&queue);
+        assert!(walk.is_some(), "a walk over a group ends twice");
+    }
+
+    /// Whether any group is walked. O(1).
+    pub(super) fn is_walked(&self) -> bool {
+        !self.walks.is_empty()
     }
 
     fn remove_group(&mut self, number: KeyGroupIdx) {
@@ -255,6 +311,11 @@ impl KeyGroups {
                 assert_eq!(self.of(slot, jobs), Some(number), "a group is not found");
             }
             all.extend(members.into_iter().chain(beside));
+        }
+        for (&queue, next) in &self.walks {
+            let Some(next) = next.expand() else { continue };
+            assert_eq!(jobs[next].queue, queue, "a walk is in another queue");
+            assert!(jobs[next].newer_packet() != NewerPacket::Beside, "a walk is beside the list");
         }
         all
     }

@@ -7,13 +7,17 @@ use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::waiters::WaiterKind;
 use super::{Due, Effects, JobIdx, Outcome, Store};
 use crate::base::heap::{HeapEntry, orders_before, outranks};
-use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
+use crate::base::limits::{
+    EXTRA_WORK_PER_TURN, GROUP_PACKET_WORK, PACKETS_PER_POP_MAX, POP_COPIED_MAX_BYTES,
+    SCAN_DEFER_MAX_MS, WRITTEN_BYTES_PER_WORK,
+};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Status;
+use crate::model::owned::OwnedReply;
 use crate::model::stats::JobCounter;
 use std::time::Duration;
 
@@ -148,6 +152,21 @@ impl Store {
         let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
         self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         self.constraints.defer_reply(waiter, ticket);
+        if kind == WaiterKind::Pop {
+            // The client's next request waits: see `Store::is_deferred`.
+            self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
+        }
+    }
+
+    /// Whether a waiter whose time is over waits further: a pop that does not wait of itself, while
+    /// a large key group is gathered, which comes to an end. O(log d).
+    pub(super) fn defer_further(&mut self, waiter: WaiterIdx, now: Now) -> bool {
+        let defers = self.key_groups.is_walked() && self.waiters[waiter].kind == WaiterKind::Pop;
+        if defers {
+            let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
+            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
+        }
+        defers
     }
 
     /// Adds a queue to an open pop. O(queues of the waiter), and what matching costs.
@@ -205,7 +224,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<HeapEntry<JobIdx>> {
         let record = &self.queues[queue];
-        if (record.ttl_jobs | record.class_count | u32::from(record.marked_on_hold)) > 0 {
+        if (record.ttl_jobs | record.class_count | record.holds.bits()) > 0 {
             return self.head_not_blocked(queue, now, fx);
         }
         record.ready.peek()
@@ -312,6 +331,10 @@ impl Store {
             if self.constraints.is_pending() {
                 return self.constraints.schedule_match(queue.into());
             }
+            // A pop may have put the queue on hold.
+            if self.is_on_hold(queue) {
+                return;
+            }
         }
         if self.queues[queue].class_count > 0 {
             self.note_blocked_pops(queue);
@@ -402,8 +425,9 @@ impl Store {
     }
 
     /// Removes a ready job, and if it is a packet the others of its key group, up to
-    /// [`PACKETS_PER_POP_MAX`]. The caller rematches the queue: done here it would be a recursion,
-    /// one level for each waiter. O(k log n).
+    /// [`PACKETS_PER_POP_MAX`]. If these are more than what is left for this pass, it begins to:
+    /// see `large_pops`. The caller rematches the queue: done here it would be a recursion, one
+    /// level for each waiter. O(k log n).
     pub(super) fn pop_out(&mut self, slot: JobIdx, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
         self.unlink_cold(slot);
@@ -411,6 +435,11 @@ impl Store {
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
         if self.jobs[slot].class().is_some() {
             self.constraints.spend(&self.jobs[slot], now);
+        }
+        if let Some(group) = group
+            && self.key_groups.has_more(group, self.spread.steps_left_for_pop(), &self.jobs)
+        {
+            return self.begin_large_pop(slot, group, ticket, now);
         }
         let selected = self.remove(slot, fx);
         self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
@@ -434,6 +463,18 @@ impl Store {
         let count = fx.popped.len() - first;
         debug_assert!((1..=PACKETS_PER_POP_MAX).contains(&count), "a pop takes {count} packets");
         self.totals.counters[JobCounter::Popped as usize] += count as u64;
+        let bytes: usize = fx.popped[first..].iter().map(|packet| packet.bytes.len()).sum();
+        self.spread.spend(count - 1);
+        let work = (count - 1) * GROUP_PACKET_WORK + bytes / WRITTEN_BYTES_PER_WORK;
+        self.waiters.note_work_below(work, EXTRA_WORK_PER_TURN);
+        if self.spread.steps_left() == 0 {
+            // The turn ends.
+            self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
+        }
+        if bytes > POP_COPIED_MAX_BYTES {
+            let packets = fx.popped.split_off(first);
+            return fx.reply(ticket, OwnedReply::Packets(packets));
+        }
         // Proof: one call pops no more jobs than there are slots, which 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });

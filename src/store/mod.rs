@@ -40,6 +40,7 @@ mod job_ext;
 mod job_watchers;
 mod jobs;
 mod key_groups;
+mod large_pops;
 mod matching;
 mod persist;
 mod queue_index;
@@ -53,6 +54,7 @@ mod requeue_together;
 mod reservations;
 mod retry;
 mod run_state;
+mod spread_work;
 mod state_machine;
 mod stats;
 mod transitions;
@@ -60,7 +62,7 @@ mod waiters;
 mod worker_commands;
 mod worker_registry;
 
-use crate::base::limits::{COMPARED_BYTES_PER_WORK, JOBS_MAX, WAIT_NODE_WORK};
+use crate::base::limits::{COMPARED_BYTES_PER_WORK, JOBS_MAX};
 use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
@@ -82,12 +84,14 @@ use job::Job;
 use job_watchers::JobWatchers;
 use jobs::Jobs;
 use key_groups::KeyGroups;
+use large_pops::LargePops;
 use queue_index::NO_STATE;
 use queues::Queues;
 use ready_heaps::GlobalReady;
 pub use record_tables::RecordKey;
 use registry_watchers::RegistryWatchers;
 use reservations::Reservations;
+use spread_work::SpreadWork;
 use state_machine::JobEvent;
 pub use stats::{Counts, JOB_MEMORY_BYTES};
 use transitions::TransitionRequest;
@@ -129,6 +133,8 @@ pub struct Store {
     registry_watchers: RegistryWatchers,
     external_ids: ExternalIds,
     disconnects: Disconnects,
+    large_pops: LargePops,
+    spread: SpreadWork,
     rng: Rng,
     totals: JobTotals,
     /// Jobs that are requeued together. Reused.
@@ -155,6 +161,8 @@ impl Store {
             registry_watchers: RegistryWatchers::default(),
             external_ids: ExternalIds::new(seed),
             disconnects: Disconnects::default(),
+            large_pops: LargePops::default(),
+            spread: SpreadWork::default(),
             rng: Rng::new(seed),
             totals: JobTotals::default(),
             requeue_buf: Vec::new(),
@@ -369,11 +377,11 @@ impl Store {
     #[inline]
     pub fn begin_pass(&mut self) {
         self.constraints.begin_pass();
-        self.disconnects.begin_pass();
+        self.spread.begin_pass();
     }
 
     /// Handles up to `limit` due deadlines, the earliest first, and a pass's share of constraint
-    /// work and of jobs of ended clients. O(log n + log d) each.
+    /// work, of jobs of ended clients and of large pops. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         self.begin_pass();
         for _ in 0..limit {
@@ -382,8 +390,10 @@ impl Store {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Waiter(waiter) => {
                     self.waiters[waiter].timer = TimerId::NONE;
-                    let (_, ticket) = self.end_wait(waiter);
-                    fx.answer(ticket, Outcome::NoJob);
+                    if !self.defer_further(waiter, now) {
+                        let (_, ticket) = self.end_wait(waiter);
+                        fx.answer(ticket, Outcome::NoJob);
+                    }
                 }
                 Due::Limiter(limiter) => self.constraints.refill_due(limiter),
                 Due::Watcher(watcher) => {
@@ -400,23 +410,32 @@ impl Store {
         }
         self.reevaluate_jobs(now);
         self.run_disconnects(now, fx);
+        self.run_large_pops(now, fx);
         self.run_deferred(now, fx);
     }
 
     /// Work since the last call beside what the size of a command tells, in the unit of
-    /// `INPUT_WORK_PER_PASS`: comparing long priorities, and waits on many queues. O(1).
+    /// `INPUT_WORK_PER_PASS`: comparing long priorities, waits on many queues, and pops of key
+    /// groups. O(1).
     #[inline]
     pub fn take_work(&mut self) -> usize {
-        self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK
-            + self.waiters.take_costly_nodes() * WAIT_NODE_WORK
+        self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK + self.waiters.take_work()
     }
 
-    /// The moment of the next deadline; 0 while work of constraints or of ended clients is pending.
-    /// O(1), exact.
+    /// Whether a pop takes several passes, though it does not wait for a job: requests behind it
+    /// would be executed before it. O(waiters of the client + large pops).
+    #[must_use]
+    pub fn is_deferred(&self, ticket: Ticket) -> bool {
+        self.large_pops.contains(ticket)
+            || self.reservations.waiter(ticket, &self.waiters).is_some()
+    }
+
+    /// The moment of the next deadline; 0 while work of constraints, of ended clients or of large
+    /// pops is pending. O(1), exact.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
-        if self.constraints.is_pending() || self.disconnects.is_pending() {
+        if self.constraints.is_pending() || self.spread.is_pending() {
             return Some(Mono(0));
         }
         self.deadlines.next()

@@ -28,7 +28,7 @@ impl Store {
     #[must_use]
     pub fn is_record(&self, key: RecordKey, id: JobId) -> bool {
         match key {
-            RecordKey::Job(slot) => self.slot(id) == Some(slot),
+            RecordKey::Job(slot) => self.slot(id) == Some(slot) || self.is_popped(slot, id),
             RecordKey::Queue(record) => self.queues.declared().find(id) == Some(record),
             RecordKey::Worker(worker) => self.workers.find(WorkerId(id.0)) == Some(worker),
             RecordKey::Constraint(record) => self.constraints.find_record(id) == Some(record),
@@ -110,9 +110,11 @@ impl Store {
             Status::Reserved if let Some(worker) = job.worker() => {
                 PersistedStatus::Running { worker, until: due(), lease: job.lease() }
             }
-            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Reserved => {
-                PersistedStatus::Waiting
-            }
+            Status::Ready
+            | Status::Blocked
+            | Status::GroupOnly
+            | Status::Reserved
+            | Status::Popped => PersistedStatus::Waiting,
             Status::Delayed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed),
             Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
             Status::Buried => PersistedStatus::Buried(due()),

@@ -11,6 +11,7 @@ use super::job::Job;
 use super::queue_index::QueueIndex;
 use super::rare_counts::{RareCounts, RareStatus};
 use super::record_tables::RecordTable;
+use super::spread_work::HoldMarks;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES_MAX;
@@ -52,9 +53,8 @@ pub(super) struct Queue {
     pub(super) class_count: u32,
     /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
-    /// Whether it has got back jobs of an ended client whose jobs are requeued over several passes
-    /// (`disconnects`).
-    pub(super) marked_on_hold: bool,
+    /// Work on its jobs that is spread over several passes.
+    pub(super) holds: HoldMarks,
     /// Whether it is in the list of idle queues; it may be there while it is no longer idle.
     listed: bool,
 }
@@ -128,7 +128,7 @@ impl Queue {
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none() && !self.marked_on_hold
+        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none() && !self.holds.any()
     }
 }
 
@@ -261,7 +261,7 @@ impl Queues {
             class_count: 0,
             jobs: 0,
             index: None,
-            marked_on_hold: false,
+            holds: HoldMarks::default(),
             listed: false,
         });
         let slots = &self.slots;

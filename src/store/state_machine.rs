@@ -95,7 +95,8 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             | Status::Blocked
             | Status::GroupOnly
             | Status::Completed
-            | Status::Buried,
+            | Status::Buried
+            | Status::Popped,
             JobEvent::TimerFired,
         ) => Ok(Transition::Remove),
         (Status::Reserved, JobEvent::TimerFired) if job.retry().is_some() || job.is_tracked() => {
@@ -120,7 +121,8 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             | Status::GroupOnly
             | Status::Delayed
             | Status::Completed
-            | Status::Buried,
+            | Status::Buried
+            | Status::Popped,
             JobEvent::Release
             | JobEvent::Touch
             | JobEvent::Finish

@@ -147,6 +147,7 @@ impl Store {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let jobs = self.jobs.content_bytes() + self.jobs.len() * JOB_MEMORY_BYTES;
+        let jobs = jobs + self.large_pops.packet_bytes();
         let deadlines = self.deadlines.len() * DEADLINE_MEMORY_BYTES;
         let waiters = (self.waiters.len() + self.watchers.len()) * WAITER_MEMORY_BYTES;
         (jobs + self.queues.memory_bytes() + deadlines + waiters) as u64

@@ -261,7 +261,7 @@ impl Store {
         }
         if plain
             && queue.ready.is_empty()
-            && !queue.marked_on_hold
+            && !queue.holds.any()
             && let Some(waiter) = self.waiters.first_reserve(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);
@@ -358,7 +358,7 @@ impl Store {
             Status::GroupOnly => self.queues[queue].counts.remove(RareStatus::GroupOnly),
             Status::Delayed => self.queues[queue].counts.remove(RareStatus::Delayed),
             Status::Completed => self.queues[queue].counts.remove(RareStatus::Completed),
-            Status::Ready => {}
+            Status::Ready | Status::Popped => {}
         }
         if !plain {
             self.unlink_ext(slot);

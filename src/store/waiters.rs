@@ -8,6 +8,7 @@
 //! and along the waiter.
 
 use super::idx::{QueueScope, WaitNodeIdx, WaiterIdx};
+use crate::base::limits::WAIT_NODE_WORK;
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::TimerId;
@@ -130,8 +131,8 @@ pub(super) struct Waiters {
     slots: PagedSlab<Waiter, WaiterIdx>,
     nodes: WaitNodes,
     arrivals: u64,
-    /// Nodes of ended waiters, and those for which a queue was made, since last taken.
-    costly_nodes: usize,
+    /// Work of ended waits, of making queues for waits, and of pops, since last taken.
+    extra_work: usize,
 }
 
 impl Waiters {
@@ -139,17 +140,26 @@ impl Waiters {
         self.slots.len()
     }
 
-    /// Nodes removed with their waiters, and those for which a queue was made, since the last call.
-    /// O(1).
+    /// The work of ended waits, and what was noted beside it, since the last call. O(1).
     #[inline]
-    pub(super) fn take_costly_nodes(&mut self) -> usize {
-        std::mem::take(&mut self.costly_nodes)
+    pub(super) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.extra_work)
     }
 
     /// Counts nodes for which queues were made.
     #[inline]
     pub(super) fn count_new_queues(&mut self, made: u64) {
-        self.costly_nodes += usize::try_from(made).unwrap_or(usize::MAX);
+        self.extra_work += usize::try_from(made).unwrap_or(usize::MAX) * WAIT_NODE_WORK;
+    }
+
+    /// Notes work beside that of ended waits.
+    pub(super) fn note_work(&mut self, work: usize) {
+        self.extra_work += work;
+    }
+
+    /// The same, as long as all work since it was taken is not more than `most`.
+    pub(super) fn note_work_below(&mut self, work: usize, most: usize) {
+        self.extra_work = (self.extra_work + work).min(most.max(self.extra_work));
     }
 
     /// Adds a waiter that is in no wait queue yet. O(1).
@@ -284,7 +294,7 @@ impl Waiters {
             leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
             let gone = self.nodes.slots.remove(left).expect("a waiter's node exists");
             node = gone.sibling;
-            self.costly_nodes += 1;
+            self.extra_work += WAIT_NODE_WORK;
         }
         waiter
     }

@@ -77,6 +77,10 @@ impl CommandExecutor for LateEngine {
         self.engine.take_work()
     }
 
+    fn is_deferred(&self, ticket: Ticket) -> bool {
+        self.engine.is_deferred(ticket)
+    }
+
     fn cancel(&mut self, ticket: Ticket, now: Now) {
         self.engine.cancel(ticket, now);
         self.collect();
@@ -190,6 +194,7 @@ impl HeldReply {
                 OwnedReply::JobStatus(Box::new(OwnedJobStatus::new(status)))
             }
             Reply::Packets(packets) => OwnedReply::Packets(packets.to_vec()),
+            Reply::KeyGroup(ref packets) => OwnedReply::Packets(packets.clone()),
             Reply::QueueScan(page) => OwnedReply::QueueScan(Box::new(page.clone())),
             Reply::Workers(page) => OwnedReply::Workers(page.into()),
             Reply::ConstraintFound(constraint) => return Self::Constraint(constraint.clone()),

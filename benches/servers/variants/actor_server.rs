@@ -147,7 +147,7 @@ impl EngineHandle for ActorHandle {
             let session = slot.session.as_mut().expect("it never leaves its slot");
             slot.output.prepare(turn.pool);
             replies.each(|serial, reply| {
-                session.handle_reply(serial, reply, Now::default(), &mut slot.output);
+                session.handle_reply(serial, &mut reply.clone(), Now::default(), &mut slot.output);
             });
         }
     }

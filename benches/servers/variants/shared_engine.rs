@@ -62,7 +62,7 @@ impl SharedEngine {
 
     /// Writes every reply: for the client that is here to `here`, for others where they are parked.
     fn deliver(&mut self, mut here: Option<(ClientId, &mut ClientSlot)>) {
-        while let Some(completion) = self.engine.poll_completion() {
+        while let Some(mut completion) = self.engine.poll_completion() {
             let Ticket { client, serial } = completion.ticket;
             let slot = match &mut here {
                 Some((id, slot)) if *id == client => &mut **slot,
@@ -74,7 +74,7 @@ impl SharedEngine {
                 }
             };
             let session = slot.session.as_mut().expect("the client of a request has a session");
-            session.handle_reply(serial, &completion.reply, Now::default(), &mut slot.output);
+            session.handle_reply(serial, &mut completion.reply, Now::default(), &mut slot.output);
         }
     }
 

@@ -22,6 +22,8 @@
 //!   pushes;
 //! - a delivery does not wait for other replies, nor they for it: the serial of an open pop is not
 //!   among the ordered replies;
+//! - while a long answer is being written, turn by turn, no request is executed and no open pop is
+//!   submitted;
 //! - the queues of the open pop are those of the subscriptions.
 //!
 //! The work for subscriptions in one turn is bounded (`SUBSCRIPTION_NAMES_PER_TURN`); the rest
@@ -29,24 +31,25 @@
 //!
 //! The length fields bound a packet, so `--max-request` does not apply.
 
+mod answers;
 mod reply;
 #[cfg(test)]
 mod tests;
 
-use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
-    SUBSCRIPTIONS_MAX,
+    HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_NAME_WORK,
+    SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX, WRITTEN_BYTES_PER_WORK,
 };
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
 use crate::model::driver::Incident;
-use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::job::{Encoding, JobOptions, Packet, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::packets::{self, Framed, Request};
+use answers::Answers;
 use memchr::memchr;
 
 /// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_NAMES_PER_TURN`.
@@ -66,7 +69,7 @@ enum State {
 /// The session of one pinpriq connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    replies: OrderedReplies,
+    answers: Answers,
     /// The queues of the subscriptions, without duplicates, in the order of subscription.
     queues: StringList,
     /// Deliveries that the client has permitted.
@@ -76,6 +79,8 @@ pub struct Session {
     /// The serial of a command that changes the queues of the open pop. No other request is read
     /// until it is answered.
     pending_update: Option<u32>,
+    /// The serial of a pop that takes several passes, with the same effect.
+    deferred_pop: Option<u32>,
     state: State,
     /// A request other than credit was read.
     has_request: bool,
@@ -88,6 +93,12 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
+        if self.answers.has_unwritten() {
+            let work = self.answers.write_some(out) / WRITTEN_BYTES_PER_WORK;
+            shared.turn.work += work / SUBSCRIPTION_NAME_WORK;
+            let is_enough = shared.turn.work >= SUBSCRIPTION_NAMES_PER_TURN;
+            return if is_enough { SessionAction::Yield } else { SessionAction::Continue };
+        }
         if self.state == State::Failed {
             input.consume(input.unread().len());
             return SessionAction::NeedInput;
@@ -223,7 +234,7 @@ impl Session {
         assert!(self.credits > 0 && self.open_pop.is_none(), "a pop without a credit");
         let serial = self.next_serial(out);
         // A delivery is not ordered among the replies, so its place is given up at once.
-        self.replies.close(serial, out, |_| {});
+        self.answers.close(serial, out, |_| {});
         self.open_pop = Some(serial);
         shared.turn.work += OPEN_POP_WORK + self.queues.len();
         shared.scratch.queues.clear();
@@ -237,10 +248,10 @@ impl Session {
     /// A serial that no pending command has, the open pop included, which may be older than 2^32
     /// commands.
     fn next_serial(&mut self, out: &mut OutBuf) -> u32 {
-        let mut serial = self.replies.open();
+        let mut serial = self.answers.replies.open();
         if self.open_pop == Some(serial) {
-            self.replies.close(serial, out, |_| {});
-            serial = self.replies.open();
+            self.answers.close(serial, out, |_| {});
+            serial = self.answers.replies.open();
         }
         serial
     }
@@ -251,10 +262,17 @@ impl Session {
         SessionAction::ProtocolError(incident)
     }
 
+    /// The command with this serial takes several passes.
+    pub(super) fn handle_deferral(&mut self, serial: u32) {
+        if self.open_pop != Some(serial) && self.pending_update != Some(serial) {
+            self.deferred_pop = Some(serial);
+        }
+    }
+
     pub(super) fn handle_reply(
         &mut self,
         serial: u32,
-        reply: &Reply<'_>,
+        reply: &mut Reply<'_>,
         out: &mut OutBuf,
     ) -> Option<Incident> {
         if self.open_pop == Some(serial) {
@@ -262,7 +280,11 @@ impl Session {
             match reply {
                 Reply::Packets(packets) => {
                     self.credits -= 1;
-                    reply::write_packets(packets, out.tail());
+                    self.answers.deliver(packets, out);
+                }
+                Reply::KeyGroup(packets) => {
+                    self.credits -= 1;
+                    self.answers.deliver_all(std::mem::take(packets), out);
                 }
                 Reply::Cancelled => {}
                 other => other.unexpected(),
@@ -271,10 +293,18 @@ impl Session {
         }
         if self.pending_update == Some(serial) {
             self.pending_update = None;
-            self.replies.close(serial, out, |_| {});
+            self.answers.close(serial, out, |_| {});
             return None;
         }
-        self.replies.close(serial, out, |out| reply::write(reply, out));
+        if self.deferred_pop == Some(serial) {
+            self.deferred_pop = None;
+        }
+        match reply {
+            Reply::KeyGroup(packets) => {
+                self.answers.close_with(serial, std::mem::take(packets), out);
+            }
+            _ => self.answers.close(serial, out, |out| reply::write(reply, out)),
+        }
         match reply {
             Reply::Rejected(_) => Some(Incident::JobDropped),
             Reply::TooLarge(id) => Some(Incident::TooLarge(*id)),
@@ -296,10 +326,13 @@ impl Session {
             && !self.queues.is_empty()
             && self.state == State::Open
             && self.is_free()
+            && !self.answers.has_unwritten()
     }
 
     fn is_free(&self) -> bool {
-        self.pending_update.is_none() && self.replies.len() < IN_FLIGHT_MAX
+        self.pending_update.is_none()
+            && self.deferred_pop.is_none()
+            && self.answers.replies.len() < IN_FLIGHT_MAX
     }
 
     pub(super) fn open_subscription(&self) -> Option<u32> {
@@ -311,7 +344,22 @@ impl Session {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.replies.len() == 0 && self.open_pop.is_none()
+        self.answers.replies.len() == 0 && self.open_pop.is_none() && !self.answers.has_unwritten()
+    }
+
+    /// Whether a long answer is to be written.
+    pub(super) fn wants_poll(&self) -> bool {
+        self.answers.has_unwritten()
+    }
+
+    /// The bytes of long answers that are not written. O(1).
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.answers.stored_bytes()
+    }
+
+    /// Takes out the packets of answers that are not written: the session ends.
+    pub(super) fn take_packets(&mut self) -> Vec<std::vec::IntoIter<Packet>> {
+        self.answers.take_packets()
     }
 }
 

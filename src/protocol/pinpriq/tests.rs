@@ -1,10 +1,11 @@
 //! The session alone, with replies that the test makes.
 
 use super::*;
+use crate::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::base::time::Now;
 use crate::model::id::JobId;
-use crate::model::job::Packet;
 use crate::model::reply::Rejection;
+use crate::protocol::ordered_replies::OrderedReplies;
 use crate::wire::packets::push_request;
 
 /// A session with its surroundings.
@@ -85,7 +86,7 @@ impl Bench {
     }
 
     fn reply(&mut self, serial: u32, reply: &Reply<'_>) -> Option<Incident> {
-        self.session.handle_reply(serial, reply, &mut self.out)
+        self.session.handle_reply(serial, &mut reply.clone(), &mut self.out)
     }
 
     /// The output since the last call.
@@ -246,14 +247,14 @@ fn cancelled_open_pop_costs_no_credit() {
 #[test]
 fn serial_of_an_open_pop_is_not_reused() {
     let mut bench = Bench::default();
-    bench.session.replies = OrderedReplies::from(u32::MAX - 1);
+    bench.session.answers.replies = OrderedReplies::from(u32::MAX - 1);
     bench.subscribe("a");
     bench.ask(Request::Ready);
     assert_eq!(bench.owed(), submits(u32::MAX - 1, "pop a Forever"));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
     bench.reply(u32::MAX, &Reply::NoJob);
     // As after many requests.
-    bench.session.replies = OrderedReplies::from(u32::MAX - 2);
+    bench.session.answers.replies = OrderedReplies::from(u32::MAX - 2);
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX - 2));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(0));
@@ -345,4 +346,82 @@ fn full_in_flight_window_stalls_and_credits_saturate() {
     bench.reply(0, &Reply::NoJob);
     assert_eq!(bench.subscribe("a"), answered());
     assert_eq!(bench.owed().1, "pop a Forever");
+}
+
+impl Bench {
+    /// Turns until there is nothing to write, with a peer that reads everything; returns what it
+    /// reads, and how often.
+    fn read_all(&mut self) -> (Vec<u8>, usize) {
+        let (mut read, mut turns) = (self.written(), 0);
+        while self.session.wants_poll() {
+            assert_eq!(self.offer(b"").0, answered());
+            let piece = self.written();
+            assert!(piece.len() <= OUTPUT_HIGH_WATER_BYTES + 70_000, "{}", piece.len());
+            read.extend(piece);
+            turns += 1;
+        }
+        assert_eq!(self.session.buffered_bytes(), 0);
+        (read, turns)
+    }
+}
+
+/// Packets of a long answer, and its bytes on the wire.
+fn long_answer(key: &[u8]) -> (Vec<Packet>, Vec<u8>) {
+    let payload = vec![b'x'; 60_000];
+    let packets: Vec<Packet> = (0..20).map(|_| packet(key, &payload)).collect();
+    let mut bytes = Vec::new();
+    answers::write_packets(&packets, &mut bytes);
+    (packets, bytes)
+}
+
+#[test]
+fn long_answer_leaves_in_pieces() {
+    let mut bench = Bench::default();
+    let (packets, bytes) = long_answer(b"k");
+    assert_eq!(bench.ask(Request::Pop { queue: b"a" }).0, Some(0));
+    bench.reply(0, &Reply::KeyGroup(packets));
+    assert!(!bench.session.is_settled() && bench.session.buffered_bytes() > bytes.len() - 10);
+    let (read, turns) = bench.read_all();
+    assert!(read == bytes, "it differs from an answer at once");
+    assert!((4..=6).contains(&turns), "{turns} turns");
+    assert!(bench.session.is_settled());
+}
+
+#[test]
+fn long_answers_and_others_keep_their_order() {
+    let mut bench = Bench::default();
+    let (first, third) = (long_answer(b"a"), long_answer(b"b"));
+    bench.subscribe("s");
+    for serial in 0..4 {
+        assert_eq!(bench.ask(Request::Pop { queue: b"a" }).0, Some(serial));
+    }
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(4, "pop s Forever"));
+    bench.reply(2, &Reply::KeyGroup(third.0));
+    bench.reply(3, &Reply::NoJob);
+    bench.reply(1, &Reply::Packets(&[packet(b"", b"two")]));
+    assert_eq!(bench.written(), b"", "the first is missing");
+    bench.reply(0, &Reply::KeyGroup(first.0));
+    // A delivery comes between two answers, never inside one.
+    bench.reply(4, &Reply::KeyGroup(vec![packet(b"", b"d")]));
+    assert!(!bench.session.has_pending_submit(), "nothing is delivered meanwhile");
+    let (read, _) = bench.read_all();
+    let two = b"\0\x01\0\0\0\x03two";
+    let expected = [&first.1[..], two, &third.1, b"\0\0", b"\0\x01\0\0\0\x01d"].concat();
+    assert!(read == expected, "answers are out of order");
+    assert!(bench.session.is_settled());
+}
+
+#[test]
+fn packets_that_are_not_written_can_be_taken_out() {
+    let mut bench = Bench::default();
+    for serial in 0..2 {
+        assert_eq!(bench.ask(Request::Pop { queue: b"a" }).0, Some(serial));
+    }
+    bench.reply(1, &Reply::KeyGroup(long_answer(b"a").0));
+    bench.reply(0, &Reply::KeyGroup(long_answer(b"b").0));
+    bench.offer(b"");
+    let left: usize = bench.session.take_packets().iter().map(ExactSizeIterator::len).sum();
+    assert!((30..40).contains(&left), "{left}");
+    assert_eq!(bench.session.buffered_bytes(), 0);
 }

@@ -209,7 +209,11 @@ impl Store {
                 self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
                 self.constraints.resume(waitlist);
             }
-            Status::GroupOnly | Status::Delayed | Status::Completed | Status::Buried => return,
+            Status::GroupOnly
+            | Status::Delayed
+            | Status::Completed
+            | Status::Buried
+            | Status::Popped => return,
         }
         self.constraints.steps += 1;
         let waitlist = self.constraints.classes[class].expect_waitlist();
@@ -348,7 +352,10 @@ impl Store {
     /// The scan is complete: answers "no job" to the first deferred reserve that still waits.
     /// O(queues of the reserve).
     fn answer_deferred(&mut self, fx: &mut Effects) -> bool {
-        if self.constraints.is_scanning() || self.disconnects.is_holding() {
+        if self.constraints.is_scanning()
+            || self.disconnects.is_holding()
+            || self.key_groups.is_walked()
+        {
             return false;
         }
         let Some((waiter, ticket)) = self.constraints.deferred_replies.pop_front() else {

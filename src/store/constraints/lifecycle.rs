@@ -345,7 +345,9 @@ impl Store {
                 self.constraints.scan_pos = (round + 1, 0);
                 continue;
             }
-            if let Some((job_slot, job)) = self.jobs.at(slot) {
+            if let Some((job_slot, job)) = self.jobs.at(slot)
+                && job.status != Status::Popped
+            {
                 done.jobs += 1;
                 done.bytes += job.payload().bytes.len();
                 self.reevaluate_job(job_slot, now);

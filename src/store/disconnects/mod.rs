@@ -13,8 +13,8 @@
 //! client's are.
 
 use super::idx::{JobIdx, QueueIdx};
+use super::spread_work::HoldMarks;
 use super::{Effects, Store};
-use crate::base::limits::DISCONNECT_STEPS_PER_PASS;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::ClientId;
@@ -22,7 +22,7 @@ use crate::model::stats::JobCounter;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Clients that have ended. See the module documentation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Disconnects {
     /// Ended clients with reserved jobs; those of the first one are being requeued.
     pending: VecDeque<ClientId>,
@@ -35,33 +35,9 @@ pub(super) struct Disconnects {
     marked: Vec<QueueIdx>,
     /// Marked queues that may have waiters.
     awaited: BTreeSet<QueueIdx>,
-    /// Jobs requeued and marks removed in this pass.
-    steps_used: usize,
-    steps_per_pass: usize,
-}
-
-impl Default for Disconnects {
-    fn default() -> Self {
-        Self {
-            pending: VecDeque::new(),
-            ended: VecDeque::new(),
-            holding: false,
-            holds_global: false,
-            marked: Vec::new(),
-            awaited: BTreeSet::new(),
-            steps_used: 0,
-            steps_per_pass: DISCONNECT_STEPS_PER_PASS,
-        }
-    }
 }
 
 impl Disconnects {
-    /// Whether work is left for this or the next pass.
-    #[inline]
-    pub(super) fn is_pending(&self) -> bool {
-        !self.pending.is_empty() || !self.marked.is_empty()
-    }
-
     /// Whether some queues are on hold.
     #[inline]
     pub(super) fn is_holding(&self) -> bool {
@@ -73,12 +49,15 @@ impl Disconnects {
         self.holds_global
     }
 
-    pub(super) fn begin_pass(&mut self) {
-        self.steps_used = 0;
+    /// Whether the client of this index has ended and has reserved jobs. O(ended clients): for
+    /// checks.
+    pub(super) fn is_ending(&self, index: u32) -> bool {
+        self.pending.iter().any(|client| client.index == index)
     }
 
-    fn steps_left(&self) -> usize {
-        self.steps_per_pass.saturating_sub(self.steps_used)
+    /// Ended clients and marks that later passes end.
+    fn unfinished(&self) -> usize {
+        self.pending.len() + self.marked.len()
     }
 }
 
@@ -99,16 +78,17 @@ impl Store {
         self.registry_watchers.disconnect_client(client);
         debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
         self.constraints.disconnect_client(client);
-        let budget = self.disconnects.steps_left();
+        let budget = self.spread.steps_left();
         if self.reservations.has_more_jobs(client, budget, &self.jobs) {
             self.disconnects.pending.push_back(client);
+            self.spread.begin_task();
         } else {
             let mut requeued = std::mem::take(&mut self.requeue_buf);
             while let Some(slot) = self.reservations.first_job(client) {
                 self.abandon(slot, now, fx);
                 requeued.push(slot);
             }
-            self.disconnects.steps_used += requeued.len();
+            self.spread.spend(requeued.len());
             self.end_client(client);
             self.requeue_batch(requeued, now, fx);
         }
@@ -121,15 +101,16 @@ impl Store {
         self.disconnects.ended.pop_front()
     }
 
-    /// Requeues jobs of ended clients, up to what is left of [`DISCONNECT_STEPS_PER_PASS`].
+    /// Requeues jobs of ended clients, up to what is left of `SPREAD_STEPS_PER_PASS`.
     /// O(log n) for each.
     pub(super) fn run_disconnects(&mut self, now: Now, fx: &mut Effects) {
-        while self.disconnects.steps_left() > 0 {
-            self.disconnects.steps_used += 1;
+        while self.disconnects.unfinished() > 0 && self.spread.steps_left() > 0 {
+            self.spread.spend(1);
             if !self.disconnects.holding
                 && let Some(queue) = self.disconnects.marked.pop()
             {
-                self.queues[queue].marked_on_hold = false;
+                self.queues[queue].holds.clear(HoldMarks::RELEASED);
+                self.spread.end_task();
                 self.queues.list_if_idle(queue);
                 continue;
             }
@@ -139,6 +120,7 @@ impl Store {
                 self.requeue_on_hold(slot, now, fx);
             } else {
                 self.disconnects.pending.pop_front();
+                self.spread.end_task();
                 self.end_client(client);
                 self.end_hold();
             }
@@ -163,9 +145,10 @@ impl Store {
             return;
         }
         let queue = self.jobs[slot].queue;
-        if !self.queues[queue].marked_on_hold {
-            self.queues[queue].marked_on_hold = true;
+        if !self.queues[queue].holds.has(HoldMarks::RELEASED) {
+            self.queues[queue].holds.set(HoldMarks::RELEASED);
             self.disconnects.marked.push(queue);
+            self.spread.begin_task();
             self.disconnects.awaited.insert(queue);
         }
         self.disconnects.holds_global |= self.jobs[slot].is_tracked();
@@ -189,17 +172,29 @@ impl Store {
     /// that does not wait is answered then. O(1), and O(log queues) if it is on hold.
     #[inline]
     pub(super) fn is_on_hold(&mut self, queue: QueueIdx) -> bool {
-        let on_hold = self.disconnects.holding && self.queues[queue].marked_on_hold;
-        if on_hold {
+        self.queues[queue].holds.any() && self.note_hold(queue)
+    }
+
+    #[cold]
+    fn note_hold(&mut self, queue: QueueIdx) -> bool {
+        if self.is_released(queue) {
             self.disconnects.awaited.insert(queue);
+        }
+        let on_hold = self.is_held(queue);
+        if on_hold {
             self.constraints.note_hold();
         }
         on_hold
     }
 
+    /// Whether jobs of a client that has ended are being requeued, some of them to this queue.
+    fn is_released(&self, queue: QueueIdx) -> bool {
+        self.disconnects.holding && self.queues[queue].holds.has(HoldMarks::RELEASED)
+    }
+
     /// Whether waiters of this queue may be unmatched because it is on hold. For checks. O(1).
     pub(super) fn is_held(&self, queue: QueueIdx) -> bool {
-        self.disconnects.holding && self.queues[queue].marked_on_hold
+        self.is_released(queue) || self.queues[queue].holds.has(HoldMarks::GATHERED)
     }
 
     /// Asserts that the marks of queues and their list agree. O(queues): for checks.
@@ -207,11 +202,14 @@ impl Store {
         let marked: BTreeSet<QueueIdx> = self.disconnects.marked.iter().copied().collect();
         assert_eq!(marked.len(), self.disconnects.marked.len(), "a queue is marked twice");
         for (number, queue) in self.queues.iter() {
-            assert_eq!(queue.marked_on_hold, marked.contains(&number), "a mark is wrong");
+            let is_marked = queue.holds.has(HoldMarks::RELEASED);
+            assert_eq!(is_marked, marked.contains(&number), "a mark is wrong");
         }
         assert!(self.disconnects.awaited.is_subset(&marked), "an awaited queue is not on hold");
         let Disconnects { holding, holds_global, .. } = self.disconnects;
         assert!(holding || self.disconnects.awaited.is_empty(), "released queues are not matched");
+        let unfinished = self.disconnects.unfinished() + self.large_pops.len();
+        assert_eq!(self.spread.tasks(), unfinished, "work that is spread is counted wrongly");
         assert!(holding || !holds_global, "the global ready heap is on hold without reason");
         assert!(
             !holding || !self.disconnects.pending.is_empty(),

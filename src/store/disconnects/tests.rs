@@ -32,7 +32,7 @@ fn client(index: u32, generation: u32) -> ClientId {
 impl Observer {
     fn new(steps_per_pass: usize) -> Self {
         let mut store = Store::new(3);
-        store.disconnects.steps_per_pass = steps_per_pass;
+        store.spread.set_steps_per_pass(steps_per_pass);
         store.begin_pass();
         let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000) };
         let (fx, jobs) = (Effects::default(), BTreeMap::new());

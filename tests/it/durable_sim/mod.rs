@@ -17,6 +17,7 @@ mod constraint_model;
 mod coverage;
 mod histories;
 mod indexed_queues;
+mod large_pops;
 mod oracle;
 mod restart;
 mod waits;
@@ -56,12 +57,18 @@ struct Simulation {
     working: bool,
     /// Whether there are constraints.
     constrained: bool,
+    /// How many steps a pass has for work that is spread over passes, if these are few.
+    spread_steps: Option<usize>,
     /// The choices of clients that wait, if there are any.
     patience: Option<TestRng>,
 }
 
 fn recover(simulation: &Simulation) -> Engine {
-    simulation.disk.start_engine(&simulation.options, 3, simulation.now)
+    let mut engine = simulation.disk.start_engine(&simulation.options, 3, simulation.now);
+    if let Some(steps) = simulation.spread_steps {
+        engine.set_spread_steps(steps);
+    }
+    engine
 }
 
 impl Simulation {
@@ -92,6 +99,7 @@ impl Simulation {
             working: rng.percent(60),
             constrained: rng.percent(25),
             rng,
+            spread_steps: (seed % 3 == 1).then(|| 1 + usize::try_from(seed / 3 % 7).unwrap()),
             patience: patient.then_some(patience),
         }
     }
@@ -247,6 +255,11 @@ impl Simulation {
             _ => {
                 self.oracle.forget(ticket.client);
                 engine.disconnect_client(ticket.client, self.now);
+                // The client's key is used again.
+                while engine.poll_disconnected().is_none() {
+                    self.take_completions(engine);
+                    engine.expire(self.now);
+                }
                 return self.take_completions(engine);
             }
         };

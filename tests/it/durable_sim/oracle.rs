@@ -196,7 +196,9 @@ impl Oracle {
     pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
         let asked = self.asked.remove(&ticket).expect("an answer to nothing");
         seeds::say(|| format!("{} < {}", ticket.serial, cut(&format!("{reply:?}"))));
-        if self.waiting.remove(&ticket) && matches!(reply, Reply::Job(_) | Reply::Packets(_)) {
+        if self.waiting.remove(&ticket)
+            && (matches!(reply, Reply::Job(_)) || reply.packets().is_some())
+        {
             self.seen.waited += 1;
         }
         match (asked, reply) {
@@ -242,7 +244,9 @@ impl Oracle {
             (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled | Reply::NoJob)
             | (Asked::Rows, Reply::IndexedPage(IndexedPage::NotYet)) => {}
             (Asked::Rows, Reply::Indexed(reply)) => self.told_rows(reply),
-            (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
+            (Asked::Pop(_), reply) if reply.packets().is_some() => {
+                self.told_popped(reply.packets().unwrap_or_default());
+            }
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => self.told_finish(id, reply),
             (Asked::Change(id, status), reply) => {

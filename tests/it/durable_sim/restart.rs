@@ -20,6 +20,7 @@ pub(super) struct Harness {
 impl Harness {
     pub(super) fn new() -> Self {
         let mut simulation = Simulation::new(1);
+        simulation.spread_steps = None;
         simulation.options.sync = SyncMode::Always;
         simulation.options.segment_bytes = 4_096;
         simulation.disk.platter.lock().unwrap().inline = false;

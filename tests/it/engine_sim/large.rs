@@ -33,16 +33,20 @@ fn pop(engine: &mut Engine) -> Option<Vec<u32>> {
     names.push(b"q");
     let command = Command::Pop { queues: names.from(0), wait: Wait::No };
     engine.submit(Ticket { client: CLIENT, serial: u32::MAX }, &command, Now::default());
-    let completion = engine.poll_completion().unwrap();
-    let numbers = match completion.reply {
-        Reply::Packets(packets) => {
+    let mut answer = None;
+    while answer.is_none() {
+        let Some(completion) = engine.poll_completion() else {
+            engine.expire(Now::default());
+            continue;
+        };
+        answer = Some(completion.reply.packets().map(|packets| {
             let number = |bytes: &[u8]| u32::from_be_bytes(bytes[1..].try_into().unwrap());
             assert!(packets.iter().all(|packet| packet.key_len == 1 && packet.bytes[0] == b'k'));
-            Some(packets.iter().map(|packet| number(&packet.bytes)).collect())
-        }
-        Reply::NoJob => None,
-        other => panic!("a pop was answered by {other:?}"),
-    };
+            packets.iter().map(|packet| number(&packet.bytes)).collect()
+        }));
+        assert!(answer != Some(None) || completion.reply == Reply::NoJob);
+    }
+    let numbers = answer.unwrap();
     assert!(engine.poll_completion().is_none());
     engine.check_invariants();
     numbers

@@ -36,8 +36,12 @@ impl Answer {
             Reply::Job(ref view) => Self::Job(View::of(view)),
             Reply::Kicked(count) => Self::Kicked(count),
             Reply::NoJob => Self::NoJob,
-            Reply::Packets(packets) => {
-                let own = packets.iter().map(|packet| (packet.key_len, Text::new(&packet.bytes)));
+            Reply::Packets(_) | Reply::KeyGroup(_) => {
+                let own = reply
+                    .packets()
+                    .into_iter()
+                    .flatten()
+                    .map(|packet| (packet.key_len, Text::new(&packet.bytes)));
                 Self::Packets(own.collect())
             }
             Reply::Put(id) => Self::Put(id.0),

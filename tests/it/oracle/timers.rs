@@ -95,6 +95,7 @@ impl Oracle {
                 self.remove(id);
             }
             Status::Blocked => unreachable!("here it is ready, and held back"),
+            Status::Popped => unreachable!("here it is gone at once"),
             Status::Delayed if over => {
                 self.see("end: time to live, delayed");
                 self.remove(id);

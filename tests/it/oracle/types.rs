@@ -173,6 +173,7 @@ impl Answer {
             Self::Refused(Rejection::NameTaken(_)) => "reply: name taken",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Blocked, .. } => unreachable!("here it is ready"),
+            Self::Seen { status: Status::Popped, .. } => unreachable!("no command finds it"),
             Self::Seen { status: Status::GroupOnly, .. } => "reply: seen group-only",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
             Self::Seen { status: Status::Reserved, .. } => "reply: seen reserved",

@@ -6,6 +6,7 @@ use super::types::{HttpOptions, Page, Queue, Reply, Request};
 use crate::oracle::wire;
 use jobcentre::base::limits::{
     HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT,
+    OUTPUT_HIGH_WATER_BYTES, POP_COPIED_MAX_BYTES,
 };
 use jobcentre::base::time::Mono;
 use jobcentre::model::driver::Protocol;
@@ -86,6 +87,9 @@ pub(crate) struct Client {
     /// How much of that counts as unsent already.
     counted: usize,
     pub(crate) unsent: usize,
+    /// What the server writes behind that, piece by piece, once less is unsent: packets of a long
+    /// answer, and answers behind it.
+    pub(crate) unwritten: VecDeque<Vec<u8>>,
 }
 
 impl Client {
@@ -113,6 +117,7 @@ impl Client {
             fresh: Vec::new(),
             counted: 0,
             unsent: 0,
+            unwritten: VecDeque::new(),
         }
     }
 
@@ -232,15 +237,58 @@ impl Client {
         }
         let length = match reply {
             Reply::Page(page) => http::check(&self.fresh, page, manner),
-            Reply::Bytes(bytes) => {
-                let show = |bytes: &[u8]| bytes.escape_ascii().to_string();
-                let sent = &self.fresh[..bytes.len().min(self.fresh.len())];
-                assert!(sent == bytes, "sent:     {}\nexpected: {}", show(sent), show(bytes));
-                bytes.len()
+            Reply::Bytes(bytes) if self.protocol == Protocol::Pinpriq => {
+                return self.expect_packets(bytes);
             }
+            Reply::Bytes(bytes) => return self.expect_bytes(bytes),
             Reply::Nothing | Reply::Later => 0,
         };
         self.look_past(length);
+    }
+
+    fn expect_bytes(&mut self, bytes: &[u8]) {
+        let show = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let sent = &self.fresh[..bytes.len().min(self.fresh.len())];
+        assert!(sent == bytes, "sent:     {}\nexpected: {}", show(sent), show(bytes));
+        self.look_past(bytes.len());
+    }
+
+    /// An answer of packets: a long one is written piece by piece, and others behind it.
+    fn expect_packets(&mut self, bytes: &[u8]) {
+        let Some((count, mut rest)) = bytes.split_at_checked(2) else {
+            return self.expect_bytes(bytes);
+        };
+        let packets = usize::from(u16::from_be_bytes([count[0], count[1]]));
+        let is_long = rest.len() - 4 * packets > POP_COPIED_MAX_BYTES;
+        let is_behind = !self.unwritten.is_empty();
+        if !is_long && !is_behind {
+            return self.expect_bytes(bytes);
+        }
+        if !is_long {
+            return self.unwritten.push_back(bytes.to_vec());
+        }
+        if is_behind {
+            self.unwritten.push_back(count.to_vec());
+        } else {
+            self.expect_bytes(count);
+        }
+        while let [a, b, c, d, ..] = *rest {
+            let length = |high, low| usize::from(u16::from_be_bytes([high, low]));
+            let (packet, others) = rest.split_at(4 + length(a, b) + length(c, d));
+            self.unwritten.push_back(packet.to_vec());
+            rest = others;
+        }
+    }
+
+    /// Pieces of long answers, as long as not too much is unsent.
+    pub(crate) fn expect_more(&mut self) {
+        while self.unsent <= OUTPUT_HIGH_WATER_BYTES
+            && let Some(piece) = self.unwritten.pop_front()
+        {
+            if !self.broken {
+                self.expect_bytes(&piece);
+            }
+        }
     }
 
     /// A call of the server has ended, with so much unsent: nothing may be left to be looked at but

@@ -170,7 +170,8 @@ impl ServerModel {
         let client = self.client(id);
         let was_above = client.unsent > OUTPUT_HIGH_WATER_BYTES;
         client.unsent -= count;
-        let (stalled, writes) = (client.stalled, matches!(client.state, State::Writing(..)));
+        let writes = matches!(client.state, State::Writing(..)) || !client.unwritten.is_empty();
+        let stalled = client.stalled;
         if was_above && client.unsent <= OUTPUT_HIGH_WATER_BYTES && (stalled || writes) {
             if !stalled {
                 self.see("a long answer waited for its reader");
@@ -206,6 +207,7 @@ impl ServerModel {
             self.see("a long answer broke off");
         }
         self.resume(id);
+        self.write_on(id);
         self.settle(id);
     }
 
@@ -244,6 +246,11 @@ impl ServerModel {
                 }
                 self.call_off(id, "packets were waited for no more");
                 break true;
+            }
+            if !client.unwritten.is_empty() {
+                client.expect_more();
+                self.see("a long answer was written in pieces");
+                continue;
             }
             match &mut client.state {
                 State::Waiting | State::Asked(_) => break true,
@@ -290,7 +297,8 @@ impl ServerModel {
 
     /// Whether a client is to be given packets, or to wait for them.
     fn owes(&self, id: ClientId) -> bool {
-        self.clients[&id].wants_packets() && self.store.waiting(id).is_none()
+        let client = &self.clients[&id];
+        client.wants_packets() && client.unwritten.is_empty() && self.store.waiting(id).is_none()
     }
 
     fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
@@ -370,6 +378,7 @@ impl ServerModel {
             }
             if running != Some(id) {
                 self.owing.push_back(id);
+                self.write_on(id);
                 self.resume(id);
                 self.unsettled += usize::from(self.client(id).is_leaving());
             }
@@ -379,6 +388,13 @@ impl ServerModel {
     /// Takes up what was left lying, now that it can be served.
     fn resume(&mut self, id: ClientId) {
         if self.client(id).stalled {
+            self.go_on(id);
+        }
+    }
+
+    /// Goes on with a long answer of packets.
+    fn write_on(&mut self, id: ClientId) {
+        if !self.client(id).unwritten.is_empty() {
             self.go_on(id);
         }
     }
@@ -407,14 +423,14 @@ impl ServerModel {
         let client = self.client(id);
         if client.eof && !client.stalled {
             client.handed = 0;
-            if client.unsent == 0 && !client.is_owed() {
+            if client.unsent == 0 && client.unwritten.is_empty() && !client.is_owed() {
                 return self.end(id, true);
             }
         }
         if client.deadline.is_some() {
             return;
         }
-        if client.over && client.unsent == 0 && !client.is_owed() {
+        if client.over && client.unsent == 0 && client.unwritten.is_empty() && !client.is_owed() {
             let armed = self.armed;
             self.client(id).deadline = Some((now.after(REJECTED_LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));

@@ -77,7 +77,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 1] = [
 /// Files that are longer than [`FILE_MAX`]: file, lines.
 const LONG_FILES: [(&str, usize); 1] = [
     // One table: each bound with its reason.
-    ("src/base/limits.rs", 512),
+    ("src/base/limits.rs", 526),
 ];
 
 /// A file with its path from the root of the package.
