@@ -19,6 +19,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Status};
 use crate::model::owned::{OwnedJobStatus, OwnedReply};
 use crate::model::reply::JobStatus;
+use crate::model::stats::JobCounter;
 use crate::model::worker::{
     RunOutcome, TrackedReply, Worker, WorkerCommand, WorkerId, WorkerKind, WorkerReply,
 };
@@ -132,11 +133,14 @@ impl Store {
         while let Some(slot) = self.reservations.first_detached(place) {
             fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
             self.unlink_cold(slot);
+            self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].has_row() {
                 self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
             }
             requeued.push(slot);
         }
+        // Other work of this pass gives way.
+        self.spread.spend(requeued.len());
         if self.workers.remove(place).is_some() {
             fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place), JobId(worker.0)));
         }
