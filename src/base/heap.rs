@@ -32,6 +32,13 @@ pub trait PositionMap {
     /// The entry of `slot` is at `position` now.
     fn moved(&mut self, slot: Self::Index, position: u32);
 
+    /// The entry of `slot` leaves soon if nothing more urgent comes: its memory may be prefetched.
+    /// Called in large heaps only, first when some ten entries are before it, then when a few are:
+    /// `next` says so.
+    fn approaches(&self, slot: Self::Index, next: bool) {
+        let _ = (slot, next);
+    }
+
     /// Compares two slots whose ranks are both 0, the rank of everything that is too far out to be
     /// told apart by 64 bits. `Less` leaves first; `Equal` lets the ties decide.
     fn compare_exactly(&self, a: Self::Index, b: Self::Index) -> Ordering;
@@ -86,6 +93,10 @@ impl<I: Copy> Default for Heap<I> {
 
 const ARITY: usize = 4;
 
+/// From this many entries on, a heap and what its slots stand for do not fit into a processor's own
+/// caches: what is needed soon is prefetched.
+pub const LARGE: usize = 1 << 17;
+
 fn position(index: usize) -> u32 {
     // Proof: there is one slot to an entry, and slots are 32 bits wide.
     u32::try_from(index).expect("a heap holds fewer than 2^32 entries")
@@ -103,6 +114,13 @@ impl<I: Copy> Heap<I> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether it has at least [`LARGE`] entries.
+    #[must_use]
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.entries.len() >= LARGE
     }
 
     /// The entry that leaves first. O(1).
@@ -191,10 +209,16 @@ impl<I: Copy> Heap<I> {
         entry: HeapEntry<I>,
         slots: &mut impl PositionMap<Index = I>,
     ) {
+        let prefetched = if self.is_large() { self.entries.len() } else { 0 };
         loop {
             let first = index * ARITY + 1;
             if first >= self.entries.len() {
                 break;
+            }
+            // One of their four nodes is needed in the next step, whichever child leaves first.
+            let grandchildren = first * ARITY + 1;
+            if grandchildren < prefetched {
+                self.entries.prefetch(grandchildren, ARITY * ARITY);
             }
             let (child_index, child) = self.first_child(first, slots);
             if !orders_before(&child, &entry, slots) {
@@ -202,6 +226,9 @@ impl<I: Copy> Heap<I> {
             }
             self.entries.set(index, child);
             slots.moved(child.slot, position(index));
+            if grandchildren < prefetched && (1..=ARITY * (ARITY + 1)).contains(&index) {
+                slots.approaches(child.slot, index <= ARITY);
+            }
             index = child_index;
         }
         debug_assert!(

@@ -4,6 +4,7 @@
 //! Invariants: an index stays valid until its value is removed; at most one page more than needed
 //! is kept, so that a value added and removed at the edge of a page costs no allocation each time.
 
+use super::prefetch::prefetch;
 use super::slab_index::SlabIndex;
 use std::marker::PhantomData;
 
@@ -67,6 +68,16 @@ impl<T: Copy> PagedVec<T> {
         self.pages.get(first >> SHIFT)?.get(first & MASK..(first & MASK) + (end - first))
     }
 
+    /// Prefetches up to `count` values from `first` on, as far as they are in one page.
+    #[inline]
+    pub fn prefetch(&self, first: usize, count: usize) {
+        if let Some(page) = self.pages.get(first >> SHIFT)
+            && let Some(values) = page.get(first & MASK..)
+        {
+            prefetch(values, count * size_of::<T>());
+        }
+    }
+
     /// Replaces the value at `index`.
     ///
     /// # Panics
@@ -123,8 +134,9 @@ enum Slot<T> {
 }
 
 #[derive(Debug)]
-struct Page<T> {
+struct Page<T, S> {
     slots: Vec<Slot<T>>,
+    beside: Vec<S>,
     vacant: u32,
     live: u32,
     listed: bool,
@@ -135,10 +147,13 @@ struct Page<T> {
 pub const PAGED_SLAB_MAX: usize = u32::MAX as usize & !SLAB_MASK;
 
 /// Values in slots, found by an index type `I` of their own. All operations are O(1).
+///
+/// Beside each value is a small one of type `S`, in an array of its own: for what is read or
+/// written without the rest of a value. A cache line holds many of them.
 #[derive(Debug)]
-pub struct PagedSlab<T, I = u32> {
+pub struct PagedSlab<T, I = u32, S = ()> {
     index: PhantomData<I>,
-    pages: Vec<Page<T>>,
+    pages: Vec<Page<T, S>>,
     /// Pages with room; the last one is filled first.
     roomy: Vec<u32>,
     /// The one page that is empty and keeps its memory.
@@ -146,13 +161,13 @@ pub struct PagedSlab<T, I = u32> {
     len: usize,
 }
 
-impl<T, I> Default for PagedSlab<T, I> {
+impl<T, I, S> Default for PagedSlab<T, I, S> {
     fn default() -> Self {
         Self { index: PhantomData, pages: Vec::new(), roomy: Vec::new(), spare: NONE, len: 0 }
     }
 }
 
-impl<T, I: SlabIndex> PagedSlab<T, I> {
+impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     /// How many values there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -183,8 +198,10 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
         let offset = if page.vacant == NONE {
             if page.slots.capacity() == 0 {
                 page.slots.reserve_exact(SLAB_PAGE);
+                page.beside.reserve_exact(SLAB_PAGE);
             }
             page.slots.push(Slot::Occupied(value));
+            page.beside.push(S::default());
             page.slots.len() - 1
         } else {
             let offset = page.vacant as usize;
@@ -207,7 +224,8 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
     fn add_page(&mut self) -> u32 {
         let number = u32::try_from(self.pages.len()).expect("fewer than 2^32 pages");
         assert!(number < u32::MAX >> SLAB_SHIFT, "a slab holds at most PAGED_SLAB_MAX values");
-        self.pages.push(Page { slots: Vec::new(), vacant: NONE, live: 0, listed: true });
+        let (slots, beside) = (Vec::new(), Vec::new());
+        self.pages.push(Page { slots, beside, vacant: NONE, live: 0, listed: true });
         self.roomy.push(number);
         number
     }
@@ -233,6 +251,39 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
             Some(Slot::Occupied(value)) => Some(value),
             _ => None,
         }
+    }
+
+    /// Prefetches the value at `index`.
+    #[inline]
+    pub fn prefetch(&self, index: I) {
+        let slot = index.slot() as usize;
+        if let Some(page) = self.pages.get(slot >> SLAB_SHIFT)
+            && let Some(value) = page.slots.get(slot & SLAB_MASK)
+        {
+            prefetch(std::slice::from_ref(value), usize::MAX);
+        }
+    }
+
+    /// The small value beside the one at `index`. Of a new value it is the default or whatever an
+    /// earlier one with this index left.
+    ///
+    /// # Panics
+    /// If there has never been a value at `index`.
+    #[must_use]
+    #[inline]
+    pub fn beside(&self, index: I) -> S {
+        let slot = index.slot() as usize;
+        self.pages[slot >> SLAB_SHIFT].beside[slot & SLAB_MASK]
+    }
+
+    /// Sets the small value beside the one at `index`.
+    ///
+    /// # Panics
+    /// If there has never been a value at `index`.
+    #[inline]
+    pub fn set_beside(&mut self, index: I, value: S) {
+        let slot = index.slot() as usize;
+        self.pages[slot >> SLAB_SHIFT].beside[slot & SLAB_MASK] = value;
     }
 
     /// Takes the value at `index` out, if there is one. O(1).
@@ -275,7 +326,7 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
         if let Some(page) = self.pages.get_mut(former as usize)
             && page.live == 0
         {
-            page.slots = Vec::new();
+            (page.slots, page.beside) = (Vec::new(), Vec::new());
             page.vacant = NONE;
         }
     }
@@ -299,7 +350,7 @@ impl<T, I: SlabIndex> PagedSlab<T, I> {
     }
 }
 
-impl<T, I: SlabIndex> std::ops::Index<I> for PagedSlab<T, I> {
+impl<T, I: SlabIndex, S: Copy + Default> std::ops::Index<I> for PagedSlab<T, I, S> {
     type Output = T;
     #[inline]
     fn index(&self, index: I) -> &T {
@@ -307,7 +358,7 @@ impl<T, I: SlabIndex> std::ops::Index<I> for PagedSlab<T, I> {
     }
 }
 
-impl<T, I: SlabIndex> std::ops::IndexMut<I> for PagedSlab<T, I> {
+impl<T, I: SlabIndex, S: Copy + Default> std::ops::IndexMut<I> for PagedSlab<T, I, S> {
     #[inline]
     fn index_mut(&mut self, index: I) -> &mut T {
         self.get_mut(index).expect("an index names a value that is there")

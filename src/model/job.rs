@@ -1,5 +1,7 @@
 //! What a job carries: priority, payload and options.
 
+use crate::base::thin::ThinBytes;
+
 /// The priority of a job: a larger one is more urgent, whatever the protocol's own scale
 /// (`docs/protocols/README.md`, "Priorities"). Compared exactly, with any number of digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +64,16 @@ pub struct Payload<'a> {
     pub bytes: &'a [u8],
 }
 
+/// A payload in the store: what is kept before its bytes is the store's own.
+pub type StoredPayload = ThinBytes<7>;
+
 /// A popped job on its way to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Length of the key in bytes; 0 for a job of another protocol.
     pub key_len: u16,
     /// Key and payload as they were put.
-    pub bytes: Box<[u8]>,
+    pub bytes: StoredPayload,
 }
 
 impl Packet {

@@ -20,9 +20,9 @@ impl Buried {
 
     /// Appends a job. O(1).
     pub(super) fn link(&mut self, slot: JobIdx, jobs: &mut Jobs) {
-        debug_assert_eq!(jobs[slot].status, Status::Buried, "only buried jobs are in the list");
+        debug_assert_eq!(jobs[slot].status(), Status::Buried, "only buried jobs are in the list");
         let previous = std::mem::replace(&mut self.last, slot.into());
-        jobs[slot].set_previous(previous);
+        jobs.set_previous(slot, previous);
         jobs[slot].set_next(PackedOption::NONE);
         match previous.expand() {
             None => self.first = slot.into(),
@@ -32,7 +32,7 @@ impl Buried {
 
     /// Removes a job. O(1).
     pub(super) fn unlink(&mut self, slot: JobIdx, jobs: &mut Jobs) {
-        let (previous, next) = (jobs[slot].previous(), jobs[slot].next());
+        let (previous, next) = (jobs.previous(slot), jobs[slot].next());
         if let Some(previous) = previous.expand() {
             jobs[previous].set_next(next);
         } else {
@@ -40,7 +40,7 @@ impl Buried {
             self.first = next;
         }
         if let Some(next) = next.expand() {
-            jobs[next].set_previous(previous);
+            jobs.set_previous(next, previous);
         } else {
             assert!(self.last == slot.into(), "a buried job is not in its queue's list");
             self.last = previous;

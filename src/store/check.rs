@@ -31,7 +31,7 @@ struct Expected {
 impl Expected {
     fn note(&mut self, slot: JobIdx, job: &Job) {
         let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
-        if job.status == Status::Popped {
+        if job.status() == Status::Popped {
             assert!(timer.is_none() && job.class().is_none(), "a popped job is not detached");
             assert!(self.popped.insert(slot));
             return;
@@ -39,10 +39,10 @@ impl Expected {
         let (jobs, ttl_jobs) = self.jobs_in.entry(job.queue).or_default();
         *jobs += 1;
         *ttl_jobs += u32::from(job.has_ttl());
-        if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
+        if job.is_packet() && matches!(job.status(), Status::Ready | Status::GroupOnly) {
             assert!(self.grouped.insert(slot));
         }
-        match job.status {
+        match job.status() {
             Status::Ready => self.ready += 1,
             Status::Reserved => {
                 self.reserved_by.entry(job.holder()).or_default().insert(slot);
@@ -62,7 +62,7 @@ impl Expected {
             }
         }
         self.armed += usize::from(!timer.is_none());
-        if matches!(job.status, Status::Ready | Status::Blocked | Status::GroupOnly) {
+        if matches!(job.status(), Status::Ready | Status::Blocked | Status::GroupOnly) {
             assert_eq!(
                 !timer.is_none(),
                 job.has_ttl(),
@@ -100,9 +100,9 @@ impl Store {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
-            assert!(self.ids.was_given_out(job.id), "a job has an id that was not given out yet");
-            let found = (job.status != Status::Popped).then_some(slot);
-            assert_eq!(self.ids.find(job.id), found, "a job is not found by its id");
+            assert!(self.ids.was_given_out(job.id()), "a job has an id that was not given out yet");
+            let found = (job.status() != Status::Popped).then_some(slot);
+            assert_eq!(self.ids.find(job.id()), found, "a job is not found by its id");
             expected.note(slot, job);
         }
         let content_bytes: usize = self.jobs.iter().map(|(_, job)| job.content_bytes()).sum();
@@ -182,7 +182,8 @@ impl Store {
                 heap.check_invariants(&self.jobs, |entry, position| {
                     let job = &self.jobs[entry.slot];
                     self.jobs.check_entry(entry, excluded_workers);
-                    assert_eq!(job.heap_position(), position, "a job's heap position is wrong");
+                    let known = self.jobs.heap_position(entry.slot);
+                    assert_eq!(known, position, "a job's heap position is wrong");
                     assert_eq!(job.queue, slot, "a job is in a foreign heap");
                     ready += 1;
                 });
@@ -210,7 +211,7 @@ impl Store {
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter is in no wait queue");
         let stray = self.jobs.iter().find(|(_, job)| {
-            matches!(job.status, Status::Delayed | Status::Completed) && job.is_linked()
+            matches!(job.status(), Status::Delayed | Status::Completed) && job.is_linked()
         });
         assert!(stray.is_none(), "a delayed or completed job is linked");
     }
@@ -221,7 +222,7 @@ impl Queues {
     /// has a row.
     fn check_indexes(&self, jobs: &Jobs) {
         let mut rows = BTreeMap::<QueueIdx, usize>::new();
-        for (slot, job) in jobs.iter().filter(|(_, job)| job.status != Status::Popped) {
+        for (slot, job) in jobs.iter().filter(|(_, job)| job.status() != Status::Popped) {
             let index = self[job.queue].index.as_ref();
             match (job.row(), index) {
                 (None, None) => {}
@@ -232,7 +233,10 @@ impl Queues {
                 (Some(row), Some(index)) => {
                     let found = index.rows().get(&row.key());
                     let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
-                    assert!(same && row.id.0 == job.id, "a job's row is not the one in the index");
+                    assert!(
+                        same && row.id.0 == job.id(),
+                        "a job's row is not the one in the index"
+                    );
                     assert!(!job.is_simple(), "a job with a row is simple");
                     *rows.entry(job.queue).or_default() += 1;
                 }

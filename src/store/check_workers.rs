@@ -43,7 +43,7 @@ impl Store {
             }
         }
         for (slot, job) in self.jobs.iter() {
-            if job.status != Status::Reserved {
+            if job.status() != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that is not reserved has a worker");
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
             } else if let HolderKind::Client(index) = job.holder().kind()
@@ -67,12 +67,12 @@ impl Store {
             assert!(!job.is_simple(), "a watched job has no rare fields");
             match watcher.watch_for {
                 WatchFor::Release => {
-                    assert_eq!(job.status, Status::Reserved, "the reservation has ended");
+                    assert_eq!(job.status(), Status::Reserved, "the reservation has ended");
                     let holds = self.reservations.holds(watcher.ticket.client, job);
                     assert!(holds && !has_timeout, "another client has reserved it");
                 }
                 WatchFor::Completion => {
-                    let ended = matches!(job.status, Status::Completed | Status::Buried);
+                    let ended = matches!(job.status(), Status::Completed | Status::Buried);
                     assert!(!ended && has_timeout, "a watched job has ended");
                 }
             }
@@ -98,7 +98,7 @@ impl Store {
     /// The ready tracked jobs are in the global heap, or beside it, and nothing else is.
     pub(super) fn check_global_ready(&self) {
         let tracked =
-            self.jobs.iter().filter(|(_, job)| job.status == Status::Ready && job.is_tracked());
+            self.jobs.iter().filter(|(_, job)| job.status() == Status::Ready && job.is_tracked());
         let mut tracked: BTreeSet<JobIdx> = tracked.map(|(slot, _)| slot).collect();
         let excluded = self.global_ready.excluded.iter();
         let excluded = excluded.map(|heap| (&*heap.excluded_workers, &heap.ready));
@@ -132,7 +132,7 @@ impl Jobs {
         let job = &self[entry.slot];
         let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
         assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
-        assert_eq!(job.status, Status::Ready, "a job in a heap is not ready");
+        assert_eq!(job.status(), Status::Ready, "a job in a heap is not ready");
         assert_eq!(
             job.excluded_workers(),
             excluded_workers,

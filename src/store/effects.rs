@@ -144,12 +144,12 @@ impl Effects {
 
     /// Marks a job that was put dirty, which is in `slot`.
     pub(super) fn mark_put_dirty(&mut self, slot: JobIdx, job: &Job) {
-        self.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(job.id)));
+        self.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(job.id())));
     }
 
     /// Marks the state of the job in `slot` dirty.
     pub(super) fn mark_state_dirty(&mut self, slot: JobIdx, job: &Job) {
-        self.mark_dirty(DirtyRecord::State(slot, JobId(job.id)));
+        self.mark_dirty(DirtyRecord::State(slot, JobId(job.id())));
     }
 
     /// Marks the state of the job in `slot` dirty if a registered worker had reserved it.

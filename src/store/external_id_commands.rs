@@ -35,7 +35,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         if let Some(slot) = self.external_ids.find(job.name, &self.jobs) {
-            let taken = Rejection::NameTaken(JobId(self.jobs[slot].id));
+            let taken = Rejection::NameTaken(JobId(self.jobs[slot].id()));
             return fx.answer(ticket, Outcome::Rejected(taken));
         }
         if self.is_full() {
@@ -59,7 +59,7 @@ impl Store {
             let slot = self.ids.find(parse_id(job.name)?).filter(here)?;
             self.jobs[slot].external_id().is_none().then_some(slot)
         })?;
-        self.find_cold(JobId(self.jobs[slot].id), now, fx)
+        self.find_cold(JobId(self.jobs[slot].id()), now, fx)
     }
 
     /// O(log n + log d).
@@ -100,7 +100,7 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
-        let id = JobId(job.id);
+        let id = JobId(job.id());
         let caller = self.reservations.caller(ticket.client, job, None);
         let request = TransitionRequest {
             note: Some(NOTHING),
@@ -119,7 +119,7 @@ impl Store {
     ) {
         match self.find_by_ref(job, now, fx) {
             Some(slot) => {
-                self.ids.remove(self.jobs[slot].id);
+                self.ids.remove(self.jobs[slot].id());
                 self.delete_cold(ticket, slot, now, fx);
             }
             None => fx.answer(ticket, Outcome::NoJob),
@@ -183,8 +183,8 @@ impl Store {
                 if job.queue != queue {
                     continue;
                 }
-                let id = JobId(job.id);
-                match job.status {
+                let id = JobId(job.id());
+                match job.status() {
                     Status::Ready | Status::Blocked => {
                         let entry = job.entry(slot);
                         page.ready.push(ReadyOrderKey { rank: entry.rank, tie: entry.tie, id });

@@ -117,7 +117,7 @@ impl Store {
     /// exclusion set O(wait nodes of the excluded workers).
     pub(super) fn match_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
-            if self.jobs[slot].status == Status::Ready {
+            if self.jobs[slot].status() == Status::Ready {
                 self.schedule_match_for_job(slot);
             }
             return;
@@ -147,7 +147,7 @@ impl Store {
         // Not the head of its queue, but of the global heap: the jobs before it in the queue were
         // there already, and so were not eligible.
         if let Some(job) = self.jobs.get(slot)
-            && job.status == Status::Ready
+            && job.status() == Status::Ready
             && job.is_tracked()
             && !self.disconnects.holds_global()
             && let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
@@ -191,7 +191,7 @@ impl Store {
     /// if the job is the first of its heap: waiters eligible for later ones do not exist. Returns
     /// whether the job has left the heap, because it was reserved, removed or blocked.
     pub(super) fn match_excluded_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
-        let is_ready = |job: &&Job| job.status == Status::Ready;
+        let is_ready = |job: &&Job| job.status() == Status::Ready;
         let Some(job) = self.jobs.get(slot).filter(is_ready) else { return false };
         if job.is_expired(now) {
             self.expire_head(slot, now, fx);

@@ -38,7 +38,7 @@ impl Queues {
         if let Some(row) = job.row() {
             return row.clone();
         }
-        let (id, at) = (JobId(job.id), u64::from(job.created()));
+        let (id, at) = (JobId(job.id()), u64::from(job.created()));
         fx.mark_event_dirty(slot, id, 1, Event { kind: EventKind::Created, at });
         let index = self[job.queue].index_mut();
         jobs.change(slot, |job| index.make_row(job, None, NO_STATE, at))
@@ -85,7 +85,7 @@ impl Queues {
         jobs: &mut Jobs,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        debug_assert_eq!(jobs[slot].id, row.id.0, "a row of another job");
+        debug_assert_eq!(jobs[slot].id(), row.id.0, "a row of another job");
         let new = self[jobs[slot].queue].index_mut().intern_state(state);
         self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, jobs, fx)
     }
@@ -101,7 +101,7 @@ impl Queues {
         fx: &mut Effects,
     ) {
         let job = &jobs[slot];
-        let what = match (event, job.status) {
+        let what = match (event, job.status()) {
             (JobEvent::Release, _) => EventKind::Aborted,
             (JobEvent::Fail { .. }, _) => EventKind::Failed,
             (JobEvent::Kick, _) => EventKind::Kicked,

@@ -1,20 +1,22 @@
-//! A job: a slot of 64 bytes in the job table, and its payload.
+//! A job: a slot of 40 bytes in the job table, and its payload.
 //!
-//! Three words of a slot say where the job is linked. They mean what its [`Status`] says, and are
+//! Three words say where the job is linked. They mean what its [`Status`] says, and are
 //! read and written by methods that each belong to some statuses only. Rarely used fields are in a
 //! boxed [`JobExt`].
 
 use super::JOBS_MAX;
 use super::idx::{Holder, JobIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
+use super::payload_head::PayloadHead;
 use super::rank::{UNSELECTED_RANK, number, rank};
 use crate::base::heap::HeapEntry;
-use crate::base::limits::PACKET_MAX_BYTES;
+use crate::base::limits::{JOB_ID_END, PACKET_MAX_BYTES};
 use crate::base::slab_index::{PackedOption, SlabIndex};
+use crate::base::thin::{Either, ThinOrBox};
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{
-    Encoding, JobOptions, LeaseEpoch, Packet, Payload, Priority, Retry, Status, TieBreak,
+    Encoding, JobOptions, LeaseEpoch, Packet, Payload, Priority, Status, TieBreak,
 };
 use crate::model::reply::JobView;
 use crate::model::row::Row;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 
 /// One job.
 ///
-/// | status | `place` | `next` | `holder` |
+/// | status | place | `next` | `holder` |
 /// |---|---|---|---|
 /// | Ready | position in its queue's heap | next older packet of its key | what is newer |
 /// | Blocked | position in the heap of its job class | - | - |
@@ -31,39 +33,37 @@ use std::sync::Arc;
 /// | Buried | job buried before it | job buried after it | - |
 /// | Popped | - | - | - |
 ///
-/// [`Job::heap_position`] reads the positions, [`Job::older_packet`] and [`Job::newer_packet`] the
-/// links in a key group, [`Job::previous`], [`Job::next`] and [`Job::holder`] those in a list.
+/// The place is not in the slot but beside it, in an array of places: a job that leaves a heap
+/// moves others, whose slots are in no cache. [`Jobs`](super::jobs::Jobs) reads and sets it.
+/// [`Job::older_packet`] and [`Job::newer_packet`] read the links in a key group, [`Job::next`] and
+/// [`Job::holder`] those in a list.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) id: u64,
+    /// Its id, and above it [`STATUS_SHIFT`], [`PLAIN`] and [`LIFO`].
+    id_and_flags: u64,
     /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits.
     rank: u64,
-    body: Body,
+    /// The payload, alone or with the rare fields.
+    body: ThinOrBox<JobExt, 7>,
     pub(super) queue: QueueIdx,
-    place: u32,
     next: PackedOption<JobIdx>,
     holder: u32,
-    pub(super) status: Status,
-    /// Whether the job is no packet and has no [`JobExt`]: no structure but the ready heap has to
-    /// be updated when it is enqueued or unlinked.
-    plain: bool,
-    tie_break: TieBreak,
-    encoding: Encoding,
-    /// When it was put, in Unix seconds; after a restart, when it was restored.
-    created: u32,
     /// When it became ready last, in milliseconds of the monotonic clock, wrapping.
     since: u32,
 }
 
-/// The payload, alone or with the rare fields. As large as a pointer to a slice.
-#[derive(Debug)]
-enum Body {
-    Inline(Box<[u8]>),
-    Extended(Box<JobExt>),
-}
+const _: () = assert!(size_of::<Job>() == 40);
+const _: () = assert!(size_of::<Option<Job>>() == 40, "a vacant slot costs no tag");
 
-const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
-const _: () = assert!(size_of::<Option<Job>>() == 64, "a vacant slot costs no tag");
+/// Where the status begins in `id_and_flags`: three bits.
+const STATUS_SHIFT: u32 = 53;
+const STATUS: u64 = 7 << STATUS_SHIFT;
+/// Whether the job is no packet and has no [`JobExt`]: no structure but the ready heap has to be
+/// updated when it is enqueued or unlinked.
+const PLAIN: u64 = 1 << 56;
+const LIFO: u64 = 1 << 57;
+
+const _: () = assert!(JOB_ID_END <= 1 << STATUS_SHIFT, "an id would be taken for a status");
 
 /// No position, no link and no holder.
 const NONE: u32 = u32::MAX;
@@ -94,61 +94,54 @@ impl Job {
         payload: Payload<'_>,
         now: Now,
     ) -> Self {
-        let bytes: Box<[u8]> = payload.bytes.into();
+        let created = u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX);
+        let stored = PayloadHead { created, encoding: payload.encoding }.store(payload.bytes);
         let (rank, body) = match priority {
-            Priority::Small(number) => (rank(number), Body::Inline(bytes)),
-            Priority::Unselected => (UNSELECTED_RANK, Body::Inline(bytes)),
+            Priority::Small(number) => (rank(number), ThinOrBox::bytes(stored)),
+            Priority::Unselected => (UNSELECTED_RANK, ThinOrBox::bytes(stored)),
             Priority::Big(digits) => {
-                let digits = Some(digits.into());
-                (0, Body::Extended(Box::new(JobExt { digits, ..JobExt::new(bytes) })))
+                let ext = JobExt { digits: Some(digits.into()), ..JobExt::new(stored) };
+                (0, ThinOrBox::boxed(Box::new(ext)))
             }
         };
+        let plain = matches!(priority, Priority::Small(_))
+            && !matches!(payload.encoding, Encoding::Packet { .. });
+        debug_assert!(id < JOB_ID_END, "an id is below 2^53");
+        let flags = if plain { PLAIN } else { 0 };
+        let lifo = if tie_break == TieBreak::Lifo { LIFO } else { 0 };
         Self {
-            id,
+            id_and_flags: id | status_bits(Status::Reserved) | flags | lifo,
             rank,
             body,
             queue,
-            place: NONE,
             next: PackedOption::NONE,
             holder: NONE,
-            status: Status::Reserved,
-            plain: matches!(priority, Priority::Small(_))
-                && !matches!(payload.encoding, Encoding::Packet { .. }),
-            tie_break,
-            encoding: payload.encoding,
-            created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
             since: 0,
         }
     }
 
-    /// The position in the heap that it is in: one of ready jobs, or that of its job class.
     #[inline(always)]
-    pub(super) fn heap_position(&self) -> u32 {
-        debug_assert!(self.is_in_heap(), "only ready and blocked jobs are in heaps");
-        self.place
+    pub(super) fn id(&self) -> u64 {
+        self.id_and_flags & ((1 << STATUS_SHIFT) - 1)
     }
 
     #[inline(always)]
-    pub(super) fn set_heap_position(&mut self, position: u32) {
-        debug_assert!(self.is_in_heap(), "only ready and blocked jobs are in heaps");
-        self.place = position;
-    }
-
-    fn is_in_heap(&self) -> bool {
-        matches!(self.status, Status::Ready | Status::Blocked)
-    }
-
-    /// The job before this one in the list of its holder, or of buried jobs.
-    #[inline(always)]
-    pub(super) fn previous(&self) -> PackedOption<JobIdx> {
-        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
-        PackedOption::from_bits(self.place)
+    pub(super) fn status(&self) -> Status {
+        match (self.id_and_flags & STATUS) >> STATUS_SHIFT {
+            0 => Status::Ready,
+            1 => Status::Blocked,
+            2 => Status::GroupOnly,
+            3 => Status::Delayed,
+            4 => Status::Reserved,
+            5 => Status::Completed,
+            6 => Status::Buried,
+            _ => Status::Popped,
+        }
     }
 
     #[inline(always)]
-    pub(super) fn set_previous(&mut self, previous: PackedOption<JobIdx>) {
-        debug_assert!(self.is_in_list(), "only reserved and buried jobs are in lists");
-        self.place = previous.bits();
+    pub(super) fn set_status(&mut self, status: Status) {
+        self.id_and_flags = self.id_and_flags & !STATUS | status_bits(status);
     }
 
     /// The job after this one in the list of its holder, or of buried jobs.
@@ -164,20 +157,24 @@ impl Job {
         self.next = next;
     }
 
-    fn is_in_list(&self) -> bool {
-        matches!(self.status, Status::Reserved | Status::Buried)
+    pub(super) fn is_in_heap(&self) -> bool {
+        matches!(self.status(), Status::Ready | Status::Blocked)
+    }
+
+    pub(super) fn is_in_list(&self) -> bool {
+        matches!(self.status(), Status::Reserved | Status::Buried)
     }
 
     /// Who has reserved the job.
     #[inline(always)]
     pub(super) fn holder(&self) -> Holder {
-        debug_assert_eq!(self.status, Status::Reserved, "only reserved jobs have a holder");
+        debug_assert_eq!(self.status(), Status::Reserved, "only reserved jobs have a holder");
         Holder::from_bits(self.holder)
     }
 
     #[inline(always)]
     pub(super) fn set_holder(&mut self, holder: Holder) {
-        debug_assert_eq!(self.status, Status::Reserved, "only reserved jobs have a holder");
+        debug_assert_eq!(self.status(), Status::Reserved, "only reserved jobs have a holder");
         self.holder = holder.bits();
     }
 
@@ -218,18 +215,18 @@ impl Job {
     }
 
     fn is_in_group(&self) -> bool {
-        self.is_packet() && matches!(self.status, Status::Ready | Status::GroupOnly)
+        self.is_packet() && matches!(self.status(), Status::Ready | Status::GroupOnly)
     }
 
-    /// Forgets the links of a job that was taken out of its heap or list.
+    /// Forgets the links of a job that was taken out of its heap or list, but for its place.
     #[inline(always)]
     pub(super) fn clear_links(&mut self) {
-        (self.place, self.next, self.holder) = (NONE, PackedOption::NONE, NONE);
+        (self.next, self.holder) = (PackedOption::NONE, NONE);
     }
 
-    /// Whether it has a link. A heap does not reset the position of a job that it removes.
+    /// Whether it has a link.
     pub(super) fn is_linked(&self) -> bool {
-        (self.place, self.next, self.holder) != (NONE, PackedOption::NONE, NONE)
+        (self.next, self.holder) != (PackedOption::NONE, NONE)
     }
 
     /// Sets the options of a new job. Its time to live starts now.
@@ -244,8 +241,9 @@ impl Job {
         ext.expires = expires.unwrap_or(NEVER);
     }
 
+    #[inline]
     pub(super) fn tie_break(&self) -> TieBreak {
-        self.tie_break
+        if self.id_and_flags & LIFO == 0 { TieBreak::Fifo } else { TieBreak::Lifo }
     }
 
     /// Whether it was put with options.
@@ -261,12 +259,12 @@ impl Job {
     /// Whether it is no packet and has no rare fields.
     #[inline]
     pub(super) fn is_simple(&self) -> bool {
-        self.plain
+        self.id_and_flags & PLAIN != 0
     }
 
     #[inline]
     pub(super) fn is_packet(&self) -> bool {
-        matches!(self.encoding, Encoding::Packet { .. })
+        !self.is_simple() && matches!(self.payload().encoding, Encoding::Packet { .. })
     }
 
     /// Whether it has no priority of its own.
@@ -292,7 +290,10 @@ impl Job {
 
     /// Whether it is ready, blocked, group-only or delayed.
     pub(super) fn waits(&self) -> bool {
-        matches!(self.status, Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed)
+        matches!(
+            self.status(),
+            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed
+        )
     }
 
     pub(super) fn has_ttl(&self) -> bool {
@@ -301,9 +302,9 @@ impl Job {
 
     /// The heap entry of this job, which is in `slot`.
     pub(super) fn entry(&self, slot: JobIdx) -> HeapEntry<JobIdx> {
-        let tie = match self.tie_break {
-            TieBreak::Fifo => self.id,
-            TieBreak::Lifo => u64::MAX - self.id,
+        let tie = match self.tie_break() {
+            TieBreak::Fifo => self.id(),
+            TieBreak::Lifo => u64::MAX - self.id(),
         };
         HeapEntry { rank: self.rank, tie, slot }
     }
@@ -316,84 +317,75 @@ impl Job {
         }
     }
 
+    #[inline]
     pub(super) fn payload(&self) -> Payload<'_> {
-        let bytes = match &self.body {
-            Body::Inline(payload) => payload,
-            Body::Extended(ext) => ext.payload(),
-        };
-        Payload { encoding: self.encoding, bytes }
+        match self.body.get() {
+            Either::Bytes(payload) => PayloadHead::of(payload).payload(payload),
+            Either::Boxed(ext) => ext.payload(),
+        }
+    }
+
+    /// Where the payload, or what leads to it, begins: to prefetch it. Reads the slot only.
+    #[inline]
+    pub(super) fn payload_address(&self) -> *const u8 {
+        self.body.address()
     }
 
     /// The job as clients see it, with the name of its queue. O(1).
     #[inline]
     pub(super) fn view<'a>(&'a self, queue: &'a [u8]) -> JobView<'a> {
-        let (bytes, priority, lease, named) = match &self.body {
-            Body::Inline(bytes) if self.rank != UNSELECTED_RANK => {
-                (&**bytes, Priority::Small(number(self.rank)), LeaseEpoch(0), false)
+        let (payload, priority, lease, named) = match self.body.get() {
+            Either::Bytes(payload) => {
+                let payload = PayloadHead::of(payload).payload(payload);
+                let priority = match self.rank {
+                    UNSELECTED_RANK => Priority::Unselected,
+                    rank => Priority::Small(number(rank)),
+                };
+                (payload, priority, LeaseEpoch(0), false)
             }
-            Body::Inline(bytes) => (&**bytes, Priority::Unselected, LeaseEpoch(0), false),
-            Body::Extended(ext) => {
+            Either::Boxed(ext) => {
                 (ext.payload(), self.priority(), ext.lease, self.external_id().is_some())
             }
         };
-        JobView {
-            id: JobId(self.id),
-            queue,
-            priority,
-            payload: Payload { encoding: self.encoding, bytes },
-            lease,
-            named,
-        }
+        JobView { id: JobId(self.id()), queue, priority, payload, lease, named }
     }
 
     /// The key of a packet.
     pub(super) fn key(&self) -> Option<&[u8]> {
-        match self.encoding {
-            Encoding::Packet { key_len } => Some(&self.payload().bytes[..usize::from(key_len)]),
+        let payload = self.payload();
+        match payload.encoding {
+            Encoding::Packet { key_len } => Some(&payload.bytes[..usize::from(key_len)]),
             Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => None,
         }
     }
 
     /// The packet of a popped job.
     pub(super) fn into_packet(self) -> Packet {
-        let key_len = match self.encoding {
+        let key_len = match self.payload().encoding {
             Encoding::Packet { key_len } => key_len,
             Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => 0,
         };
-        let bytes = match self.body {
-            Body::Inline(payload) => payload,
-            Body::Extended(ext) => ext.into_payload(),
+        let bytes = match self.body.into_either() {
+            Either::Bytes(payload) => payload,
+            Either::Boxed(ext) => ext.into_payload(),
         };
         Packet { key_len, bytes }
     }
 
     #[inline]
     pub(super) fn ext(&self) -> Option<&JobExt> {
-        match &self.body {
-            Body::Inline(_) => None,
-            Body::Extended(ext) => Some(ext),
-        }
+        self.body.get_boxed()
     }
 
     #[inline]
     pub(super) fn ext_mut(&mut self) -> Option<&mut JobExt> {
-        match &mut self.body {
-            Body::Inline(_) => None,
-            Body::Extended(ext) => Some(ext),
-        }
+        self.body.get_boxed_mut()
     }
 
     /// The rare fields, added if there are none.
     pub(super) fn ext_mut_or_insert(&mut self) -> &mut JobExt {
-        self.plain = false;
-        if let Body::Inline(payload) = &mut self.body {
-            let payload = std::mem::take(payload);
-            self.body = Body::Extended(Box::new(JobExt::new(payload)));
-        }
-        match &mut self.body {
-            Body::Extended(ext) => ext,
-            Body::Inline(_) => unreachable!("it was added above"),
-        }
+        self.id_and_flags &= !PLAIN;
+        self.body.boxed_with(JobExt::new)
     }
 
     pub(super) fn digits(&self) -> Option<&str> {
@@ -404,9 +396,12 @@ impl Job {
         self.ext()?.work.as_deref()
     }
 
-    /// When it was put, in Unix seconds.
+    /// When it was put, in Unix seconds; 0 if it has a row, which says so.
     pub(super) fn created(&self) -> u32 {
-        self.created
+        match self.body.get() {
+            Either::Bytes(payload) => PayloadHead::of(payload).created,
+            Either::Boxed(ext) => ext.created(),
+        }
     }
 
     /// Starts the time that the job is ready.
@@ -437,42 +432,6 @@ impl Job {
         self.ext_mut_or_insert().set_row(row);
     }
 
-    /// The options that it was put with, without delay and time to live.
-    pub(super) fn options(&self) -> JobOptions {
-        self.work().map_or_else(JobOptions::default, |work| work.options)
-    }
-
-    pub(super) fn retry(&self) -> Option<Retry> {
-        self.work()?.options.retry
-    }
-
-    pub(super) fn retries(&self) -> u32 {
-        self.work().map_or(0, |work| work.retries)
-    }
-
-    pub(super) fn retries_left(&self) -> bool {
-        self.retry().is_some_and(|retry| self.retries() < retry.limit)
-    }
-
-    /// Sets how many retries were made.
-    pub(super) fn set_retries(&mut self, retries: u32) {
-        if retries != self.retries() {
-            self.work_mut().retries = retries;
-        }
-    }
-
-    pub(super) fn result(&self) -> Option<Payload<'_>> {
-        let (encoding, bytes) = self.work()?.result.as_ref()?;
-        Some(Payload { encoding: *encoding, bytes })
-    }
-
-    /// Stores the result, or the error of the last run.
-    pub(super) fn set_result(&mut self, result: Payload<'_>) {
-        let work = self.work_mut();
-        work.result = Some((result.encoding, result.bytes.into()));
-        work.message = None;
-    }
-
     pub(super) fn work_mut(&mut self) -> &mut RunState {
         self.ext_mut_or_insert().work.get_or_insert_default()
     }
@@ -489,6 +448,21 @@ impl Job {
             ext.lease.0 = ext.lease.0.wrapping_add(1);
         }
     }
+}
+
+#[inline(always)]
+fn status_bits(status: Status) -> u64 {
+    let bits: u64 = match status {
+        Status::Ready => 0,
+        Status::Blocked => 1,
+        Status::GroupOnly => 2,
+        Status::Delayed => 3,
+        Status::Reserved => 4,
+        Status::Completed => 5,
+        Status::Buried => 6,
+        Status::Popped => 7,
+    };
+    bits << STATUS_SHIFT
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it wraps")]

@@ -1,11 +1,12 @@
-//! Rarely used job fields, boxed so that a table slot stays at 64 bytes.
+//! Rarely used job fields, boxed so that a table slot stays at 40 bytes.
 
 use super::idx::JobClassIdx;
+use super::payload_head::PayloadHead;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::external_id::Fraction;
-use crate::model::job::{Encoding, JobOptions, LeaseEpoch};
+use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, StoredPayload};
 use crate::model::row::Row;
 use crate::model::worker::WorkerId;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(super) struct JobExt {
 /// Where the payload is: here, or in the row of a job in an indexed queue.
 #[derive(Debug)]
 pub(super) enum PayloadHome {
-    Inline(Box<[u8]>),
+    Inline(StoredPayload),
     Row(Arc<Row>),
 }
 
@@ -73,7 +74,7 @@ impl RunState {
 }
 
 impl JobExt {
-    pub(super) fn new(payload: Box<[u8]>) -> Self {
+    pub(super) fn new(payload: StoredPayload) -> Self {
         Self {
             content: PayloadHome::Inline(payload),
             digits: None,
@@ -86,10 +87,18 @@ impl JobExt {
         }
     }
 
-    pub(super) fn payload(&self) -> &[u8] {
+    pub(super) fn payload(&self) -> Payload<'_> {
         match &self.content {
-            PayloadHome::Inline(payload) => payload,
-            PayloadHome::Row(row) => &row.payload,
+            PayloadHome::Inline(payload) => PayloadHead::of(payload).payload(payload),
+            PayloadHome::Row(row) => Payload { encoding: row.encoding, bytes: &row.payload },
+        }
+    }
+
+    /// See `Job::created`.
+    pub(super) fn created(&self) -> u32 {
+        match &self.content {
+            PayloadHome::Inline(payload) => PayloadHead::of(payload).created,
+            PayloadHome::Row(_) => 0,
         }
     }
 
@@ -105,10 +114,12 @@ impl JobExt {
         content + self.digits.as_ref().map_or(0, |digits| digits.len()) + run
     }
 
-    pub(super) fn into_payload(self) -> Box<[u8]> {
+    pub(super) fn into_payload(self) -> StoredPayload {
         match self.content {
             PayloadHome::Inline(payload) => payload,
-            PayloadHome::Row(row) => (*row.payload).into(),
+            PayloadHome::Row(row) => {
+                PayloadHead { created: 0, encoding: row.encoding }.store(&row.payload)
+            }
         }
     }
 

@@ -6,13 +6,17 @@ use super::idx::{JobIdx, QueueIdx};
 use super::job::Job;
 use crate::base::heap::{PositionMap, orders_before};
 use crate::base::paged::PagedSlab;
-use crate::base::slab_index::SlabIndex;
+use crate::base::prefetch::prefetch_at;
+use crate::base::slab_index::{PackedOption, SlabIndex};
 use crate::base::time::Mono;
 use crate::base::timer_queue::TimerQueue;
 use crate::model::job::Status;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
+
+/// How much of a payload is prefetched; the processor itself notices when more is read.
+const PREFETCHED_PAYLOAD_BYTES: usize = 128;
 
 impl Job {
     /// The bytes that it holds beside its slot: payload, result and texts, and its row. Fields of
@@ -29,7 +33,8 @@ impl Job {
 /// All jobs, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    slots: PagedSlab<Job, JobIdx>,
+    /// Beside each job is its place: see [`Job`].
+    slots: PagedSlab<Job, JobIdx, u32>,
     /// [`Job::content_bytes`] of all jobs.
     content_bytes: usize,
     /// Digits of priorities compared so far, since last taken: a long priority makes each move in a
@@ -75,6 +80,26 @@ impl Jobs {
         job
     }
 
+    /// The position of a job in the heap that it is in: one of ready jobs, or that of its class.
+    #[inline(always)]
+    pub(super) fn heap_position(&self, slot: JobIdx) -> u32 {
+        debug_assert!(self[slot].is_in_heap(), "only ready and blocked jobs are in heaps");
+        self.slots.beside(slot)
+    }
+
+    /// The job before this one in the list of its holder, or of buried jobs.
+    #[inline(always)]
+    pub(super) fn previous(&self, slot: JobIdx) -> PackedOption<JobIdx> {
+        debug_assert!(self[slot].is_in_list(), "only reserved and buried jobs are in lists");
+        PackedOption::from_bits(self.slots.beside(slot))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_previous(&mut self, slot: JobIdx, previous: PackedOption<JobIdx>) {
+        debug_assert!(self[slot].is_in_list(), "only reserved and buried jobs are in lists");
+        self.slots.set_beside(slot, previous.bits());
+    }
+
     /// One more than the largest slot in use.
     pub(super) fn end(&self) -> u32 {
         self.slots.end()
@@ -112,7 +137,7 @@ impl Jobs {
 
     /// Whether this slot has a job of the queue that has no row, and that no pop has taken.
     pub(super) fn lacks_row(&self, slot: JobIdx, queue: QueueIdx) -> bool {
-        let job = self.get(slot).filter(|job| job.queue == queue && job.status != Status::Popped);
+        let job = self.get(slot).filter(|job| job.queue == queue && job.status() != Status::Popped);
         job.is_some_and(|job| job.row().is_none())
     }
 
@@ -149,7 +174,17 @@ impl PositionMap for Jobs {
 
     #[inline]
     fn moved(&mut self, slot: JobIdx, position: u32) {
-        self.slots[slot].set_heap_position(position);
+        debug_assert!(self[slot].is_in_heap(), "only ready and blocked jobs are in heaps");
+        self.slots.set_beside(slot, position);
+    }
+
+    #[inline]
+    fn approaches(&self, slot: JobIdx, next: bool) {
+        if next {
+            prefetch_at(self.slots[slot].payload_address(), PREFETCHED_PAYLOAD_BYTES);
+        } else {
+            self.slots.prefetch(slot);
+        }
     }
 
     fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {

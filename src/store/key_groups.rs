@@ -137,8 +137,8 @@ impl KeyGroups {
             return Self::link(slot, PackedOption::NONE, NewerPacket::None, jobs);
         };
         let group = &mut self.slots[number];
-        let (second, id) = (group.newest, jobs[slot].id);
-        if second.expand().is_some_and(|second| id < jobs[second].id) {
+        let (second, id) = (group.newest, jobs[slot].id());
+        if second.expand().is_some_and(|second| id < jobs[second].id()) {
             group.requeued += 1;
             self.requeued.insert((number, Reverse(id), slot));
             return Self::link(slot, PackedOption::NONE, NewerPacket::Beside, jobs);
@@ -170,7 +170,7 @@ impl KeyGroups {
             let group = &mut self.slots[number];
             if newer == NewerPacket::Beside {
                 group.requeued -= 1;
-                let was_there = self.requeued.remove(&(number, Reverse(jobs[slot].id), slot));
+                let was_there = self.requeued.remove(&(number, Reverse(jobs[slot].id()), slot));
                 assert!(was_there, "a requeued packet is not in the ordered set");
             } else {
                 let newer = match newer {
@@ -224,7 +224,7 @@ impl KeyGroups {
             (of == group && id < below).then_some((id, slot))
         });
         match (listed, beside) {
-            (Some(listed), Some((id, slot))) if id > jobs[listed].id => Some(slot),
+            (Some(listed), Some((id, slot))) if id > jobs[listed].id() => Some(slot),
             (None, Some((_, slot))) => Some(slot),
             (listed, _) => listed,
         }
@@ -259,7 +259,7 @@ impl KeyGroups {
             return (newest.expect("a group has a member"), alone);
         }
         match (newest, self.newest_other(number)) {
-            (Some(newest), Some((id, _))) if id < jobs[newest].id => (newest, false),
+            (Some(newest), Some((id, _))) if id < jobs[newest].id() => (newest, false),
             (newest, Some((_, slot))) => (slot, newest.is_none() && group.requeued == 1),
             (_, None) => unreachable!("a requeued packet is in the ordered set"),
         }
@@ -284,7 +284,7 @@ impl KeyGroups {
                 .filter(|&&(of, ..)| of == number)
                 .map(|&(_, Reverse(id), slot)| {
                     assert_eq!(
-                        (jobs[slot].id, jobs[slot].newer_packet()),
+                        (jobs[slot].id(), jobs[slot].newer_packet()),
                         (id, NewerPacket::Beside),
                         "an entry of a requeued packet is wrong"
                     );
@@ -297,7 +297,7 @@ impl KeyGroups {
                 let newer = newer.map_or(NewerPacket::None, NewerPacket::Some);
                 assert_eq!(jobs[slot].newer_packet(), newer, "a group is linked wrongly");
             }
-            let falling = members.windows(2).all(|pair| jobs[pair[0]].id > jobs[pair[1]].id);
+            let falling = members.windows(2).all(|pair| jobs[pair[0]].id() > jobs[pair[1]].id());
             assert!(falling, "a group is out of order");
             assert_eq!(
                 members.last().copied(),

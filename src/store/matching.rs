@@ -46,6 +46,10 @@ impl Store {
             Some(entry) => {
                 let queue = self.jobs[entry.slot].queue;
                 self.unlink(entry.slot);
+                if self.queues[queue].ready.is_large() {
+                    // By its id the client will soon delete it.
+                    self.ids.prefetch(self.jobs[entry.slot].id());
+                }
                 self.mark_reserved(entry.slot, ticket, now, fx);
                 self.rematch_queue(queue, now, fx);
             }
@@ -78,7 +82,7 @@ impl Store {
         }
         match best {
             Some(entry) if self.jobs[entry.slot].is_too_large_to_pop() => {
-                fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
+                fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id())));
             }
             Some(entry) => {
                 let queue = self.jobs[entry.slot].queue;
@@ -372,7 +376,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
-        job.status = Status::Reserved;
+        job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_simple() || self.workers.any_attached() {
             self.mark_reserved_cold(slot, ticket.client, now, fx);
@@ -412,7 +416,11 @@ impl Store {
 
     /// Starts the lease of a reserved job, if it has one.
     pub(super) fn start_lease(&mut self, slot: JobIdx, now: Now) {
-        debug_assert_eq!(self.jobs[slot].status, Status::Reserved, "only reservations have leases");
+        debug_assert_eq!(
+            self.jobs[slot].status(),
+            Status::Reserved,
+            "only reservations have leases"
+        );
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
         let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
         if lease_ms > 0 {

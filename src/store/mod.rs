@@ -42,6 +42,7 @@ mod jobs;
 mod key_groups;
 mod large_pops;
 mod matching;
+mod payload_head;
 mod persist;
 mod queue_index;
 mod queues;
@@ -318,12 +319,12 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
-        debug_assert_eq!(job.id, id.0, "a job is found by the id of another one");
+        debug_assert_eq!(job.id(), id.0, "a job is found by the id of another one");
         let queue = job.queue;
-        match job.status {
+        match job.status() {
             Status::Reserved if job.is_simple() => self.reservations.unlink(slot, &mut self.jobs),
             Status::Ready if job.is_simple() => {
-                let position = job.heap_position();
+                let position = self.jobs.heap_position(slot);
                 self.queues[queue].ready.remove(position, &mut self.jobs);
             }
             _ => return self.delete_cold(ticket, slot, now, fx),
@@ -349,7 +350,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id));
+        let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
         self.unlink_cold(slot);
         self.detach_from_queue(slot);
         drop(self.jobs.remove(slot));
@@ -461,7 +462,7 @@ impl Store {
         let job = &self.jobs[slot];
         JobInfo {
             job: self.view(slot),
-            status: job.status,
+            status: job.status(),
             due: job.due(&self.deadlines),
             lease_ms: job.options().lease_ms,
             retries: job.retries(),

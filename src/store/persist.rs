@@ -80,7 +80,7 @@ impl Store {
     pub fn snapshot(&self, slot: JobIdx) -> Snapshot<'_> {
         let job = &self.jobs[slot];
         Snapshot {
-            id: JobId(job.id),
+            id: JobId(job.id()),
             queue: &self.queues[job.queue].name,
             priority: job.priority(),
             tie_break: job.tie_break(),
@@ -106,7 +106,7 @@ impl Store {
     pub fn state(&self, slot: JobIdx) -> StatusSnapshot<'_> {
         let job = &self.jobs[slot];
         let due = || job.due(&self.deadlines);
-        let stage = match job.status {
+        let stage = match job.status() {
             Status::Reserved if let Some(worker) = job.worker() => {
                 PersistedStatus::Running { worker, until: due(), lease: job.lease() }
             }
@@ -254,7 +254,7 @@ impl Store {
         match state.stage {
             PersistedStatus::Waiting => self.enqueue(slot, now),
             PersistedStatus::Running { worker, until, lease } => {
-                job.status = Status::Reserved;
+                job.set_status(Status::Reserved);
                 job.set_worker(Some(worker));
                 job.resume_lease(lease);
                 let place = self.workers.find_or_add(worker);

@@ -53,7 +53,7 @@ impl QueueIndex {
         debug_assert!(!job.has_row(), "a job has one row");
         let event = Event { kind: EventKind::Created, at: created };
         let row = Arc::new(Row {
-            id: JobId(job.id),
+            id: JobId(job.id()),
             version: 1,
             queue: self.name.clone(),
             priority: match job.priority() {
@@ -74,7 +74,7 @@ impl QueueIndex {
 
     /// Replaces the row of a job. O(log n).
     pub(super) fn replace_row(&mut self, job: &mut Job, row: Row) -> Arc<Row> {
-        debug_assert_eq!(row.id.0, job.id, "a row of another job");
+        debug_assert_eq!(row.id.0, job.id(), "a row of another job");
         self.remove(job.row().expect("the job has a row"));
         let row = Arc::new(row);
         self.insert(&row);

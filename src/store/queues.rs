@@ -68,7 +68,7 @@ impl Queue {
     /// Whether a ready job of this queue is the head of the queue's heap, or of that of its
     /// exclusion set. O(exclusion sets).
     pub(super) fn is_head(&self, slot: JobIdx, job: &Job) -> bool {
-        debug_assert_eq!(job.status, Status::Ready, "only ready jobs are in heaps");
+        debug_assert_eq!(job.status(), Status::Ready, "only ready jobs are in heaps");
         let first = match job.excluded_workers() {
             [] => self.ready.peek(),
             workers => self.excluded.as_ref().and_then(|excluded| excluded.first(workers)),

@@ -57,7 +57,7 @@ impl Store {
     /// Gives an unlinked or ready job a rare status. O(1).
     pub(super) fn set_rare_status(&mut self, slot: JobIdx, status: RareStatus) {
         let job = &mut self.jobs[slot];
-        job.status = status.status();
+        job.set_status(status.status());
         self.queues[job.queue].counts.add(status);
     }
 
@@ -65,7 +65,7 @@ impl Store {
     pub(super) fn check_counts(&self) {
         let mut counted = std::collections::BTreeMap::<_, StatusCounts>::new();
         for (_, job) in self.jobs.iter() {
-            counted.entry(job.queue).or_default().count(job.status);
+            counted.entry(job.queue).or_default().count(job.status());
         }
         for (number, queue) in self.queues.iter() {
             let counts = counted.remove(&number).unwrap_or_default();

@@ -43,7 +43,7 @@ impl GlobalReady {
     /// heap for them. O(log n).
     pub(super) fn push(&mut self, slot: JobIdx, queues: &mut Queues, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
-        debug_assert_eq!(job.status, Status::Ready, "only ready jobs are in these heaps");
+        debug_assert_eq!(job.status(), Status::Ready, "only ready jobs are in these heaps");
         debug_assert!(!job.is_group_only(), "no reserve selects a group-only job");
         let (entry, queue, tracked) = (job.entry(slot), job.queue, job.is_tracked());
         let excluded_workers = job.excluded_workers().to_vec();
@@ -65,8 +65,8 @@ impl GlobalReady {
     /// Removes a ready job with rare fields from its heaps. O(log n).
     pub(super) fn remove(&mut self, slot: JobIdx, queues: &mut Queues, jobs: &mut Jobs) {
         let job = &jobs[slot];
-        debug_assert_eq!(job.status, Status::Ready, "only ready jobs are in these heaps");
-        let (queue, place, tracked) = (job.queue, job.heap_position(), job.is_tracked());
+        debug_assert_eq!(job.status(), Status::Ready, "only ready jobs are in these heaps");
+        let (queue, place, tracked) = (job.queue, jobs.heap_position(slot), job.is_tracked());
         let global_position = job.work().map_or(0, |work| work.global_position);
         if job.excluded_workers().is_empty() {
             queues[queue].ready.remove(place, jobs);
@@ -151,7 +151,7 @@ impl GlobalReady {
         let heads = excluded.filter_map(|excluded| excluded.ready.peek());
         let heads = heap.peek().into_iter().chain(heads);
         let mut heads: Vec<JobIdx> = heads.map(|entry| entry.slot).collect();
-        let all_ready = heads.iter().all(|&slot| jobs[slot].status == Status::Ready);
+        let all_ready = heads.iter().all(|&slot| jobs[slot].status() == Status::Ready);
         debug_assert!(all_ready, "a job in a heap is not ready");
         heads.sort_unstable_by(|&one, &other| jobs.order(one, other));
         heads

@@ -70,14 +70,14 @@ impl Store {
         if self.constraints.is_pending() {
             // The capacity that these jobs have freed may be for a more urgent one.
             for &slot in &requeued {
-                if self.jobs[slot].status == Status::Ready {
+                if self.jobs[slot].status() == Status::Ready {
                     self.schedule_match_for_job(slot);
                 }
             }
         } else if has_waiters {
             for &slot in &requeued {
                 // It may have left with its key group; its slot is not reused within this command.
-                if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
+                if self.jobs.get(slot).is_some_and(|job| job.status() == Status::Ready) {
                     self.match_job_global(slot, now, fx);
                 }
             }

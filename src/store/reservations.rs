@@ -84,7 +84,7 @@ impl Reservations {
     /// Adds a job to the client's list. O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: JobIdx, jobs: &mut Jobs) {
-        debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
+        debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
         let record = self.record(client);
         let next = std::mem::replace(&mut record.job, slot.into());
         Self::link_first(slot, Holder::client(client.index), next, jobs);
@@ -92,7 +92,7 @@ impl Reservations {
 
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: JobIdx, jobs: &mut Jobs) {
-        debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
+        debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
         let index = place.slot() as usize;
         if index >= self.detached_heads.len() {
             self.detached_heads.resize(index + 1, PackedOption::NONE);
@@ -106,10 +106,10 @@ impl Reservations {
     fn link_first(slot: JobIdx, holder: Holder, next: PackedOption<JobIdx>, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
         job.set_holder(holder);
-        job.set_previous(PackedOption::NONE);
         job.set_next(next);
+        jobs.set_previous(slot, PackedOption::NONE);
         if let Some(next) = next.expand() {
-            jobs[next].set_previous(slot.into());
+            jobs.set_previous(next, slot.into());
         }
     }
 
@@ -131,8 +131,9 @@ impl Reservations {
 
     /// Takes a reserved job out of its list. O(1).
     pub(super) fn unlink(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let previous = jobs.previous(slot);
         let job = &mut jobs[slot];
-        let (previous, next, holder) = (job.previous(), job.next(), job.holder());
+        let (next, holder) = (job.next(), job.holder());
         job.clear_links();
         if let Some(previous) = previous.expand() {
             jobs[previous].set_next(next);
@@ -145,7 +146,7 @@ impl Reservations {
             *first = next;
         }
         if let Some(next) = next.expand() {
-            jobs[next].set_previous(previous);
+            jobs.set_previous(next, previous);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Accessors of [`Job`] for deadlines, constraints, tracking, registered workers and exclusion
-//! sets.
+//! Accessors of [`Job`] for deadlines, options, results, constraints, tracking, registered workers
+//! and exclusion sets.
 
 use super::Due;
 use super::idx::JobClassIdx;
@@ -10,10 +10,46 @@ use crate::base::rng::Rng;
 use crate::base::time::Mono;
 use crate::base::timer_queue::TimerQueue;
 use crate::model::external_id::Fraction;
-use crate::model::job::{LeaseEpoch, Payload};
+use crate::model::job::{JobOptions, LeaseEpoch, Payload, Retry};
 use crate::model::worker::WorkerId;
 
 impl Job {
+    /// The options that it was put with, without delay and time to live.
+    pub(super) fn options(&self) -> JobOptions {
+        self.work().map_or_else(JobOptions::default, |work| work.options)
+    }
+
+    pub(super) fn retry(&self) -> Option<Retry> {
+        self.work()?.options.retry
+    }
+
+    pub(super) fn retries(&self) -> u32 {
+        self.work().map_or(0, |work| work.retries)
+    }
+
+    pub(super) fn retries_left(&self) -> bool {
+        self.retry().is_some_and(|retry| self.retries() < retry.limit)
+    }
+
+    /// Sets how many retries were made.
+    pub(super) fn set_retries(&mut self, retries: u32) {
+        if retries != self.retries() {
+            self.work_mut().retries = retries;
+        }
+    }
+
+    pub(super) fn result(&self) -> Option<Payload<'_>> {
+        let (encoding, bytes) = self.work()?.result.as_ref()?;
+        Some(Payload { encoding: *encoding, bytes })
+    }
+
+    /// Stores the result, or the error of the last run.
+    pub(super) fn set_result(&mut self, result: Payload<'_>) {
+        let work = self.work_mut();
+        work.result = Some((result.encoding, result.bytes.into()));
+        work.message = None;
+    }
+
     /// Its job class, if a constraint selects it.
     #[inline]
     pub(super) fn class(&self) -> Option<JobClassIdx> {

@@ -83,8 +83,8 @@ pub(super) enum Transition {
 #[inline(always)]
 #[expect(clippy::match_same_arms, reason = "what comes first decides")]
 pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
-    let id = JobId(job.id);
-    match (job.status, event) {
+    let id = JobId(job.id());
+    match (job.status(), event) {
         (Status::Buried, JobEvent::Kick) | (Status::Delayed, JobEvent::TimerFired) => {
             Ok(Transition::Requeue)
         }

@@ -20,9 +20,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-/// A job without its content: its slot (64), its places in a heap (20) and in the table of ids (4),
-/// and what the allocator adds to its payload.
-pub const JOB_MEMORY_BYTES: usize = 104;
+/// A job without its content: its slot and its place (44), its entries in a heap (20) and in the
+/// table of ids (5), the head of its payload (11), and what the allocator adds to that.
+pub const JOB_MEMORY_BYTES: usize = 88;
 
 /// A deadline: its places in the timer queue (40), and the rare fields of its job (64).
 const DEADLINE_MEMORY_BYTES: usize = 104;
@@ -99,8 +99,8 @@ impl Queues {
                 }
             };
             let tally = &mut tallies[number].1;
-            tally.count(job.status);
-            match job.status {
+            tally.count(job.status());
+            match job.status() {
                 Status::Ready => tally.oldest_ms = tally.oldest_ms.max(job.ready_for(now)),
                 Status::Reserved => {
                     let ours = bus_worker.is_some() && job.worker() == bus_worker;

@@ -98,7 +98,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
-        debug_assert_eq!(job.id, request.id.0, "a request for another job");
+        debug_assert_eq!(job.id(), request.id.0, "a request for another job");
         debug_assert!(!job.is_expired_waiting(now), "clients do not see expired jobs");
         let recorded = !job.is_simple() && job.has_row();
         match transition(job, request.event, caller) {
@@ -137,7 +137,7 @@ impl Store {
         self.totals.count(JobCounter::TimerFired);
         match transition(job, JobEvent::TimerFired, Caller::Clock) {
             Ok(step) => {
-                if self.jobs[slot].status == Status::Reserved && self.jobs[slot].is_tracked() {
+                if self.jobs[slot].status() == Status::Reserved && self.jobs[slot].is_tracked() {
                     self.jobs.change(slot, Job::mark_timed_out);
                 }
                 if recorded {
@@ -292,7 +292,7 @@ impl Store {
         job.ready_since(now);
         let queue = job.queue;
         if job.is_simple() {
-            job.status = Status::Ready;
+            job.set_status(Status::Ready);
             let entry = job.entry(slot);
             self.queues[queue].ready.push(entry, &mut self.jobs);
         } else {
@@ -324,7 +324,7 @@ impl Store {
         } else if job.class().is_some() {
             self.on_ready(slot, now);
         } else {
-            job.status = Status::Ready;
+            job.set_status(Status::Ready);
             self.global_ready.push(slot, &mut self.queues, &mut self.jobs);
         }
         if packet {
@@ -344,9 +344,9 @@ impl Store {
     pub(super) fn unlink(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         let (queue, plain) = (job.queue, job.is_simple());
-        match job.status {
+        match job.status() {
             Status::Ready if plain => {
-                let position = job.heap_position();
+                let position = self.jobs.heap_position(slot);
                 self.queues[queue].ready.remove(position, &mut self.jobs);
             }
             Status::Reserved => self.reservations.unlink(slot, &mut self.jobs),
@@ -373,11 +373,11 @@ impl Store {
             !job.is_simple(),
             "a job without rare fields has only the links of its status"
         );
-        debug_assert!(bound || job.status != Status::Blocked, "a blocked job has a class");
-        if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
+        debug_assert!(bound || job.status() != Status::Blocked, "a blocked job has a class");
+        if job.is_packet() && matches!(job.status(), Status::Ready | Status::GroupOnly) {
             self.key_groups.leave(slot, &mut self.jobs);
         }
-        match self.jobs[slot].status {
+        match self.jobs[slot].status() {
             Status::Ready => {
                 self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
             }
@@ -397,7 +397,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: JobIdx, fx: &mut Effects) -> Job {
         let job = self.remove_unjournaled(slot);
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), JobId(job.id)));
+        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), JobId(job.id())));
         job
     }
 
@@ -405,7 +405,7 @@ impl Store {
     pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
-        let known = self.ids.remove(job.id);
+        let known = self.ids.remove(job.id());
         debug_assert_eq!(known, Some(slot), "a job was not found by its id");
         job
     }

@@ -173,7 +173,7 @@ impl Store {
             return fx.answer(ticket, Outcome::Worker(WorkerReply::NoWorker));
         }
         let slots = self.reservations.jobs_of(ticket.client.index, &self.jobs).into_iter();
-        let reserved = slots.map(|slot| (JobId(self.jobs[slot].id), self.jobs[slot].lease()));
+        let reserved = slots.map(|slot| (JobId(self.jobs[slot].id()), self.jobs[slot].lease()));
         fx.reply(ticket, OwnedReply::Attached(reserved.collect()));
     }
 
@@ -232,7 +232,7 @@ impl Store {
     fn await_release(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch, fx: &mut Effects) {
         let found = self.ids.find(id.0).filter(|&slot| {
             let job = &self.jobs[slot];
-            job.status == Status::Reserved
+            job.status() == Status::Reserved
                 && self.reservations.holds(ticket.client, job)
                 && job.lease() == lease
         });
@@ -339,7 +339,7 @@ impl Store {
             return fx
                 .answer(ticket, Outcome::Tracked(missing_reply(id, &self.ids, &self.workers)));
         };
-        let has_ended = matches!(self.jobs[slot].status, Status::Completed | Status::Buried);
+        let has_ended = matches!(self.jobs[slot].status(), Status::Completed | Status::Buried);
         if let Some(wait_ms) = wait_ms
             && !has_ended
         {
@@ -355,7 +355,7 @@ impl Store {
     /// Returns whether the job still exists.
     fn answer_status(&mut self, ticket: Ticket, slot: JobIdx, fx: &mut Effects) -> bool {
         let job = &self.jobs[slot];
-        if job.status != Status::Completed || !job.options().result_once {
+        if job.status() != Status::Completed || !job.options().result_once {
             fx.answer(ticket, Outcome::JobStatus(slot));
             return true;
         }
@@ -396,7 +396,7 @@ impl Store {
     /// Answers the watchers of a job that has completed or was buried, in the order of arrival.
     /// O(log v) for each.
     pub(super) fn notify_end(&mut self, slot: JobIdx, fx: &mut Effects) {
-        let status = self.jobs[slot].status;
+        let status = self.jobs[slot].status();
         debug_assert!(matches!(status, Status::Completed | Status::Buried), "it has not ended");
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
             let ticket = self.watchers.remove(watcher, &mut self.deadlines);

@@ -1,7 +1,8 @@
 //! The heap against a sorted list: random pushes, pops and removals.
 
-use jobcentre::base::heap::{Heap, HeapEntry, PositionMap};
+use jobcentre::base::heap::{Heap, HeapEntry, LARGE, PositionMap};
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::cmp::{Ordering, Reverse};
 
 /// The owner of the slots: where each one's entry is, and what tells ranks of 0 apart.
@@ -9,6 +10,8 @@ use std::cmp::{Ordering, Reverse};
 struct Owner {
     positions: Vec<u32>,
     exact: Vec<u8>,
+    /// The slots whose entries were said to leave soon; `true`: next.
+    announced: RefCell<Vec<(u32, bool)>>,
 }
 
 impl PositionMap for Owner {
@@ -16,6 +19,10 @@ impl PositionMap for Owner {
 
     fn moved(&mut self, slot: u32, position: u32) {
         self.positions[slot as usize] = position;
+    }
+
+    fn approaches(&self, slot: u32, next: bool) {
+        self.announced.borrow_mut().push((slot, next));
     }
 
     fn compare_exactly(&self, a: u32, b: u32) -> Ordering {
@@ -158,6 +165,33 @@ fn large_heap_pops_in_order() {
     }
     let expected: Vec<u32> = simulation.sorted.iter().map(|&(_, slot)| slot).collect();
     assert_eq!(left, expected);
+}
+
+#[test]
+fn entries_of_a_large_heap_are_announced_before_they_leave() {
+    let (mut heap, mut owner) = (Heap::default(), Owner::default());
+    let count = u32::try_from(LARGE + 3_000).unwrap();
+    owner.positions = vec![0; count as usize];
+    for slot in 0..count {
+        let tie = u64::from(slot);
+        let rank = 1 + (tie.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        heap.push(HeapEntry { rank, tie, slot }, &mut owner);
+    }
+    assert!(owner.announced.get_mut().is_empty(), "no entry leaves yet");
+    let (mut last, mut left, mut announced) = (0, 0, 0);
+    while heap.is_large() {
+        let before = owner.announced.borrow().clone();
+        let entry = heap.pop(&mut owner).unwrap();
+        assert!(last <= entry.rank, "the heap is out of order");
+        last = entry.rank;
+        left += 1;
+        let (soon, next) = ((entry.slot, false), (entry.slot, true));
+        announced += usize::from(before.contains(&soon) && before.contains(&next));
+    }
+    assert!(announced * 10 > left * 9, "{announced} of {left} were announced twice");
+    owner.announced.get_mut().clear();
+    heap.pop(&mut owner);
+    assert!(owner.announced.get_mut().is_empty(), "the heap is no longer large");
 }
 
 impl Simulation {

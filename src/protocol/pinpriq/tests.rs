@@ -4,6 +4,7 @@ use super::*;
 use crate::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::base::time::Now;
 use crate::model::id::JobId;
+use crate::model::job::{Packet, StoredPayload};
 use crate::model::reply::Rejection;
 use crate::protocol::ordered_replies::OrderedReplies;
 use crate::wire::packets::push_request;
@@ -99,7 +100,7 @@ impl Bench {
 
 fn packet(key: &[u8], payload: &[u8]) -> Packet {
     let key_len = u16::try_from(key.len()).unwrap();
-    Packet { key_len, bytes: [key, payload].concat().into_boxed_slice() }
+    Packet { key_len, bytes: StoredPayload::new([0; 7], &[key, payload].concat()) }
 }
 
 fn answered() -> Said {

@@ -192,7 +192,7 @@ impl Store {
 
     /// A job with limiters was taken out of what its status had it in. O(log n).
     pub(in crate::store) fn on_removed(&mut self, slot: JobIdx) {
-        let (class, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status);
+        let (class, status) = (self.jobs[slot].expect_class(), self.jobs[slot].status());
         if matches!(status, Status::Blocked | Status::Ready) {
             self.global_ready.unpin_exclusion_set(&self.jobs[slot], &mut self.queues);
         }
@@ -200,7 +200,7 @@ impl Store {
         match status {
             Status::Reserved => return self.constraints.end_run(class),
             Status::Blocked => {
-                record.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+                record.blocked_jobs.remove(self.jobs.heap_position(slot), &mut self.jobs);
                 self.jobs[slot].clear_links();
             }
             Status::Ready => {
@@ -286,7 +286,7 @@ impl Store {
     /// O(log n).
     fn leave_ready_heap(&mut self, ready_job: PackedOption<JobIdx>) {
         let Some(slot) = ready_job.expand() else { return };
-        debug_assert_eq!(self.jobs[slot].status, Status::Ready, "a job outside the ready heap");
+        debug_assert_eq!(self.jobs[slot].status(), Status::Ready, "a job outside the ready heap");
         self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
         self.set_rare_status(slot, RareStatus::Blocked);
         let job = &self.jobs[slot];
@@ -308,15 +308,15 @@ impl Store {
 
     /// Moves a blocked job into the ready heaps that it belongs to. O(log n).
     fn enter_ready_heap(&mut self, slot: JobIdx) {
-        debug_assert_eq!(self.jobs[slot].status, Status::Blocked, "already in the ready heap");
+        debug_assert_eq!(self.jobs[slot].status(), Status::Blocked, "already in the ready heap");
         let class = self.jobs[slot].expect_class();
         let record = &mut self.constraints.classes[class];
-        record.blocked_jobs.remove(self.jobs[slot].heap_position(), &mut self.jobs);
+        record.blocked_jobs.remove(self.jobs.heap_position(slot), &mut self.jobs);
         record.ready_job = slot.into();
         let waitlist = record.expect_waitlist();
         self.constraints.waitlists[waitlist].ready_job = slot.into();
         let job = &mut self.jobs[slot];
-        job.status = Status::Ready;
+        job.set_status(Status::Ready);
         self.queues[job.queue].counts.remove(RareStatus::Blocked);
         self.global_ready.push(slot, &mut self.queues, &mut self.jobs);
         self.constraints.steps += 1;

@@ -86,7 +86,7 @@ impl Constraints {
 
     /// A job with limiters is reserved: takes tokens and counts as running. O(k).
     pub(in crate::store) fn start_run(&mut self, job: &mut Job, now: Now) {
-        debug_assert_eq!(job.status, Status::Reserved, "only reserved jobs run");
+        debug_assert_eq!(job.status(), Status::Reserved, "only reserved jobs run");
         self.spend(job, now);
         self.count_run(job.expect_class());
         if job.worker().is_some() {

@@ -82,7 +82,7 @@ impl Constraints {
         let mut pinned: BTreeMap<(QueueScope, &[WorkerId]), u32> = BTreeMap::new();
         for (slot, job) in jobs.iter() {
             let Some(class) = job.class() else {
-                assert!(job.status != Status::Blocked, "a blocked job without class");
+                assert!(job.status() != Status::Blocked, "a blocked job without class");
                 continue;
             };
             assert_eq!(
@@ -90,7 +90,7 @@ impl Constraints {
                 "a job is in a class of another queue"
             );
             *counts.entry(class).or_default() += 1;
-            let waits = matches!(job.status, Status::Ready | Status::Blocked);
+            let waits = matches!(job.status(), Status::Ready | Status::Blocked);
             let eligibility = &self.classes[class].eligibility;
             assert!(
                 !waits || eligibility.fits(job),
@@ -102,7 +102,7 @@ impl Constraints {
                     *pinned.entry((QueueScope::Any, job.excluded_workers())).or_insert(0) += 1;
                 }
             }
-            match job.status {
+            match job.status() {
                 Status::Ready => {
                     let ready_job = self.classes[class].ready_job;
                     assert_eq!(ready_job, slot.into(), "a ready job is not its class's ready job");
@@ -138,7 +138,7 @@ impl Constraints {
             class.blocked_jobs.check_invariants(jobs, |entry, position| {
                 let job = &jobs[entry.slot];
                 assert_eq!(
-                    (job.class(), job.heap_position()),
+                    (job.class(), jobs.heap_position(entry.slot)),
                     (Some(number), position),
                     "class or heap position of a blocked job"
                 );
@@ -146,7 +146,7 @@ impl Constraints {
             });
             if let Some(ready_job) = class.ready_job.expand() {
                 assert_eq!(
-                    jobs[ready_job].status,
+                    jobs[ready_job].status(),
                     Status::Ready,
                     "a class's ready job is not ready"
                 );
@@ -255,7 +255,7 @@ impl Constraints {
                 *classes.entry(limiter).or_insert(0) += 1;
             }
         }
-        let held = jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
+        let held = jobs.iter().filter(|(_, job)| job.status() == Status::Reserved);
         for class in held.filter_map(|(_, job)| job.class()) {
             for &limiter in &self.classes[class].limiters {
                 *running.entry(limiter).or_default() += 1;

@@ -346,7 +346,7 @@ impl Store {
                 continue;
             }
             if let Some((job_slot, job)) = self.jobs.at(slot)
-                && job.status != Status::Popped
+                && job.status() != Status::Popped
             {
                 done.jobs += 1;
                 done.bytes += job.payload().bytes.len();
@@ -362,7 +362,7 @@ impl Store {
         let job = &self.jobs[slot];
         let limiters = self.constraints.limiters_of(job, &self.queues[job.queue].name, now);
         self.constraints.steps += 1;
-        let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status);
+        let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status());
         let before = class.map_or(&[][..], |class| &self.constraints.classes[class].limiters);
         if *before == *limiters {
             if let (Some(class), Status::Blocked) = (class, status) {
@@ -400,7 +400,7 @@ impl Store {
             if !timer.is_none() {
                 self.jobs[slot].ext_mut_or_insert().timer = timer;
             }
-            if self.jobs[slot].status == Status::Ready {
+            if self.jobs[slot].status() == Status::Ready {
                 self.schedule_match_for_job(slot);
             }
         } else if status == Status::Reserved {

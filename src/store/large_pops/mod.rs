@@ -107,10 +107,10 @@ impl Store {
         self.detach_from_queue(slot);
         let job = &mut self.jobs[slot];
         job.clear_links();
-        job.status = Status::Popped;
+        job.set_status(Status::Popped);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         self.totals.count(JobCounter::Popped);
-        let known = self.ids.remove(job.id);
+        let known = self.ids.remove(job.id());
         debug_assert_eq!(known, Some(slot), "a packet was not found by its id");
     }
 
@@ -146,7 +146,7 @@ impl Store {
                 return true;
             }
             self.spread.spend(1);
-            pop.below = self.jobs[slot].id;
+            pop.below = self.jobs[slot].id();
             self.unlink_cold(slot);
             if self.jobs[slot].is_expired(now) {
                 drop(self.remove(slot, fx));
@@ -201,7 +201,7 @@ impl Store {
     /// The jobs of a pop whose end is to be recorded ([`DirtyRecord::EndedTogether`]).
     pub fn popped_together(&self, ticket: Ticket) -> impl Iterator<Item = JobId> {
         let pops = self.large_pops.pops.iter().filter(move |pop| pop.ticket == ticket);
-        pops.flat_map(|pop| pop.members.iter().map(|&slot| JobId(self.jobs[slot].id)))
+        pops.flat_map(|pop| pop.members.iter().map(|&slot| JobId(self.jobs[slot].id())))
     }
 
     /// Whether jobs have base records whose end is recorded: they must not be recorded again. O(1).
@@ -212,7 +212,7 @@ impl Store {
 
     /// Whether the job in `slot` has this id and was popped, and its end may not be recorded yet.
     pub(super) fn is_popped(&self, slot: JobIdx, id: JobId) -> bool {
-        let is_popped = |job: &super::Job| job.status == Status::Popped && job.id == id.0;
+        let is_popped = |job: &super::Job| job.status() == Status::Popped && job.id() == id.0;
         self.jobs.get(slot).is_some_and(is_popped)
     }
 }

@@ -31,7 +31,7 @@ impl ConstraintModel {
     }
 
     pub(super) fn running(&self, store: &Store, value: &[u8]) -> usize {
-        let held = store.jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
+        let held = store.jobs.iter().filter(|(_, job)| job.status() == Status::Reserved);
         held.filter(|(slot, _)| self.value(store, *slot).as_deref() == Some(value)).count()
     }
 

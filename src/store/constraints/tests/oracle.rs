@@ -118,7 +118,7 @@ impl Oracle {
         let mut best: Option<JobIdx> = None;
         for (slot, job) in store.jobs.iter() {
             let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
-            let waits = matches!(job.status, Status::Ready | Status::Blocked);
+            let waits = matches!(job.status(), Status::Ready | Status::Blocked);
             let is_in_source = match source {
                 Source::Queues(queues) => queues.contains(&name),
                 Source::Any => job.is_tracked(),
@@ -133,7 +133,7 @@ impl Oracle {
                 best = Some(slot);
             }
         }
-        best.map(|slot| JobId(store.jobs[slot].id))
+        best.map(|slot| JobId(store.jobs[slot].id()))
     }
 
     /// Checks the outcomes of the last call.
@@ -329,7 +329,7 @@ impl Oracle {
         let id = JobId(1 + self.rng.below(self.harness.store.next_id().0));
         let store = &self.harness.store;
         let job = store.ids.find(id.0).map(|slot| &store.jobs[slot]);
-        let holder = job.filter(|job| job.status == Status::Reserved);
+        let holder = job.filter(|job| job.status() == Status::Reserved);
         let holder = match holder.map(|job| job.holder().kind()) {
             Some(HolderKind::Client(index)) => index,
             Some(HolderKind::Detached(_)) | None => 1,
@@ -372,7 +372,7 @@ impl Oracle {
             return;
         }
         let job = &self.harness.store.jobs[slot];
-        let held = job.status == Status::Reserved && job.is_held_by(Holder::client(holder));
+        let held = job.status() == Status::Reserved && job.is_held_by(Holder::client(holder));
         if held && self.charged_revision.get(&id) == Some(&self.harness.store.constraints.revision)
         {
             self.returned += 1;
@@ -418,9 +418,9 @@ impl Oracle {
     fn held_by(&self, holder: u32) -> Option<JobId> {
         let mut jobs = self.harness.store.jobs.iter();
         let held = jobs.find(|(_, job)| {
-            job.status == Status::Reserved && job.is_held_by(Holder::client(holder))
+            job.status() == Status::Reserved && job.is_held_by(Holder::client(holder))
         });
-        held.map(|(_, job)| JobId(job.id))
+        held.map(|(_, job)| JobId(job.id()))
     }
 
     /// Reserves and deletes all jobs, once no limit is 0.
@@ -457,7 +457,7 @@ impl Oracle {
             self.settle();
         }
         let left = self.harness.store.jobs.iter();
-        let left: Vec<Status> = left.map(|(_, job)| job.status).collect();
+        let left: Vec<Status> = left.map(|(_, job)| job.status()).collect();
         assert!(left.iter().all(|&status| status == Status::Buried), "{left:?} never ended");
     }
 }

@@ -1,0 +1,51 @@
+//! What is kept before the bytes of a payload, in the same block of memory: what is needed only
+//! with them, or rarely.
+
+use crate::model::job::{Encoding, Payload, StoredPayload};
+
+/// The prefix of a stored payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PayloadHead {
+    /// When its job was put, in Unix seconds; after a restart, when it was restored.
+    pub(super) created: u32,
+    pub(super) encoding: Encoding,
+}
+
+const JSON: u8 = 0;
+const JSON_LINE: u8 = 1;
+const MSG_PACK: u8 = 2;
+const PACKET: u8 = 3;
+
+impl PayloadHead {
+    /// A copy of these bytes behind this head. O(bytes).
+    #[inline(always)]
+    pub(super) fn store(self, bytes: &[u8]) -> StoredPayload {
+        let (tag, key_len) = match self.encoding {
+            Encoding::Json => (JSON, 0),
+            Encoding::JsonLine => (JSON_LINE, 0),
+            Encoding::MsgPack => (MSG_PACK, 0),
+            Encoding::Packet { key_len } => (PACKET, key_len),
+        };
+        let ([c0, c1, c2, c3], [k0, k1]) = (self.created.to_le_bytes(), key_len.to_le_bytes());
+        StoredPayload::new([c0, c1, c2, c3, k0, k1, tag], bytes)
+    }
+
+    /// The head of a stored payload.
+    #[inline(always)]
+    pub(super) fn of(payload: &StoredPayload) -> Self {
+        let [c0, c1, c2, c3, k0, k1, tag] = payload.prefix();
+        let encoding = match tag {
+            JSON => Encoding::Json,
+            JSON_LINE => Encoding::JsonLine,
+            MSG_PACK => Encoding::MsgPack,
+            _ => Encoding::Packet { key_len: u16::from_le_bytes([k0, k1]) },
+        };
+        Self { created: u32::from_le_bytes([c0, c1, c2, c3]), encoding }
+    }
+
+    /// The payload that this is the head of.
+    #[inline(always)]
+    pub(super) fn payload(self, payload: &StoredPayload) -> Payload<'_> {
+        Payload { encoding: self.encoding, bytes: payload }
+    }
+}
