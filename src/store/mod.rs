@@ -58,6 +58,7 @@ mod run_state;
 mod spread_work;
 mod state_machine;
 mod stats;
+mod subscriptions;
 mod transitions;
 mod waiters;
 mod worker_commands;
