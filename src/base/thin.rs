@@ -22,7 +22,7 @@ const LEN: usize = size_of::<u32>();
 
 /// Bytes that never change, with a prefix of fixed size, in one block of memory.
 ///
-/// Invariant: the pointer leads to a block of [`ThinBytes::layout`] that this value owns; it begins
+/// Invariant: the pointer leads to a block of `ThinBytes::layout` that this value owns; it begins
 /// with the length of the bytes, without that of the prefix; prefix and bytes follow.
 #[repr(transparent)]
 pub struct ThinBytes<const PREFIX: usize> {
@@ -148,7 +148,7 @@ pub enum Either<A, B> {
 
 /// Bytes or a boxed value, in eight bytes.
 ///
-/// Invariant: `marked` is the pointer of a [`ThinBytes`], or that of a `Box<T>` with [`MARK`] added
+/// Invariant: `marked` is the pointer of a [`ThinBytes`], or that of a `Box<T>` with `MARK` added
 /// to its address; this value owns what it leads to.
 pub struct ThinOrBox<T, const PREFIX: usize> {
     marked: NonNull<u8>,
