@@ -430,7 +430,8 @@ impl Store {
         let bytes: usize = fx.popped[first..].iter().map(|packet| packet.bytes.len()).sum();
         self.spread.spend(count - 1);
         let work = (count - 1) * GROUP_PACKET_WORK + bytes / WRITTEN_BYTES_PER_WORK;
-        self.waiters.note_work_below(work, EXTRA_WORK_PER_TURN);
+        // Less than what ends a turn, also with the waits that the command ends.
+        self.waiters.note_work_below(work, EXTRA_WORK_PER_TURN / 2);
         if self.spread.steps_left() == 0 {
             // The turn ends.
             self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);

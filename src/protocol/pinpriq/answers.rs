@@ -134,6 +134,9 @@ impl Answers {
                     if let Some(packet) = packets.next() {
                         self.bytes -= PACKET_HEAD + packet.bytes.len();
                         push_packet(out.tail(), packet.key_len, &packet.bytes);
+                    }
+                    // Nothing is left to a further turn behind the last packet.
+                    if packets.len() > 0 {
                         continue;
                     }
                 }

@@ -23,7 +23,15 @@ use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 
-const PLAN: Plan = Plan::new(200, &[]);
+const PLAN: Plan = Plan::new(200, &FAILED_ONCE);
+
+/// Seeds that have failed once.
+const FAILED_ONCE: [u64; 4] = [
+    3_500_000_001_982,
+    3_500_000_002_327,
+    3_500_000_004_106,
+    4_500_000_001_203,
+];
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
 const WANTED: [&str; 29] = [
