@@ -146,6 +146,12 @@ impl Answers {
         out.len() - before
     }
 
+    /// Frees what is not written, because it cannot be sent. O(packets).
+    pub(super) fn drop_unwritten(&mut self) {
+        self.unwritten.clear();
+        self.bytes = self.early.iter().map(|(_, packets)| size(packets)).sum();
+    }
+
     /// Takes out all packets that are not written. O(long answers).
     pub(super) fn take_packets(&mut self) -> Vec<IntoIter<Packet>> {
         self.bytes = 0;

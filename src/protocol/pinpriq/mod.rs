@@ -94,6 +94,10 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
         if self.answers.has_unwritten() {
+            if self.state == State::OutputBroken {
+                self.answers.drop_unwritten();
+                return SessionAction::Continue;
+            }
             let work = self.answers.write_some(out) / WRITTEN_BYTES_PER_WORK;
             shared.turn.work += work / SUBSCRIPTION_NAME_WORK;
             let is_enough = shared.turn.work >= SUBSCRIPTION_NAMES_PER_TURN;

@@ -26,11 +26,14 @@ use jobcentre::server::{Server, Settings};
 const PLAN: Plan = Plan::new(200, &FAILED_ONCE);
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 4] = [
+const FAILED_ONCE: [u64; 7] = [
     3_500_000_001_982,
+    3_500_000_002_241,
     3_500_000_002_327,
     3_500_000_004_106,
+    4_500_000_000_785,
     4_500_000_001_203,
+    4_500_000_003_902,
 ];
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
