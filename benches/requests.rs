@@ -4,11 +4,13 @@
 //! `cargo bench --bench requests` prints nanoseconds per request (medians of passes) for cycles
 //! (put, get, delete) at several depths and backlogs, and a hash of all replies. Three numbers as
 //! arguments (backlog, depth, rounds) run that one scenario, for a profiler. Under `cargo test
-//! --benches` it runs a tiny size.
+//! --benches` it runs a tiny size. Behind them come requests of the native API.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod common;
+#[path = "common/native.rs"]
+mod native;
 
 use common::{Bench, get_lines, put_lines};
 use std::hash::{DefaultHasher, Hasher};
@@ -30,6 +32,7 @@ fn main() {
             measure(backlog, depth, rounds);
         }
     }
+    native::measure(tiny);
 }
 
 fn measure(backlog: u64, depth: u64, rounds: u64) {

@@ -6,6 +6,8 @@ pub mod base;
 pub mod model;
 pub mod wire;
 
+pub mod schedule;
+
 pub mod store;
 
 pub mod journal;

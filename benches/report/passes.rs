@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The attacks, with what each of them is.
-pub(crate) const ATTACKS: [(&str, &str); 11] = [
+pub(crate) const ATTACKS: [(&str, &str); 13] = [
     ("large_key_group", "a large key group is popped"),
     ("waiting_gets", "gets that name many new queues end together"),
     ("lease_ends", "leases end in one moment"),
@@ -23,6 +23,8 @@ pub(crate) const ATTACKS: [(&str, &str); 11] = [
     ("subscriptions", "subscribers with as many subscriptions as allowed get packets"),
     ("queue_names", "the tables grow with the names of queues"),
     ("expired_jobs", "a reserve meets jobs whose time to live is over"),
+    ("many_dependents", "a job ends for which many others wait"),
+    ("long_chain", "each of many jobs waits for the one before it"),
 ];
 
 /// The name of the scenario of an attack.

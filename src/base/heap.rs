@@ -9,7 +9,8 @@
 //! current position of every entry.
 
 use crate::base::paged::PagedVec;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// An entry: a key of 128 bits, and the slot of its value. Smaller keys leave first. Packed,
 /// because four bytes for each entry matter with millions of them.
@@ -138,6 +139,26 @@ impl<I: Copy> Heap<I> {
     #[inline]
     pub fn at(&self, index: u32) -> HeapEntry<I> {
         self.entries.at(index as usize)
+    }
+
+    /// The entries in their order, without a change. `key` has to order them as the heap does.
+    /// O(log k) for the k-th.
+    pub fn in_order<K: Ord>(
+        &self,
+        key: impl Fn(&HeapEntry<I>) -> K,
+    ) -> impl Iterator<Item = HeapEntry<I>> {
+        let mut candidates = BinaryHeap::new();
+        if let Some(first) = self.peek() {
+            candidates.push(Reverse((key(&first), 0)));
+        }
+        std::iter::from_fn(move || {
+            let Reverse((_, index)) = candidates.pop()?;
+            let first = index * ARITY + 1;
+            for child in first..(first + ARITY).min(self.entries.len()) {
+                candidates.push(Reverse((key(&self.entries.at(child)), child)));
+            }
+            Some(self.entries.at(index))
+        })
     }
 
     /// Adds an entry. O(log n); O(1) on average for random keys.

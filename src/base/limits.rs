@@ -1,53 +1,12 @@
 //! The bounds of the server, with the relations between them checked at compile time. Those that
-//! only the journal needs are in `journal::limits`.
+//! only the journal needs are in `journal::limits`; those of the work in a pass, which this module
+//! exports, are in `pass_limits`.
 //!
 //! The last word of a name is the unit; durations carry theirs in the type. A doc says what is
 //! bounded and, where it is not evident, why at this value.
 
+pub use super::pass_limits::*;
 use std::time::Duration;
-
-/// Bytes read from one connection in one pass; then the other connections have their turn.
-pub const READ_BUDGET_BYTES: usize = 64 * 1024;
-
-/// Bytes read in one pass of all connections that have more to read than that; each has an equal
-/// part.
-pub const BUSY_READS_BYTES: usize = 256 * 1024;
-
-/// The smallest such part, so that the system call pays.
-pub const READ_BUDGET_MIN_BYTES: usize = 4 * 1024;
-
-/// Work of one pass for new input. The unit is what a byte of a short request costs: about 10 ns.
-pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;
-
-/// Digits of priorities compared for a unit of work.
-pub const COMPARED_BYTES_PER_WORK: usize = 64;
-
-/// Work of taking a waiter out of one wait queue, or of making the queue, in the same unit.
-pub const WAIT_NODE_WORK: usize = 32;
-
-/// Work of a packet that leaves with the selected one, beside its bytes, in the same unit.
-pub const GROUP_PACKET_WORK: usize = 64;
-
-/// Work of commands in one turn, beside the bytes that they consume, above which the turn ends.
-pub const EXTRA_WORK_PER_TURN: usize = 4 * 1024;
-
-/// Work of one pass for connections whose buffered input is processed further, in that unit.
-pub const RESUMED_WORK_PER_PASS: usize = 64 * 1024;
-
-/// Work of the turn of a session, and of a write, beside the bytes, in the same unit: system calls.
-pub const TURN_WORK: usize = 512;
-
-/// Work of a reply to another client than the one that is served, in the same unit.
-pub const DELIVERY_WORK: usize = 128;
-
-/// Work of checking the name of a subscribed queue, in the same unit.
-pub const SUBSCRIPTION_NAME_WORK: usize = 2;
-
-/// Work of one pass for writing output, in the same unit.
-pub const WRITE_WORK_PER_PASS: usize = 128 * 1024;
-
-/// Bytes of a write beside that for a unit of work: they are only copied.
-pub const WRITTEN_BYTES_PER_WORK: usize = 16;
 
 /// Unsent bytes of one connection above which it is neither read nor served: a slow reader costs at
 /// most this, and one reply.
@@ -69,17 +28,13 @@ pub const POOLED_BUFFERS_MAX: usize = 256;
 /// Requests of one connection that are submitted and not answered.
 pub const IN_FLIGHT_MAX: u32 = 1024;
 
-/// Queues to which one connection of the networked priority queue subscribes: every delivery checks
-/// all of them.
+/// Queues to which one connection of the networked priority queue subscribes: a subscription is
+/// compared with all others.
 pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
 /// Queues that one reserve names, repeated ones included: a reserve looks at each of them, and one
 /// that waits is in the wait queue of each, all in one pass.
 pub const QUEUES_PER_RESERVE_MAX: usize = 4096;
-
-/// Queue names checked for one connection in one turn: a delivery checks all subscribed queues, a
-/// subscription is compared with all others. Then the other connections have their turn.
-pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;
 
 /// Bytes of the names of one connection's subscribed queues together.
 pub const SUBSCRIBED_NAMES_MAX_BYTES: usize = 1024 * 1024;
@@ -119,15 +74,6 @@ pub const LINGERING_MAX: usize = 256;
 /// File descriptors kept for everything but clients: listeners, epoll, logs, libraries.
 pub const RESERVED_FILE_DESCRIPTORS: u64 = 64;
 
-/// Connections accepted from one listener in one pass.
-pub const ACCEPTS_PER_PASS: usize = 64;
-
-/// Outbound connections that are begun or advanced in one pass: system calls.
-pub const DIALS_PER_PASS: usize = 64;
-
-/// Connections whose buffered input is processed further in one pass.
-pub const RESUMED_CONNECTIONS_PER_PASS: usize = 1024;
-
 /// Pause of a listener after the system ran out of file descriptors or memory; it ends early when a
 /// connection is closed.
 pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -145,9 +91,6 @@ pub const SHUTDOWN_DISK_TIMEOUT: Duration = Duration::from_mins(1);
 /// of an unprivileged user holds.
 pub const STDIN_AT_SHUTDOWN_MAX_BYTES: usize = 1024 * 1024;
 
-/// Session deadlines that fire in one pass.
-pub const SESSION_DEADLINES_PER_PASS: usize = 256;
-
 /// Notices of one kind that are logged within [`NOTICE_WINDOW`]; further ones are only counted.
 pub const NOTICES_PER_WINDOW: u32 = 8;
 
@@ -159,9 +102,6 @@ pub const REJECTION_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two log entries about one ignored signal.
 pub const SIGNAL_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Readiness events fetched from the system in one pass.
-pub const EVENTS_PER_PASS: usize = 1024;
 
 /// Connections that the kernel holds until they are accepted; it may lower this (`somaxconn`).
 pub const LISTEN_BACKLOG: i32 = 4096;
@@ -191,26 +131,12 @@ pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 /// not created again for each job.
 pub const IDLE_QUEUES_MAX: usize = 1024;
 
-/// Deadlines of the store that fire in one pass.
-pub const STORE_DEADLINES_PER_PASS: usize = 1024;
-
-/// Jobs of ended clients that are requeued, and packets of key groups that are removed, in one
-/// pass. A client with more jobs, or a pop of more packets, takes several passes, and looks as if
-/// it took one.
-pub const SPREAD_STEPS_PER_PASS: usize = 2048;
-
-/// Packets that a pop removes at once even if the steps of the pass are used up.
-pub const PACKETS_PER_POP_MIN: usize = 16;
-
 /// Longest payload of a pop: its length has 16 bits on the wire.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
 /// Bytes of a pop's packets above which their memory goes to its client's session, which writes
 /// and frees them one by one; fewer are copied into the output at once.
 pub const POP_COPIED_MAX_BYTES: usize = 256 * 1024;
-
-/// Packets freed in one pass whose client has ended before they were written.
-pub const PACKETS_FREED_PER_PASS: usize = 4096;
 
 /// Packets of one pop: their number has 16 bits on the wire.
 pub const PACKETS_PER_POP_MAX: usize = 65_535;
@@ -222,21 +148,6 @@ pub const EVENT_LOG_EVENTS_MAX: usize = 10_000;
 /// Bytes of a job's history, with the same effect.
 pub const EVENT_LOG_MAX_BYTES: usize = 1024 * 1024;
 
-/// Slots of the job table that one request for a queue scans while its index is backfilled.
-pub const BACKFILL_SLOTS_PER_STEP: u32 = 16 * 1024;
-
-/// Jobs that get their row in such a step.
-pub const BACKFILL_JOBS_PER_STEP: u32 = 256;
-
-/// Jobs removed with a queue in one reply.
-pub const DROPPED_JOBS_PER_CHUNK: u32 = 512;
-
-/// Slots of jobs, or of queues, scanned for one page of statistics.
-pub const STATS_SLOTS_PER_STEP: u32 = 4 * 1024;
-
-/// Queues in one page of statistics.
-pub const STATS_QUEUES_PER_STEP: usize = 512;
-
 /// Queues with metrics of their own; those of the others are summed.
 pub const METRICS_QUEUES_MAX: usize = 1000;
 
@@ -245,9 +156,6 @@ pub const NAME_SHOWN_MAX_BYTES: usize = 1024;
 
 /// Bytes of the name of a queue with metrics of its own.
 pub const METRICS_NAME_MAX_BYTES: usize = 256;
-
-/// Queues whose metrics are written in one pass.
-pub const METRICS_QUEUES_PER_STEP: usize = 64;
 
 /// Shortest time between two samples of resident memory.
 pub const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
@@ -259,37 +167,12 @@ pub const PURGE_DELAY: Duration = Duration::from_secs(1);
 /// Shortest window of the busy fraction of the loop.
 pub const BUSY_WINDOW_MIN: Duration = Duration::from_secs(10);
 
-/// Rows that a query may find without a search in the background.
-pub const ROWS_PER_CHUNK: usize = 512;
-
-/// Queues in one reply that lists queues.
-pub const QUEUES_PER_CHUNK: usize = 256;
-
-/// Bytes of their names; the last one may exceed it.
-pub const QUEUE_NAMES_PER_CHUNK_BYTES: usize = 64 * 1024;
-
 /// Constraints at one time: every put evaluates all of them.
 pub const CONSTRAINTS_MAX: usize = 256;
 
-/// Jobs, classes and waitlists that are blocked, unblocked or checked in one pass, beside
-/// [`CONSTRAINT_STEPS_PER_COMMAND`].
-pub const CONSTRAINT_STEPS_PER_PASS: u64 = 1024;
-
-/// The same for each command, each queue named by a reserve, and each waiter matched.
-pub const CONSTRAINT_STEPS_PER_COMMAND: u64 = 16;
-
-/// How long a reserve that does not wait is deferred while its scan of jobs that may be blocked is
-/// incomplete, in milliseconds.
-pub const SCAN_DEFER_MAX_MS: u64 = 1_000;
-
-/// Jobs for which constraints are evaluated again in one pass after a change.
-pub const CONSTRAINT_SCAN_JOBS_PER_PASS: usize = 1024;
-
-/// Bytes of their payloads; the last one may exceed it.
-pub const CONSTRAINT_SCAN_BYTES_PER_PASS: usize = 1024 * 1024;
-
-/// Slots of the job table scanned for it.
-pub const CONSTRAINT_SCAN_SLOTS_PER_PASS: usize = 16 * 1024;
+/// How often it is looked whether the scan of a deferred reserve's own queues has ended, in
+/// milliseconds; as a rule it is answered before, when all scans have.
+pub const SCAN_CHECK_INTERVAL_MS: u64 = 1_000;
 
 /// Registered workers at one time.
 pub const WORKERS_MAX: usize = 10_000;
@@ -299,13 +182,6 @@ pub const WORKERS_PER_PAGE: usize = 64;
 
 /// Workers of the processor at one time; messages of further ones are ignored.
 pub const PROCESSOR_WORKERS_MAX: usize = 64 * 1024;
-
-/// Reserves, assignments and rows of lists that the processor handles in one turn, beside the
-/// messages that it reads.
-pub const PROCESSOR_WORK_PER_TURN: usize = 1024;
-
-/// Log lines that the processor writes in one turn.
-pub const PROCESSOR_LOG_LINES_PER_TURN: usize = 256;
 
 /// How long a worker has to answer a delivery. A shutdown does not wait this long: a delivery in
 /// flight at its end leaves the job to the worker, whose report counts after the restart.
@@ -332,12 +208,6 @@ pub const WORKER_RESERVES_MAX: usize = 16;
 /// Job names that a worker has rejected as unknown and that are remembered, for a worker that
 /// accepts any name; further ones are offered again.
 pub const UNKNOWN_NAMES_MAX: usize = 1024;
-
-/// Actions for one worker in one turn; then the other workers have their turn.
-pub const WORKER_STEPS_PER_TURN: usize = 32;
-
-/// Actions for all workers in one pass.
-pub const WORKERS_PER_PASS: usize = 512;
 
 /// Workers in a job's exclusion set; beyond it the set is cleared, and the job is delayed first.
 pub const EXCLUDED_WORKERS_MAX: usize = 16;
@@ -460,9 +330,6 @@ pub const QUERY_TURN_TIMEOUT: Duration = Duration::from_millis(10);
 /// client with the fewest rows.
 pub const QUERY_FIFO_CLIENTS_MAX: usize = 16;
 
-/// Queries that start or end in one pass.
-pub const QUERIES_PER_PASS: usize = 16;
-
 /// Default for how long a query may take (`--query-timeout`).
 pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
@@ -492,9 +359,6 @@ pub const TICK_MAX: Duration = Duration::from_hours(1);
 
 /// How long a LightJQ request waits for the end of a job if it gives no time.
 pub const POLL_WAIT_DEFAULT: Duration = Duration::from_secs(5);
-
-/// Rows offered to a poll at one time: those in front may have changed meanwhile.
-pub const POLL_ROWS_PER_STEP: u64 = 16;
 
 const _: () = assert!(
     READ_BUDGET_BYTES <= STALLED_INPUT_MAX_BYTES,

@@ -3,6 +3,7 @@
 //! This layer depends on std and small crates alone, and can be understood and tested without
 //! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
 
+pub mod api_limits;
 pub mod buf;
 pub mod hash_index;
 pub mod heap;
@@ -10,6 +11,7 @@ pub mod histogram;
 pub mod limits;
 pub mod names;
 pub mod paged;
+mod pass_limits;
 pub mod prefetch;
 pub mod rate_limited_counter;
 pub mod rng;

@@ -50,6 +50,9 @@ pub fn nearest<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
 #[must_use]
 pub fn unknown(wrong: &str, names: &[&str]) -> String {
     let known = names.join(", ");
+    if names.is_empty() {
+        return "is unknown here: none is known".to_owned();
+    }
     match nearest(wrong, names) {
         Some(right) => format!("is unknown here: did you mean '{right}'? Known are {known}"),
         None if names.len() == 1 => format!("is unknown here: the only one known is {known}"),

@@ -25,11 +25,12 @@ pub struct Slab<T> {
     /// Number of reserved keys.
     reserved: usize,
     generation: u32,
+    end: u32,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { entries: Inner::new(), reserved: 0, generation: 0 }
+        Self { entries: Inner::new(), reserved: 0, generation: 0, end: 0 }
     }
 }
 
@@ -57,6 +58,7 @@ impl<T> Slab<T> {
         debug_assert!(self.reserved <= self.entries.len() + 1, "a reserved key has no entry");
         let index = self.entries.insert((self.generation, value));
         let index = u32::try_from(index).expect("a slab holds fewer than 2^32 values");
+        self.end = self.end.max(index + 1);
         SlabKey { index, generation: self.generation }
     }
 
@@ -118,6 +120,27 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
+    /// Values with their keys from a place on, in the order of their places: those of the next
+    /// `most` places. O(most).
+    pub fn range(&self, from: u32, most: u32) -> impl Iterator<Item = (SlabKey, &T)> {
+        (from..from.saturating_add(most).min(self.end)).filter_map(|index| {
+            let (generation, value) = self.entries.get(index as usize)?;
+            Some((SlabKey { index, generation: *generation }, value.as_ref()?))
+        })
+    }
+
+    /// One more than the largest place that was used.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Whether a key may have been given out: until 2^32 values later.
+    #[must_use]
+    pub fn was_given_out(&self, key: SlabKey) -> bool {
+        key.index < self.end && (1..=self.generation).contains(&key.generation)
+    }
+
     /// All values with their keys, in the order of their places. O(places).
     pub fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.entries.iter().filter_map(|(index, (generation, value))| {
@@ -130,7 +153,7 @@ impl<T> Slab<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Slab;
+    use super::{Slab, SlabKey};
 
     #[test]
     fn a_late_key_finds_nothing() {
@@ -144,6 +167,22 @@ mod tests {
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&"second"));
         assert_eq!(slab.iter().count(), 1);
+    }
+
+    #[test]
+    fn ranges_skip_what_is_gone() {
+        let mut slab = Slab::default();
+        let keys = ["a", "b", "c", "d"].map(|text| slab.insert(text));
+        slab.remove(keys[1]);
+        let found = |from, most| slab.range(from, most).map(|(_, text)| *text).collect::<Vec<_>>();
+        assert_eq!(
+            (found(0, 3), found(1, 1), found(2, 9)),
+            (vec!["a", "c"], vec![], vec!["c", "d"])
+        );
+        assert_eq!(slab.end(), 4);
+        assert!(keys.iter().all(|&key| slab.was_given_out(key)));
+        assert!(!slab.was_given_out(SlabKey { index: 0, generation: 9 }));
+        assert!(!slab.was_given_out(SlabKey { index: 9, generation: 1 }));
     }
 
     #[test]

@@ -114,6 +114,24 @@ impl<K: Copy> TimerQueue<K> {
         TimerId(slot)
     }
 
+    /// The place of a timer in the order of firing: its moment, and its rank among equal ones.
+    /// O(1).
+    ///
+    /// # Panics
+    /// If it is not armed.
+    #[must_use]
+    pub fn order(&self, timer: TimerId) -> (u64, u64) {
+        let entry = self.heap.at(self.armed(timer).position());
+        (entry.rank, entry.tie)
+    }
+
+    /// Armed timers in the order of firing, each with its place in it. O(log k) for the k-th.
+    pub fn in_order(&self) -> impl Iterator<Item = ((u64, u64), K)> {
+        let key = |entry: &HeapEntry| (entry.rank, entry.tie);
+        let entries = self.heap.in_order(key);
+        entries.map(move |entry| (key(&entry), self.timers.0[entry.slot].key))
+    }
+
     /// Calls `timer` off. O(log n), O(1) on average.
     ///
     /// # Panics

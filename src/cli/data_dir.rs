@@ -9,7 +9,7 @@ use crate::journal::limits::JOURNAL_SEGMENT_BYTES;
 use crate::journal::{
     self, JournalOptions, LogStats, OpenError, RecoveryReport, SPACE_MIN_BYTES, SyncMode,
 };
-use crate::reactor::disk::{Directory, FileDisk, LockMode};
+use crate::reactor::disk::{BackupReader, Directory, FileDisk, LockMode, Notify};
 use crate::reactor::{Clock, LoopWaker};
 use std::io;
 use std::path::Path;
@@ -47,9 +47,11 @@ pub(super) fn open(
     let now = clock.sample();
     log_recovery(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
-    let disk = FileDisk::start(files, sync, Arc::new(move || wake.wake()))
-        .map_err(|error| failed(&OpenError::Disk(error)))?;
-    Ok(Engine::durable(restored, Box::new(disk), now))
+    let wake: Notify = Arc::new(move || wake.wake());
+    let reader = BackupReader::new(files.path().to_owned(), Arc::clone(&wake));
+    let disk =
+        FileDisk::start(files, sync, wake).map_err(|error| failed(&OpenError::Disk(error)))?;
+    Ok(Engine::durable(restored, Box::new(disk), now).with_backups(Box::new(reader)))
 }
 
 /// The size of segments: a small part of the space for the directory. Warns if that space is too

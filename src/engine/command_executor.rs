@@ -22,6 +22,9 @@ pub trait CommandExecutor: Debug {
     /// `INPUT_WORK_PER_PASS`. O(1).
     fn take_work(&mut self) -> usize;
 
+    /// Such work of waits and pops that was not taken yet. O(1).
+    fn noted_work(&self) -> usize;
+
     /// Whether a pop that has just been submitted takes several passes, though it does not wait:
     /// after such a pop there is work ([`CommandExecutor::take_work`]) above `EXTRA_WORK_PER_TURN`.
     /// Also true for one that waits.
@@ -43,6 +46,10 @@ pub trait CommandExecutor: Debug {
     /// of all other clients.
     fn half_close_client(&mut self, client: ClientId);
 
+    /// A pass is about to begin: notes what the last ones have changed, for rates and histories.
+    /// O(1), or a bounded number of queues.
+    fn sample(&mut self, now: Now);
+
     /// Begins a pass: resets the store's budgets for a pass and fires up to
     /// `STORE_DEADLINES_PER_PASS` timers. [`CommandExecutor::poll_timeout`] says whether some are
     /// left.
@@ -54,6 +61,9 @@ pub trait CommandExecutor: Debug {
 
     /// Sets how many bytes the buffers of connections take.
     fn set_buffer_bytes(&mut self, bytes: u64);
+
+    /// Refuses all puts from now on, or takes them again. It ends with the process.
+    fn set_draining(&mut self, draining: bool);
 
     /// The next completion. Those of one client that do not wait for the disk come in the order in
     /// which the store produced them.
@@ -94,6 +104,10 @@ pub trait CommandExecutor: Debug {
     /// The number of jobs, queues, workers and constraints in the store.
     #[must_use]
     fn counts(&self) -> Counts;
+
+    /// How many jobs a client has reserved, counted up to `most`. O(most).
+    #[must_use]
+    fn reserved_by(&self, client: ClientId, most: usize) -> usize;
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
     fn check_invariants(&self);

@@ -9,11 +9,15 @@ use crate::base::time::Mono;
 use crate::journal::Journal;
 use crate::journal::disk::DiskError;
 use crate::journal::limits::JOURNAL_RESERVE_PER_JOB_BYTES;
+use crate::model::action::{ActionVerb, JobChange};
 use crate::model::command::Command;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::Ticket;
 use crate::model::indexed_queue::{IndexedCommand, IndexedReply};
+use crate::model::manage::{ManageCommand, ManageReply, NewJob, RunReport};
 use crate::model::reply::Rejection;
+use crate::model::schedule::{ScheduleCommand, Timing};
+use crate::model::transfer::{ImportedJob, ImportedStage};
 use crate::model::worker::{
     self, Condition, Constraint, ConstraintReply, Path, Scalar, WorkerCommand, WorkerReply,
 };
@@ -45,6 +49,34 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
             IndexedCommand::AppendEvent { event, .. } => Some(event.len()),
             _ => None,
         },
+        Command::Manage(
+            ManageCommand::Pause { queue, .. } | ManageCommand::SetIndex { queue, on: true },
+        ) => Some(queue.len()),
+        Command::Manage(ManageCommand::Put { queue, job }) => Some(new_job_bytes(queue, job)),
+        Command::Manage(ManageCommand::PutMany { queue, jobs }) => {
+            let each = |job| new_job_bytes(queue, job) + PUT_OVERHEAD_BYTES;
+            Some(jobs.iter().map(each).sum())
+        }
+        Command::Manage(ManageCommand::Import([])) => None,
+        Command::Manage(ManageCommand::Import(jobs)) => {
+            let each = |job| imported_bytes(job) + PUT_OVERHEAD_BYTES;
+            Some(jobs.iter().map(each).sum())
+        }
+        Command::Manage(ManageCommand::Report { report, .. }) => match report {
+            RunReport::Complete { result } => {
+                beyond_reserve(result.as_ref().map_or(0, |(_, bytes)| bytes.len()))
+            }
+            RunReport::Fail { error, message, .. } => beyond_reserve(error.len() + message.len()),
+            RunReport::Progress { message: Some(message), .. } => beyond_reserve(message.len()),
+            _ => None,
+        },
+        Command::Manage(ManageCommand::Change { change, .. }) => Some(change_bytes(change)),
+        Command::Manage(ManageCommand::Act(spec)) => match &spec.verb {
+            ActionVerb::Move { to } => Some(to.len()),
+            ActionVerb::Change(change) => Some(change_bytes(change)),
+            ActionVerb::Delete | ActionVerb::Kick | ActionVerb::Bury => None,
+        },
+        Command::Manage(ManageCommand::Schedule(command)) => schedule_bytes(command),
         Command::Work(WorkerCommand::SetConstraint(constraint)) => {
             Some(constraint_bytes(constraint))
         }
@@ -59,11 +91,61 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
     }
 }
 
+/// The bytes that a change adds to a job.
+pub(super) fn change_bytes(change: &JobChange) -> usize {
+    let payload = change.payload.as_ref().map_or(0, |(_, bytes)| bytes.len());
+    payload + change.queue.as_ref().map_or(0, |name| name.len())
+}
+
+/// An upper bound of the bytes of a schedule's record; of a run, without those of its job.
+pub(super) fn schedule_bytes(command: &ScheduleCommand<'_>) -> Option<usize> {
+    match command {
+        ScheduleCommand::Set { schedule } => {
+            let cron = if let Timing::Cron(text) = &schedule.timing { text.len() } else { 10 };
+            let texts = schedule.name.len() + cron + schedule.timezone.len();
+            let job = schedule.queue.len() + schedule.job.payload.len() + schedule.job_text.len();
+            // Numbers, and the lengths of texts.
+            Some(texts + job + dependency_bytes(&schedule.job) + 200)
+        }
+        ScheduleCommand::Run { .. } => Some(0),
+        _ => None,
+    }
+}
+/// The bytes of the record of a job beside its payload and texts, and its space reservation.
+const PUT_OVERHEAD_BYTES: usize = 512;
+
+/// The bytes of a job to put; its key, with the queue's name, may stay after it.
+fn new_job_bytes(queue: &[u8], job: &NewJob) -> usize {
+    let key = job.key.as_ref().map_or(0, |key| 2 * key.bytes.len() + queue.len());
+    queue.len() + job.payload.len() + key + dependency_bytes(job)
+}
+
+/// The bytes of what a job waits for, and of its group.
+pub(super) fn dependency_bytes(job: &NewJob) -> usize {
+    let Some(new) = &job.dependencies else { return 0 };
+    let name = |name: &Option<Box<[u8]>>| name.as_ref().map_or(0, |name| name.len() + 20);
+    new.after.len() * 8 + name(&new.group) + name(&new.after_group)
+}
+
+/// The bytes of a job of an import.
+pub(super) fn imported_bytes(imported: &ImportedJob) -> usize {
+    let result = match &imported.stage {
+        ImportedStage::Completed { result: Some((_, bytes)), .. } => bytes.len(),
+        _ => 0,
+    };
+    let error =
+        imported.last_error.as_ref().map_or(0, |last| last.error.len() + last.message.len());
+    let message = imported.progress_message.as_ref().map_or(0, |text| text.len());
+    let after = imported.after_here.len() * 8;
+    new_job_bytes(&imported.queue, &imported.job) + after + result + error + message
+}
+
 /// Answers a command that has no space on the disk.
 #[cold]
 pub(super) fn answer_full(ticket: Ticket, command: &Command<'_>, fx: &mut Effects) {
     match command {
         Command::Indexed(_) => fx.reply(ticket, IndexedReply::DiskFull),
+        Command::Manage(_) => fx.reply(ticket, ManageReply::Rejected(Rejection::DiskFull)),
         Command::Work(WorkerCommand::Register(_)) => {
             fx.answer(ticket, Outcome::Worker(WorkerReply::DiskFull));
         }

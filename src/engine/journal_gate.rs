@@ -5,19 +5,21 @@
 //! a reply about a job that the command named, on everything applied so far, since a job that was
 //! reported as missing must stay missing. Other replies depend on no batch.
 //!
-//! Invariants: a job, declared queue, worker or constraint in the store has a base record under its
-//! record key, and a free slot of their tables has none; `gated` is ordered by batch.
+//! Invariants: a job, declared queue, worker, constraint, pause or past key in the store has a base
+//! record under its record key, and a free slot of their tables has none; `gated` is ordered by
+//! batch.
 
 use super::disk_space::{SpaceNotices, live_bytes_added};
 use super::record_key::{pack, unpack};
-use super::{packets, record, reply_for};
+use super::{record, reply_for};
 use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
-use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS};
+use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
+use crate::model::manage::{ManageCommand, RunReport};
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
@@ -25,6 +27,7 @@ use crate::model::stats::{JournalStats, ServerStats};
 use crate::model::worker::{ConstraintReply, RunOutcome, WorkerCommand};
 use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
+use std::vec::IntoIter;
 
 /// The journal with the replies that wait for it.
 pub(super) struct JournalGate {
@@ -93,11 +96,21 @@ pub(super) fn names_job(command: &Command<'_>) -> bool {
 fn is_retained(command: &Command<'_>, store: &Store) -> bool {
     let success = |report: &RunOutcome<'_>| matches!(report, RunOutcome::Success { .. });
     let id = match command {
-        Command::Finish { id, .. } => id,
+        Command::Finish { id, .. }
+        | Command::Manage(ManageCommand::Report {
+            id, report: RunReport::Complete { .. }, ..
+        }) => id,
         Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
         _ => return true,
     };
     store.options(*id).is_some_and(|options| options.result_retention_ms > 0)
+}
+
+/// The bytes of a job that a command writes anew. O(1).
+fn bytes_rewritten(command: &Command<'_>, store: &Store) -> usize {
+    let Command::Manage(ManageCommand::Change { id, change }) = command else { return 0 };
+    let kept = store.slot(*id).filter(|_| change.payload.is_none());
+    kept.map_or(0, |slot| store.view(slot).payload.bytes.len())
 }
 
 impl JournalGate {
@@ -125,12 +138,32 @@ impl JournalGate {
     #[inline]
     pub(super) fn admits(&mut self, command: &Command<'_>, store: &Store) -> bool {
         let Some(bytes) = live_bytes_added(command) else { return true };
-        let bytes = RECORD_OVERHEAD_BYTES + bytes;
+        let bytes = RECORD_OVERHEAD_BYTES + bytes + bytes_rewritten(command, store);
         if self.journal.has_capacity(bytes) || !is_retained(command, store) {
             return true;
         }
         self.space.note_rejection(bytes, self.journal.missing_bytes(bytes));
         false
+    }
+
+    /// Whether there is space for this many bytes more.
+    /// See [`Journal::begin_copy`].
+    pub(super) fn begin_copy(&mut self) -> (Vec<SegmentCopy>, BatchSeq) {
+        self.journal.begin_copy()
+    }
+
+    /// See [`Journal::end_copy`].
+    pub(super) fn end_copy(&mut self) {
+        self.journal.end_copy();
+    }
+
+    /// The last durable batch.
+    pub(super) fn durable(&self) -> BatchSeq {
+        self.journal.durable()
+    }
+
+    pub(super) fn has_space(&self, bytes: usize) -> bool {
+        self.journal.has_capacity(RECORD_OVERHEAD_BYTES + bytes)
     }
 
     /// Appends the changes of the last call, and moves the replies that depend on batches that are
@@ -201,6 +234,10 @@ impl JournalGate {
                 let record = Record::Event(id, *version, event.clone());
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
+            DirtyRecord::Released(id) => {
+                self.await_last_record(id);
+                return;
+            }
             DirtyRecord::Gone(key, id) => {
                 debug_assert!(!store.is_record(key, id), "what is recorded as deleted is there");
                 self.journal.forget(pack(key));
@@ -221,14 +258,25 @@ impl JournalGate {
         };
     }
 
+    /// Replies that hand out this job wait for the last record, as if it was put with it.
+    fn await_last_record(&mut self, id: JobId) {
+        if self.last <= self.journal.durable() {
+            return;
+        }
+        match self.unsynced_puts.back_mut() {
+            Some((newest, lowest)) if *newest == self.last => *lowest = id.min(*lowest),
+            _ => self.unsynced_puts.push_back((self.last, id)),
+        }
+    }
+
     /// Moves the replies that must wait from the outcomes to the gated ones. `own` is the batch on
     /// which all of them depend, or 0.
     fn gate_replies(&mut self, own: BatchSeq, store: &Store, effects: &mut Effects, now: Now) {
         let durable = self.journal.durable();
-        let mut kept = 0;
+        let (mut kept, mut popped) = (0, Vec::new().into_iter());
         for number in 0..effects.outcomes.len() {
             let (ticket, outcome) = effects.outcomes[number];
-            let batch = own.max(self.depends_on_batch(outcome, store));
+            let batch = own.max(self.depends_on_batch(outcome, store, effects));
             // A peek shows the store as it is now and cannot be shown later.
             if batch <= durable
                 || matches!(outcome, Outcome::Peeked(_) | Outcome::ConstraintFound(_))
@@ -238,7 +286,7 @@ impl JournalGate {
                 kept += 1;
                 continue;
             }
-            let reply = HeldReply::take(outcome, store, effects);
+            let reply = HeldReply::take(outcome, store, effects, &mut popped);
             // Replies behind one of a later batch wait for that batch: one or two more at most.
             let batch = self.gated.back().map_or(batch, |last| last.batch.max(batch));
             debug_assert!(
@@ -251,12 +299,16 @@ impl JournalGate {
     }
 
     /// The batch that an outcome depends on beside those of its own records; 0 if on none.
-    fn depends_on_batch(&self, outcome: Outcome, store: &Store) -> BatchSeq {
+    fn depends_on_batch(&self, outcome: Outcome, store: &Store, effects: &Effects) -> BatchSeq {
         let id = match outcome {
             Outcome::Job(slot) | Outcome::JobStatus(slot) => store.view(slot).id,
             Outcome::TooLarge(id) => id,
             // Answered when the change is in force, which may be passes after its record.
             Outcome::Constraint(ConstraintReply::Set { .. } | ConstraintReply::Removed) => {
+                return self.last;
+            }
+            // As well: an action may have ended passes after its last record.
+            Outcome::Owned(number) if effects.owned[number as usize].follows_all() => {
                 return self.last;
             }
             _ => return 0,
@@ -381,20 +433,32 @@ impl JournalGate {
     /// Asserts that each record of the store has one base record. O(segments).
     pub(super) fn assert_record_count(&self, store: &Store) {
         let keys = usize::try_from(self.journal.stats().record_keys).unwrap_or(usize::MAX);
-        let Counts { jobs, declared, workers, constraints, .. } = store.counts();
-        let expected = jobs + declared + workers + constraints;
+        let counts = store.counts();
+        let Counts { jobs, declared, paused, past_keys, past_runs, losses, .. } = counts;
+        let Counts { schedules, workers, constraints, .. } = counts;
+        let expected = jobs + declared + paused + past_keys + past_runs + losses;
+        let expected = expected + schedules + workers + constraints;
         assert_eq!(keys, expected, "records and their base records differ in number");
     }
 }
 
 impl HeldReply {
-    /// O(bytes of the job). What the effects own moves out of them.
-    fn take(outcome: Outcome, store: &Store, effects: &mut Effects) -> Self {
+    /// O(bytes of the job). What the effects own moves out of them; `popped` are the packets that
+    /// later outcomes take, which have the same batch as the first.
+    fn take(
+        outcome: Outcome,
+        store: &Store,
+        effects: &mut Effects,
+        popped: &mut IntoIter<Packet>,
+    ) -> Self {
         Self::Owned(match outcome {
             Outcome::Job(slot) => OwnedReply::Job(Box::new(OwnedJob::new(&store.view(slot)))),
             Outcome::Packets { first, count } => {
-                let packets = packets(effects, first, count).iter_mut();
-                OwnedReply::Packets(packets.map(Packet::take).collect())
+                if popped.len() == 0 {
+                    assert_eq!(first, 0, "packets that were not taken come before these");
+                    *popped = std::mem::take(&mut effects.popped).into_iter();
+                }
+                OwnedReply::Packets(popped.take(count as usize).collect())
             }
             Outcome::JobStatus(slot) => {
                 OwnedReply::JobStatus(Box::new(OwnedJobStatus::new(&store.progress(slot))))

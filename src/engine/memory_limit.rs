@@ -4,13 +4,17 @@
 //! `CommandExecutor::set_buffer_bytes`. Beyond the limit nothing is put; everything else goes on,
 //! so that jobs that are deleted make room.
 
+use super::disk_space::{dependency_bytes, imported_bytes, schedule_bytes};
 use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::Ticket;
 use crate::model::indexed_queue::{IndexedCommand, IndexedReply};
+use crate::model::manage::{ManageCommand, ManageReply, NewJob};
 use crate::model::reply::Rejection;
+use crate::model::schedule::ScheduleCommand;
+use crate::model::transfer::ImportedJob;
 use crate::model::worker::WorkerCommand;
 use crate::store::{Effects, JOB_MEMORY_BYTES, Outcome, Store};
 use std::time::Duration;
@@ -44,9 +48,34 @@ fn bytes_added(command: &Command<'_>) -> Option<usize> {
         Command::Indexed(IndexedCommand::CreateQueue { queue }) => {
             Some(queue.map_or(0, <[u8]>::len))
         }
+        Command::Manage(
+            ManageCommand::Pause { queue, .. } | ManageCommand::SetIndex { queue, on: true },
+        ) => Some(queue.len()),
+        Command::Manage(ManageCommand::Put { job, .. }) => Some(new_job_bytes(job)),
+        Command::Manage(ManageCommand::PutMany { jobs, .. }) => {
+            let each = |job: &NewJob| new_job_bytes(job) + JOB_MEMORY_BYTES;
+            Some(jobs.iter().map(each).sum())
+        }
+        Command::Manage(ManageCommand::Import([])) => None,
+        Command::Manage(ManageCommand::Import(jobs)) => {
+            let each = |job: &ImportedJob| {
+                let after = 5 * (dependency_bytes(&job.job) + job.after_here.len() * 8);
+                imported_bytes(job) + after + JOB_MEMORY_BYTES
+            };
+            Some(jobs.iter().map(each).sum())
+        }
+        Command::Manage(ManageCommand::Change { change, .. }) => {
+            change.payload.as_ref().map(|(_, bytes)| bytes.len())
+        }
+        Command::Manage(ManageCommand::Schedule(command)) => schedule_bytes(command),
         Command::Indexed(IndexedCommand::AppendEvent { event, .. }) => Some(event.len()),
         _ => None,
     }
+}
+
+/// The bytes of a job to put; an id that it waits for takes some six times those of its record.
+fn new_job_bytes(job: &NewJob) -> usize {
+    job.payload.len() + 6 * dependency_bytes(job)
 }
 
 /// Answers a command for which there is no memory.
@@ -54,7 +83,34 @@ fn bytes_added(command: &Command<'_>) -> Option<usize> {
 pub(super) fn answer_full(ticket: Ticket, command: &Command<'_>, fx: &mut Effects) {
     match command {
         Command::Indexed(_) => fx.reply(ticket, IndexedReply::MemoryFull),
+        Command::Manage(_) => fx.reply(ticket, ManageReply::Rejected(Rejection::MemoryFull)),
         _ => fx.answer(ticket, Outcome::Rejected(Rejection::MemoryFull)),
+    }
+}
+
+/// Whether a command puts jobs: one that is refused while the server is being drained.
+pub(super) fn is_put(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Put { .. }
+            | Command::Work(WorkerCommand::PutByName { .. })
+            | Command::Indexed(IndexedCommand::Put { .. })
+            | Command::Manage(
+                ManageCommand::Put { .. }
+                    | ManageCommand::PutMany { .. }
+                    | ManageCommand::Import(_)
+                    | ManageCommand::Schedule(ScheduleCommand::Run { .. })
+            )
+    )
+}
+
+/// Answers a put while the server is being drained.
+#[cold]
+pub(super) fn answer_draining(ticket: Ticket, command: &Command<'_>, fx: &mut Effects) {
+    match command {
+        Command::Indexed(_) => fx.reply(ticket, IndexedReply::Draining),
+        Command::Manage(_) => fx.reply(ticket, ManageReply::Rejected(Rejection::Draining)),
+        _ => fx.answer(ticket, Outcome::Rejected(Rejection::Draining)),
     }
 }
 
@@ -97,6 +153,11 @@ impl MemoryLimit {
         self.refused += 1;
         self.refusals.count();
         false
+    }
+
+    /// Whether there is memory for this many bytes more.
+    pub(super) fn fits(&self, bytes: usize, store: &Store, buffers: u64) -> bool {
+        store.memory_bytes() + buffers + bytes as u64 <= self.limit
     }
 
     /// Makes the log line about refusals, if one is due.

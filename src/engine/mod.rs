@@ -18,6 +18,7 @@
 //! - [`CommandExecutor::commit`] ends a pass. Queries start and finish there, and an engine with a
 //!   journal writes and syncs there: it replies only what is durable.
 
+mod backups;
 mod command_executor;
 mod disk_space;
 mod journal_gate;
@@ -31,16 +32,18 @@ mod restore;
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
-use crate::journal::disk::Disk;
+use crate::journal::disk::{Disk, SegmentReader};
+use crate::model::backup::BackupReply;
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::reply::{Completion, JobStatus, Reply};
-use crate::model::snapshot::Record;
+use crate::model::snapshot::{Record, Snapshot};
 use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, JobIdx, Outcome, Store};
+use backups::Backups;
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use memory_limit::MemoryLimit;
@@ -57,8 +60,11 @@ pub struct Engine {
     queries: QueryScheduler,
     journal: Option<Box<JournalGate>>,
     memory: Option<Box<MemoryLimit>>,
-    /// There is a journal or a limit on memory.
+    backups: Option<Box<Backups>>,
+    /// There is a journal or a limit on memory, or the server is being drained.
     admits_first: bool,
+    /// Nothing is put.
+    draining: bool,
     /// Bytes of the buffers of connections.
     buffer_bytes: u64,
 }
@@ -97,9 +103,9 @@ fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a mut Effects) -
 }
 
 #[inline]
-fn packets(effects: &mut Effects, first: u32, count: u32) -> &mut [Packet] {
+fn packets(effects: &Effects, first: u32, count: u32) -> &[Packet] {
     let (first, count) = (first as usize, count as usize);
-    &mut effects.popped[first..first + count]
+    &effects.popped[first..first + count]
 }
 
 #[cold]
@@ -129,7 +135,9 @@ impl Engine {
             queries: QueryScheduler::default(),
             journal: None,
             memory: None,
+            backups: None,
             admits_first: false,
+            draining: false,
             buffer_bytes: 0,
         }
     }
@@ -145,7 +153,9 @@ impl Engine {
             queries: QueryScheduler::default(),
             journal: Some(Box::new(journal)),
             memory: None,
+            backups: None,
             admits_first: true,
+            draining: false,
             buffer_bytes: 0,
         }
     }
@@ -155,6 +165,14 @@ impl Engine {
     pub fn with_memory_limit(mut self, limit: Option<u64>) -> Self {
         self.memory = limit.map(|limit| Box::new(MemoryLimit::new(limit)));
         self.admits_first = self.journal.is_some() || self.memory.is_some();
+        self
+    }
+
+    /// Lets clients copy the journal, whose segments `reader` reads. The reader has to make the
+    /// driver call [`CommandExecutor::commit`] when a read ends.
+    #[must_use]
+    pub fn with_backups(mut self, reader: Box<dyn SegmentReader>) -> Self {
+        self.backups = Some(Box::new(Backups::new(reader)));
         self
     }
 
@@ -171,6 +189,9 @@ impl Engine {
     #[inline(never)]
     fn submit_if_admitted(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.effects.prepare();
+        if self.draining && memory_limit::is_put(command) {
+            return memory_limit::answer_draining(ticket, command, &mut self.effects);
+        }
         if let Some(memory) = &mut self.memory
             && !memory.admits(command, &self.store, self.buffer_bytes)
         {
@@ -183,6 +204,16 @@ impl Engine {
         }
         self.apply(ticket, command, now);
         self.write_changes(journal_gate::names_job(command), now);
+    }
+
+    /// Schedules are due that put this many bytes: they are held while there is no
+    /// space, or the server is being drained.
+    #[cold]
+    fn admit_schedules(&mut self, bytes: usize) {
+        let memory = self.memory.as_ref();
+        let fits = memory.is_none_or(|memory| memory.fits(bytes, &self.store, self.buffer_bytes));
+        let space = self.journal.as_ref().is_none_or(|journal| journal.has_space(bytes));
+        self.store.hold_schedules(self.draining || !fits || !space);
     }
 
     #[inline(always)]
@@ -208,6 +239,24 @@ impl Engine {
             self.effects.changes.is_empty() && self.effects.searches.is_empty(),
             "a change is not recorded, or a search is not queued"
         );
+    }
+
+    /// Carries out steps of backups, and answers them.
+    #[cold]
+    fn run_backups(&mut self, now: Now) {
+        self.effects.prepare();
+        for (ticket, step) in self.store.take_backup_steps() {
+            if let (Some(backups), Some(journal)) = (&mut self.backups, &mut self.journal) {
+                backups.execute((ticket, step), journal, &mut self.effects);
+            } else {
+                let why = "this server makes no backups";
+                backups::reply(&mut self.effects, ticket, BackupReply::Refused(why));
+            }
+        }
+        if let (Some(backups), Some(journal)) = (&mut self.backups, &self.journal) {
+            backups.advance(journal, &mut self.effects);
+        }
+        self.write_changes(false, now);
     }
 
     #[inline(never)]
@@ -236,6 +285,10 @@ impl CommandExecutor for Engine {
         self.store.take_work()
     }
 
+    fn noted_work(&self) -> usize {
+        self.store.noted_work()
+    }
+
     fn is_deferred(&self, ticket: Ticket) -> bool {
         self.store.is_deferred(ticket)
     }
@@ -250,6 +303,10 @@ impl CommandExecutor for Engine {
         self.effects.prepare();
         self.store.disconnect_client(client, now, &mut self.effects);
         self.queries.disconnect_client(client, now);
+        self.store.drop_backup_steps(client);
+        if let (Some(backups), Some(journal)) = (&mut self.backups, &mut self.journal) {
+            backups.forget_client(client, journal);
+        }
         self.write_changes(false, now);
     }
 
@@ -261,10 +318,19 @@ impl CommandExecutor for Engine {
         self.queries.half_close_client(client);
     }
 
+    fn sample(&mut self, now: Now) {
+        self.store.sample(now);
+    }
+
     fn expire(&mut self, now: Now) {
         self.store.begin_pass();
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
             self.effects.prepare();
+            if self.admits_first
+                && let Some(bytes) = self.store.due_schedule_bytes(now)
+            {
+                self.admit_schedules(bytes);
+            }
             self.store.expire(STORE_DEADLINES_PER_PASS, now, &mut self.effects);
             self.write_changes(false, now);
         }
@@ -279,6 +345,10 @@ impl CommandExecutor for Engine {
         }
         if let Some(journal) = &mut self.journal {
             journal.commit(&self.store, now);
+            let active = self.backups.as_ref().is_some_and(|backups| backups.is_active());
+            if active || self.store.has_backup_steps() {
+                self.run_backups(now);
+            }
         }
         if let Some(memory) = &mut self.memory {
             memory.update(now);
@@ -287,6 +357,12 @@ impl CommandExecutor for Engine {
 
     fn set_buffer_bytes(&mut self, bytes: u64) {
         self.buffer_bytes = bytes;
+    }
+
+    fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+        self.admits_first = draining || self.journal.is_some() || self.memory.is_some();
+        self.store.hold_schedules(draining);
     }
 
     #[inline(always)]
@@ -301,7 +377,9 @@ impl CommandExecutor for Engine {
         let own = [self.store.next_deadline(), self.queries.poll_timeout()];
         let journal = self.journal.as_ref().and_then(|journal| journal.poll_timeout());
         let memory = self.memory.as_ref().and_then(|memory| memory.poll_timeout());
-        own.into_iter().chain([journal, memory]).flatten().min()
+        // A step that came after the end of a pass is taken in the next one, at once.
+        let backup = self.store.has_backup_steps().then_some(Mono(0));
+        own.into_iter().chain([journal, memory, backup]).flatten().min()
     }
 
     fn poll_log_line(&mut self) -> Option<LogLine> {
@@ -330,6 +408,7 @@ impl CommandExecutor for Engine {
     fn stats(&self, stats: &mut ServerStats) {
         stats.store = self.store.stats();
         stats.queries = self.queries.stats();
+        stats.draining = self.draining;
         stats.memory = MemoryStats {
             store_bytes: self.store.memory_bytes(),
             buffer_bytes: self.buffer_bytes,
@@ -347,6 +426,10 @@ impl CommandExecutor for Engine {
 
     fn counts(&self) -> Counts {
         self.store.counts()
+    }
+
+    fn reserved_by(&self, client: ClientId, most: usize) -> usize {
+        self.store.reserved_by(client, most)
     }
 
     fn check_invariants(&self) {
@@ -370,6 +453,12 @@ impl Engine {
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.store.peek(id)
+    }
+
+    /// All jobs as their records would say it now, durable or not. O(n).
+    #[doc(hidden)]
+    pub fn snapshots(&self) -> impl Iterator<Item = Snapshot<'_>> {
+        self.store.snapshots()
     }
 
     /// Changes how many steps a pass has for work that is spread over passes.

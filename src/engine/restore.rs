@@ -72,6 +72,13 @@ fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
         Record::Worker(id, worker) => store.restore_worker(id, &worker),
         Record::Queue(id, name) => store.restore_queue(id, name),
         Record::Constraint(id, constraint) => store.restore_constraint(id, &constraint, now),
+        Record::Pause(id, queue, until) => store.restore_pause(id, queue, until),
+        Record::Schedule(id, schedule, state) => {
+            store.restore_schedule(id, schedule.into_owned(), state)
+        }
+        Record::PastKey(id, key) => store.restore_past_key(id, &key),
+        Record::PastRun(id, run) => store.restore_past_run(id, run),
+        Record::Loss(id, loss) => store.restore_loss(id, loss),
         Record::Deleted(id) => {
             let key = store.undo_restore(id);
             return key.map_or(RecordRole::None, |key| RecordRole::Delete(pack(key)));

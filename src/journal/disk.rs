@@ -141,6 +141,27 @@ pub trait Disk: Send {
     fn poll(&mut self) -> Option<IoCompletion>;
 }
 
+/// A part of a segment, to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentPart {
+    /// The segment.
+    pub epoch: u64,
+    /// From this byte on.
+    pub offset: u64,
+    /// This many bytes.
+    pub length: usize,
+}
+
+/// Reads segments of a running journal, beside it.
+pub trait SegmentReader: Send {
+    /// Submits a read; does not block.
+    fn submit(&mut self, part: SegmentPart);
+
+    /// The bytes of the earliest read that was not returned, all that were asked for, if it has
+    /// ended; does not block.
+    fn poll(&mut self) -> Option<Result<Vec<u8>, DiskError>>;
+}
+
 /// A file in the journal's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {

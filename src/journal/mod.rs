@@ -25,7 +25,7 @@ mod survey;
 
 pub use format::{LOCK_FILE, is_segment, segment_name, spare_name};
 pub use live_index::UPPER_KEYS;
-pub use log::{Journal, LogStats, SYNC_BOUNDS_NS};
+pub use log::{Journal, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
 pub use recover::{RecordRole, Recovered, read, recover};
 pub use report::{
     OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport, TornTail,

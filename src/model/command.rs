@@ -4,6 +4,8 @@ use crate::base::strings::Strings;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
+use crate::model::manage::ManageCommand;
+pub use crate::model::wait::Wait;
 use crate::model::worker::WorkerCommand;
 
 /// One request to the store. Every command gets exactly one completion.
@@ -132,19 +134,10 @@ pub enum Command<'a> {
     },
     /// A command on an indexed queue: see [`IndexedCommand`].
     Indexed(IndexedCommand<'a>),
+    /// A command of the native API: see [`ManageCommand`].
+    Manage(ManageCommand<'a>),
     /// A command of registered workers or on tracked jobs: see [`WorkerCommand`].
     Work(WorkerCommand<'a>),
-}
-
-/// How long a reserve or pop waits for a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all.
-    No,
-    /// Until there is one or the client cancels.
-    Forever,
-    /// At most this long.
-    Milliseconds(u64),
 }
 
 #[cfg(test)]

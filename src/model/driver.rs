@@ -1,7 +1,8 @@
 //! The seam between a core and its driver: the server as seen by the owner of the sockets.
 //!
 //! The reactor is one driver, the simulator another; the server is one core, the echo server of the
-//! benches another. One pass: input and ends of connections, [`Core::finish_pass`], then
+//! benches another. One pass: [`Core::begin_pass`], input and ends of connections,
+//! [`Core::finish_pass`], then
 //! [`Core::poll_touched`] until it returns `None`, writing the output of each connection named,
 //! then [`Core::poll_notice`] and [`Core::poll_action`] until they return `None`.
 //!
@@ -182,6 +183,15 @@ pub struct Notice {
 
 /// A state machine behind connections. No call blocks, and nothing happens between calls.
 pub trait Core {
+    /// A protocol is served at this address.
+    fn handle_listening(&mut self, _protocol: Protocol, _address: &str) {}
+
+    /// A pass begins, before its input.
+    fn begin_pass(&mut self, _now: Now) {}
+
+    /// The address of the other end of a connection that was accepted.
+    fn handle_peer(&mut self, _client: ClientId, _peer: &dyn fmt::Display) {}
+
     /// A connection was accepted. `None`: the table of connections is full, close it without a
     /// reply.
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId>;

@@ -52,6 +52,8 @@ pub enum EventKind {
     Kicked,
     /// Its delay is over.
     Due,
+    /// Payload, priority, delay, ttl, queue or number of attempts were changed.
+    Changed,
 }
 
 /// The history of a job. Cloning is O(1).
@@ -211,6 +213,7 @@ impl EventKind {
             Self::Buried => names!("job_buried"),
             Self::Kicked => names!("job_kicked"),
             Self::Due => names!("job_due"),
+            Self::Changed => names!("job_changed"),
         }
     }
 }

@@ -127,6 +127,8 @@ pub enum IndexedReply {
     LogFull,
     /// Jobs and buffers take as much memory as the settings allow.
     MemoryFull,
+    /// The server is being drained: it takes no new jobs.
+    Draining,
     /// There is no such job in the queue, or none that matches.
     NoJob,
     /// The queue does not exist.

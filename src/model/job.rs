@@ -29,6 +29,39 @@ impl<'a> Priority<'a> {
     }
 }
 
+/// A [`Priority`] that borrows nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedPriority {
+    /// See [`Priority::Small`].
+    Number(i64),
+    /// See [`Priority::Big`].
+    Beyond(Box<str>),
+    /// See [`Priority::Unselected`].
+    Never,
+}
+
+impl From<Priority<'_>> for OwnedPriority {
+    fn from(priority: Priority<'_>) -> Self {
+        match priority {
+            Priority::Small(number) => Self::Number(number),
+            Priority::Big(digits) => Self::Beyond(digits.into()),
+            Priority::Unselected => Self::Never,
+        }
+    }
+}
+
+impl OwnedPriority {
+    /// O(1).
+    #[must_use]
+    pub fn view(&self) -> Priority<'_> {
+        match self {
+            Self::Number(number) => Priority::Small(*number),
+            Self::Beyond(digits) => Priority::Big(digits),
+            Self::Never => Priority::Unselected,
+        }
+    }
+}
+
 /// Order among jobs of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieBreak {
@@ -53,6 +86,19 @@ pub enum Encoding {
         /// Length of the key in bytes.
         key_len: u16,
     },
+    /// Any bytes. Protocols whose payloads are JSON show them as those of a packet without a key.
+    Bytes,
+}
+
+impl Encoding {
+    /// Length of the key of a packet; 0 of all others.
+    #[must_use]
+    pub fn key_len(self) -> u16 {
+        match self {
+            Self::Packet { key_len } => key_len,
+            Self::Json | Self::JsonLine | Self::MsgPack | Self::Bytes => 0,
+        }
+    }
 }
 
 /// A payload as received.
@@ -74,14 +120,6 @@ pub struct Packet {
     pub key_len: u16,
     /// Key and payload as they were put.
     pub bytes: StoredPayload,
-}
-
-impl Packet {
-    /// Takes the packet out; one without bytes stays. O(1).
-    #[must_use]
-    pub fn take(&mut self) -> Self {
-        Self { key_len: std::mem::take(&mut self.key_len), bytes: std::mem::take(&mut self.bytes) }
-    }
 }
 
 /// Options of a put. Durations are in milliseconds; 0: none.
@@ -106,6 +144,9 @@ pub struct JobOptions {
     pub tracked: bool,
     /// The retained result is removed with the first answer that carries it.
     pub result_once: bool,
+    /// Most attempts; 0: any number. The end of its lease and the loss of its connection are then
+    /// attempts like a failure: the job is ready again at once, or buried after the last one.
+    pub max_attempts: u32,
 }
 
 /// How often a failed job is tried again, and after which backoff: before retry `n`, counted from
@@ -122,6 +163,13 @@ pub struct Retry {
     pub max_ms: u64,
     /// 0 to 100.
     pub jitter_percent: u8,
+}
+
+impl Retry {
+    /// That of a native put, and of a job without a policy whose run is reported as failed. The
+    /// number of attempts has a limit of its own.
+    pub const DEFAULT: Self =
+        Self { limit: u32::MAX, first_ms: 1_000, factor: 2, max_ms: 3_600_000, jitter_percent: 20 };
 }
 
 /// What a job is doing.
@@ -145,6 +193,10 @@ pub enum Status {
     /// it.
     Popped,
 }
+
+/// Names a lease that does not end with a connection: random, and unlike any other of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseToken(pub u64);
 
 /// How often a job was handed out: a fencing token. Always 0 for a job put without [`JobOptions`],
 /// whose reservation is known by its connection.

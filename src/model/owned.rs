@@ -5,7 +5,8 @@ use crate::base::time::Mono;
 use crate::model::external_id::QueueScan;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
-use crate::model::job::{Encoding, LeaseEpoch, Packet, Payload, Priority, Status};
+use crate::model::job::{Encoding, LeaseEpoch, OwnedPriority, Packet, Payload, Status};
+use crate::model::manage::ManageReply;
 use crate::model::reply::{JobInfo, JobStatus, JobView, Reply};
 use crate::model::stats::StatsPage;
 use crate::model::worker::{OwnedWorker, WorkerId};
@@ -23,6 +24,8 @@ pub enum OwnedReply {
     Indexed(IndexedReply),
     /// A step of a command on indexed queues.
     IndexedPage(IndexedPage),
+    /// The answer to a command of the native API.
+    Manage(ManageReply),
     /// Some of the jobs of a queue.
     QueueScan(Box<QueueScan>),
     /// A page of statistics.
@@ -45,6 +48,7 @@ impl OwnedReply {
             Self::Packets(packets) => Reply::Packets(packets),
             Self::Indexed(reply) => Reply::Indexed(reply),
             Self::IndexedPage(page) => Reply::IndexedPage(page),
+            Self::Manage(reply) => Reply::Manage(reply),
             Self::QueueScan(page) => Reply::QueueScan(page),
             Self::Stats(page) => Reply::Stats(page),
             Self::Attached(reserved) => Reply::Attached(reserved),
@@ -65,6 +69,17 @@ impl OwnedReply {
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Packets(Vec::new()))
+    }
+
+    /// Whether it depends on everything so far: it tells of changes that earlier calls have made.
+    #[must_use]
+    pub fn follows_all(&self) -> bool {
+        matches!(
+            self,
+            Self::Manage(
+                ManageReply::Action(_) | ManageReply::Index { .. } | ManageReply::Queues(_)
+            )
+        )
     }
 
     /// Whether it is sent before what it says is durable: it says that the command has to be
@@ -88,6 +103,12 @@ impl From<IndexedReply> for OwnedReply {
     }
 }
 
+impl From<ManageReply> for OwnedReply {
+    fn from(reply: ManageReply) -> Self {
+        Self::Manage(reply)
+    }
+}
+
 impl From<IndexedPage> for OwnedReply {
     fn from(page: IndexedPage) -> Self {
         Self::IndexedPage(page)
@@ -106,13 +127,6 @@ pub struct OwnedJob {
     named: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum OwnedPriority {
-    Number(i64),
-    Beyond(Box<str>),
-    Never,
-}
-
 impl OwnedJob {
     /// O(bytes).
     #[must_use]
@@ -120,11 +134,7 @@ impl OwnedJob {
         Self {
             id: job.id,
             queue: job.queue.into(),
-            priority: match job.priority {
-                Priority::Small(number) => OwnedPriority::Number(number),
-                Priority::Big(digits) => OwnedPriority::Beyond(digits.into()),
-                Priority::Unselected => OwnedPriority::Never,
-            },
+            priority: job.priority.into(),
             encoding: job.payload.encoding,
             bytes: job.payload.bytes.into(),
             lease: job.lease,
@@ -138,11 +148,7 @@ impl OwnedJob {
         JobView {
             id: self.id,
             queue: &self.queue,
-            priority: match &self.priority {
-                OwnedPriority::Number(number) => Priority::Small(*number),
-                OwnedPriority::Beyond(digits) => Priority::Big(digits),
-                OwnedPriority::Never => Priority::Unselected,
-            },
+            priority: self.priority.view(),
             payload: Payload { encoding: self.encoding, bytes: &self.bytes },
             lease: self.lease,
             named: self.named,

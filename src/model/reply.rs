@@ -5,6 +5,8 @@ use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
+use crate::model::manage::ManageReply;
+pub use crate::model::rejection::Rejection;
 use crate::model::stats::StatsPage;
 use crate::model::worker::{
     Constraint, ConstraintReply, OwnedWorker, TrackedReply, WorkerId, WorkerReply,
@@ -50,6 +52,8 @@ pub enum Reply<'a> {
     Indexed(&'a IndexedReply),
     /// The answer to one step of a command on indexed queues.
     IndexedPage(&'a IndexedPage),
+    /// The answer to a command of the native API.
+    Manage(&'a ManageReply),
     /// The status of a tracked job.
     JobStatus(Box<JobStatus<'a>>),
     /// Any other answer to a command on a tracked job.
@@ -155,25 +159,4 @@ impl JobStatus<'_> {
             }
         }
     }
-}
-
-/// Why the store declines a command on jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// The job table is full, or the ids are used up.
-    Full,
-    /// The journal has no space for another job, or for retaining a result.
-    DiskFull,
-    /// Jobs and buffers take as much memory as the settings allow.
-    MemoryFull,
-    /// Another client has reserved the job.
-    ReservedByAnother(JobId),
-    /// The job is not reserved.
-    NotReserved(JobId),
-    /// The client has reserved the job, but under a later epoch than it names.
-    LeaseExpired(JobId),
-    /// A kick of a job that is not buried.
-    NotBuried(JobId),
-    /// This job has the external id.
-    NameTaken(JobId),
 }

@@ -2,6 +2,7 @@
 
 use crate::base::histogram::Histogram;
 use crate::model::driver::Protocol;
+use crate::model::flow::{Rates, StateCounts};
 use crate::model::job::Status;
 
 /// Everything that is counted except the figures of single queues.
@@ -21,6 +22,8 @@ pub struct ServerStats {
     pub journal: Option<JournalStats>,
     /// Memory of jobs, tables and buffers.
     pub memory: MemoryStats,
+    /// Whether puts are refused.
+    pub draining: bool,
     /// Resident memory, sampled every few seconds.
     pub resident_bytes: Option<u64>,
     /// Workers of the processor by queue, for a bounded number of queues.
@@ -77,6 +80,10 @@ pub struct StoreStats {
     pub waiters: u64,
     /// Counted since the start.
     pub totals: JobTotals,
+    /// Of the last minute.
+    pub rates: Rates,
+    /// Of all queues; at most some seconds old if there are many.
+    pub counts: StateCounts,
 }
 
 /// What has happened to jobs since the start.
@@ -84,6 +91,8 @@ pub struct StoreStats {
 pub struct JobTotals {
     /// By [`JobCounter`].
     pub counters: [u64; JobCounter::ALL.len()],
+    /// Of the deleted jobs: those that were not reserved, or that the native API has deleted.
+    pub withdrawn: u64,
     /// Time from ready to reserved or popped, in milliseconds.
     pub ready_ms: Histogram,
 }

@@ -316,6 +316,23 @@ pub struct Constraint {
     pub per: Option<Path>,
 }
 
+impl Constraint {
+    /// The bytes of its texts, nearly. O(conditions).
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = |value: &Scalar| if let Scalar::Text(text) = value { text.len() } else { 8 };
+        let path = |path: &Path| match path {
+            Path::Name => 4,
+            Path::Argument(keys) => 8 + keys.iter().map(|key| 1 + key.len()).sum::<usize>(),
+        };
+        let condition = |condition: &Condition| {
+            path(&condition.path) + condition.values.iter().map(text).sum::<usize>()
+        };
+        let matcher = self.matcher.iter().map(condition).sum::<usize>();
+        self.name.len() + matcher + self.per.as_ref().map_or(0, path)
+    }
+}
+
 /// A rate limit, kept by token buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {

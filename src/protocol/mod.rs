@@ -10,9 +10,12 @@
 
 pub mod http;
 pub mod job_centre;
+mod matcher;
+mod operations;
 mod ordered_replies;
 pub mod pinpriq;
 pub mod processor;
+mod query_text;
 mod queue_listing;
 mod rejected;
 
@@ -24,9 +27,11 @@ use crate::model::command::Command;
 use crate::model::driver::{Incident, Protocol};
 use crate::model::job::{JobOptions, Packet};
 use crate::model::reply::Reply;
+use crate::model::show::{CloseOutcome, ConnectionPage, ConnectionRequest};
 use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 /// What all sessions share.
@@ -45,6 +50,10 @@ pub struct SessionContext {
 pub struct SessionSettings {
     /// The longest request, in bytes (`--max-request`).
     pub max_request: usize,
+    /// Clients served at a time (`--max-clients`).
+    pub max_clients: usize,
+    /// Where the server listens.
+    pub listeners: Vec<(Protocol, Box<str>)>,
     /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
     pub http_names: Vec<Box<str>>,
     /// How long results and errors of tracked jobs are retained, in milliseconds.
@@ -66,6 +75,8 @@ struct SessionScratch {
     /// Queues of the pop that is being parsed.
     queues: StringList,
     http: http::Scratch,
+    /// The arguments of the request of the native API that is being submitted.
+    native: Option<Arc<operations::Args>>,
 }
 
 /// One turn of a session: a call that lets it parse and submit.
@@ -80,6 +91,10 @@ pub struct SessionTurn {
     pub stats: Option<Box<ServerStats>>,
     /// The answer to [`SessionAction::FetchWorkers`].
     pub workers: Option<WorkerRows>,
+    /// The answer to [`ConnectionRequest::List`].
+    pub connections: Option<Box<ConnectionPage>>,
+    /// The answer to [`ConnectionRequest::Close`].
+    pub closed: Option<CloseOutcome>,
 }
 
 impl SessionContext {
@@ -88,6 +103,8 @@ impl SessionContext {
     pub fn new(max_request: usize) -> Self {
         let settings = SessionSettings {
             max_request,
+            max_clients: 0,
+            listeners: Vec::new(),
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             processor: processor::Settings::default(),
@@ -118,12 +135,18 @@ pub enum SessionAction<'a> {
     Yield,
     /// Submit the command under this serial.
     Submit(u32, Command<'a>),
+    /// Submit what [`Session::poll_pending_submit`] returns.
+    SubmitPending,
     /// Fill [`SessionTurn::stats`].
     FetchStats,
+    /// Refuse all puts from now on, or take them again.
+    SetDraining(bool),
     /// Cancel the waiting reserve or pop with this serial, if it still waits.
     Cancel(u32),
     /// Fill [`SessionTurn::workers`] with the bus workers of this queue, from this slot on.
     FetchWorkers(&'a [u8], u32),
+    /// List connections, or close one.
+    Connections(ConnectionRequest),
     /// Log an incident.
     Log(Incident),
     /// Close the connection after its last reply. Further input is discarded.
@@ -160,7 +183,7 @@ pub enum Session {
     Rejected,
 }
 
-const _: () = assert!(size_of::<Session>() <= 32, "rarely used session state is boxed");
+const _: () = assert!(size_of::<Session>() <= 40, "rarely used session state is boxed");
 
 impl Session {
     /// A session for a new connection.
@@ -219,8 +242,8 @@ impl Session {
     /// writes an error if the protocol has one, and discards its input.
     #[must_use]
     pub fn close_full(protocol: Protocol, out: &mut OutBuf) -> Self {
-        let why = "the server has too little memory (--max-memory) for the unfinished requests of \
-                   all clients, and this one is among the largest: try again later";
+        let why = "the server has too little memory for the unfinished requests of all clients, \
+                   and this one is among the largest: try again later";
         match protocol {
             Protocol::JobCentre => job_centre::write_closing(why, out.tail()),
             Protocol::Pinpriq | Protocol::Processor => {}
@@ -251,7 +274,7 @@ impl Session {
     /// work of this turn is at its bound; the command is due again in the next one.
     #[inline(never)]
     pub fn poll_pending_submit<'s>(
-        &mut self,
+        &'s mut self,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> Option<(u32, Command<'s>)> {
@@ -293,8 +316,10 @@ impl Session {
     /// The command with this serial takes several passes, though it is not to wait: what the client
     /// has sent behind it must not be executed before it.
     pub fn handle_deferral(&mut self, serial: u32) {
-        if let Self::Pinpriq(session) = self {
-            session.handle_deferral(serial);
+        match self {
+            Self::JobCentre(session) => session.handle_deferral(serial),
+            Self::Pinpriq(session) => session.handle_deferral(serial),
+            _ => {}
         }
     }
 
@@ -398,6 +423,15 @@ impl Session {
             Self::Http(session) => session.handle_broken_output(),
             Self::Processor(session) => session.handle_broken_output(),
             Self::JobCentre(_) | Self::Call(_) | Self::Rejected => {}
+        }
+    }
+
+    /// The connection ends: so does a response that would go on as long as its client reads it.
+    /// Returns whether there is one, whose end is to be written.
+    pub fn end_stream(&mut self) -> bool {
+        match self {
+            Self::Http(session) => session.end_stream(),
+            _ => false,
         }
     }
 

@@ -348,6 +348,7 @@ pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut V
         Encoding::Json => push_in_line(job.payload.bytes, out),
         Encoding::MsgPack => push_json(out, job.payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
+        Encoding::Bytes => push_packet(out, 0, job.payload.bytes),
     }
     if job.named && dispatched.is_none() {
         return;

@@ -137,6 +137,12 @@ impl Evaluator {
     /// # Errors
     /// If the query is invalid or is stopped.
     pub fn go_on(&mut self, work: &QueryTask, progress: &mut TaskState) -> Result<(), QueryError> {
+        self.find_rest(work, progress)?;
+        progress.shape.apply(&mut progress.found);
+        Ok(())
+    }
+
+    fn find_rest(&mut self, work: &QueryTask, progress: &mut TaskState) -> Result<(), QueryError> {
         let limit = limit_of(work);
         if work.query.terms.is_empty() {
             progress.found = work.rows.values().take(limit).cloned().collect();

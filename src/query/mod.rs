@@ -42,6 +42,7 @@ mod validate;
 mod vtab;
 
 use crate::base::limits::{QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES};
+use crate::model::id::JobId;
 use crate::model::query::Query;
 use crate::model::row::{Row, RowKey, Rows};
 use std::fmt::Debug;
@@ -98,6 +99,35 @@ pub struct TaskState {
     pub found: Vec<Arc<Row>>,
     /// Where the scan continues.
     from: Bound<RowKey>,
+    /// What is made of the rows at the end.
+    pub shape: ResultShape,
+}
+
+/// What is made of the rows that a query has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResultShape {
+    /// Nothing: they are in the order of the snapshot.
+    #[default]
+    Rows,
+    /// Those with the lowest ids, up to a number, by id.
+    LowestIds(usize),
+    /// Their ids and versions, in the order of ids.
+    Versions,
+}
+
+impl ResultShape {
+    /// Shapes what was found. O(rows), and O(k log k) for the k rows that are left.
+    fn apply(self, found: &mut Vec<Arc<Row>>) {
+        if let Self::LowestIds(most) = self
+            && most < found.len()
+        {
+            found.select_nth_unstable_by_key(most, |row| row.id.0);
+            found.truncate(most);
+        }
+        if self != Self::Rows {
+            found.sort_unstable_by_key(|row| row.id.0);
+        }
+    }
 }
 
 impl TaskState {
@@ -110,7 +140,7 @@ impl TaskState {
 
 impl Default for TaskState {
     fn default() -> Self {
-        Self { found: Vec::new(), from: Bound::Unbounded }
+        Self { found: Vec::new(), from: Bound::Unbounded, shape: ResultShape::Rows }
     }
 }
 
@@ -161,6 +191,8 @@ pub enum StopRequest {
 pub enum TaskEnd {
     /// The query is complete.
     Complete(QueryRows),
+    /// The same, with [`ResultShape::Versions`].
+    CompleteVersions(Vec<(JobId, u64)>),
     /// It continues in its next turn.
     Unfinished(Task),
     /// It was cancelled.

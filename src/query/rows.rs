@@ -108,9 +108,9 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
         }
         Encoding::Json | Encoding::JsonLine if is_null(&row.payload) => ValueRef::Null,
         Encoding::Json | Encoding::JsonLine => ValueRef::Text(&row.payload),
-        Encoding::Packet { key_len } => {
+        encoding @ (Encoding::Packet { .. } | Encoding::Bytes) => {
             made.clear();
-            push_packet(made, key_len, &row.payload);
+            push_packet(made, encoding.key_len(), &row.payload);
             ValueRef::Text(made)
         }
     }

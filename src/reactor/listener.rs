@@ -24,7 +24,7 @@ const KEEPALIVE_RETRIES: u32 = 6;
 
 /// Result of one accept.
 pub(super) enum Accepted {
-    Connection(TcpStream),
+    Connection(TcpStream, SocketAddr),
     TryAgain,
     NoMore,
 }
@@ -150,9 +150,9 @@ impl Listener {
             State::Ready | State::Backoff(_) => {}
         }
         match self.socket.accept() {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 self.state = State::Ready;
-                Accepted::Connection(stream)
+                Accepted::Connection(stream, peer)
             }
             Err(error) => self.handle_error(&error, now),
         }

@@ -107,7 +107,7 @@ impl<C: Core> Reactor<C> {
     /// If an address cannot be bound, with [`CannotListen`], or if epoll or the signal handlers
     /// cannot be set up.
     pub fn bind(
-        core: C,
+        mut core: C,
         protocols: &[(Protocol, SocketAddr)],
         mut clock: Clock,
         wake: &LoopWaker,
@@ -120,6 +120,7 @@ impl<C: Core> Reactor<C> {
             let mut listener = Listener::bind(protocol, address)?;
             listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
             info!(protocol = protocol.name(), address = %listener.address(), "listening");
+            core.handle_listening(protocol, &listener.address().to_string());
             listeners.push(listener);
         }
         Ok(Self {
@@ -178,6 +179,7 @@ impl<C: Core> Reactor<C> {
                 Err(error) => return Err(error),
             }
             self.now = self.clock.sample();
+            self.core.begin_pass(self.now);
             for event in &events {
                 self.on_event(event);
             }
@@ -279,9 +281,9 @@ impl<C: Core> Reactor<C> {
             for _ in 0..ACCEPTS_PER_PASS {
                 let listener = &mut self.listeners[number];
                 match listener.accept(self.now) {
-                    Accepted::Connection(stream) => {
+                    Accepted::Connection(stream, peer) => {
                         let protocol = listener.protocol();
-                        self.open(stream, protocol);
+                        self.open(stream, peer, protocol);
                     }
                     Accepted::TryAgain => {}
                     Accepted::NoMore => break,
@@ -290,7 +292,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    fn open(&mut self, mut stream: TcpStream, protocol: Protocol) {
+    fn open(&mut self, mut stream: TcpStream, peer: SocketAddr, protocol: Protocol) {
         let Some(client) = self.core.handle_open(protocol, self.now) else {
             debug!(
                 protocol = protocol.name(),
@@ -298,6 +300,7 @@ impl<C: Core> Reactor<C> {
             );
             return;
         };
+        self.core.handle_peer(client, &peer);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) =
             self.poll.registry().register(&mut stream, socket::token(client), interest)

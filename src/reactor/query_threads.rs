@@ -18,7 +18,8 @@ use super::clock::thread_cpu_time;
 use super::thread_priority::{Error, lower_priority, set_idle_class};
 use crate::base::limits::QUERY_THREADS_MAX;
 use crate::query::{
-    Ended, Evaluator, FreeLane, QueryError, QueryExecutor, StopCheck, StopRequest, Task, TaskEnd,
+    Ended, Evaluator, FreeLane, QueryError, QueryExecutor, ResultShape, StopCheck, StopRequest,
+    Task, TaskEnd,
 };
 use std::io;
 use std::sync::Arc;
@@ -253,6 +254,12 @@ fn serve(
             Err(QueryError::Stopped) if !flag.reaches(StopRequest::Cancel) => {
                 report(spent(), TaskEnd::Unfinished(task));
                 continue;
+            }
+            // Here, so that the loop does not free rows that are left of an old snapshot.
+            Ok(()) if task.progress.shape == ResultShape::Versions => {
+                let rows = std::mem::take(&mut task.progress.found);
+                let versions = rows.iter().map(|row| (row.id, row.version)).collect();
+                TaskEnd::CompleteVersions(versions)
             }
             Ok(()) => TaskEnd::Complete(Ok(Arc::from(task.progress.found))),
             Err(QueryError::Bad(why)) => TaskEnd::Complete(Err(why)),

@@ -1,7 +1,9 @@
 //! Reads and writes of a pass.
 //!
 //! A pass reads until the core has enough for one pass ([`Core::has_budget`]), and writes until
-//! [`WRITE_WORK_PER_PASS`] is used up; the rest waits for the next pass, in order. Connections
+//! [`WRITE_WORK_PER_PASS`] is used up; both end earlier when the pass has taken long
+//! ([`READ_TIME_PER_PASS`], [`WRITE_TIME_PER_PASS`]). The rest waits for the next pass, in order.
+//! Connections
 //! whose last read was cut off, and those whose peers have hung up, which may leave much behind,
 //! are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones: so a client
 //! that sends one request waits for other arrivals, not for the clients that always have more input
@@ -12,11 +14,13 @@
 //! same holds for the two queues of writes that were left over.
 
 use super::Reactor;
+use super::clock::Clock;
 use super::socket::Stream;
 use crate::base::limits::{
-    BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES, TURN_WORK, WRITE_WORK_PER_PASS,
-    WRITTEN_BYTES_PER_WORK,
+    BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES, READ_TIME_PER_PASS, TURN_WORK,
+    WORK_PER_CLOCK_CHECK, WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS, WRITTEN_BYTES_PER_WORK,
 };
+use crate::base::time::Mono;
 use crate::model::driver::Core;
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
@@ -40,12 +44,57 @@ pub(super) struct Transfers {
     unwritten_busy: VecDeque<ClientId>,
 }
 
+/// What is read of a connection: of each kind one in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadKind {
+    HangUp,
+    Arrival,
+    Busy,
+}
+
+impl ReadKind {
+    const ALL: [Self; 3] = [Self::HangUp, Self::Arrival, Self::Busy];
+}
+
 impl Transfers {
+    fn reads(&mut self, kind: ReadKind) -> &mut VecDeque<ClientId> {
+        match kind {
+            ReadKind::HangUp => &mut self.hung_up,
+            ReadKind::Arrival => &mut self.arrivals,
+            ReadKind::Busy => &mut self.busy,
+        }
+    }
+
     /// Whether anything is to be read or written.
     pub(super) fn is_due(&self) -> bool {
         let reads = !self.arrivals.is_empty() || !self.busy.is_empty() || !self.hung_up.is_empty();
         let writes = !self.unwritten.is_empty() || !self.unwritten_busy.is_empty();
         reads || writes || !self.flushable.is_empty()
+    }
+}
+
+/// Work of reads, or of writes, in a pass. The clock is read once for each
+/// [`WORK_PER_CLOCK_CHECK`].
+#[derive(Debug, Default)]
+struct PassWork {
+    done: usize,
+    unchecked: usize,
+    late: bool,
+}
+
+impl PassWork {
+    fn add(&mut self, work: usize) {
+        self.done += work;
+        self.unchecked += work;
+    }
+
+    /// Whether `end` has passed, as far as was looked. O(1).
+    fn is_late(&mut self, end: Mono, clock: &mut Clock) -> bool {
+        if self.unchecked >= WORK_PER_CLOCK_CHECK {
+            self.unchecked = 0;
+            self.late = clock.moment() >= end;
+        }
+        self.late
     }
 }
 
@@ -70,45 +119,40 @@ impl<C: Core> Reactor<C> {
     /// Reports hang-ups, and reads once from each runnable connection, until the core has enough:
     /// of each kind one in turn, and at least one.
     pub(super) fn read(&mut self) {
-        let mut hang_ups = self.transfers.hung_up.len();
-        let (mut arrivals, mut busy) = (self.transfers.arrivals.len(), self.transfers.busy.len());
+        let mut left = ReadKind::ALL.map(|kind| self.transfers.reads(kind).len());
         // In a shutdown each connection is read only once more.
+        let busy = left[ReadKind::Busy as usize];
         let budget = if self.stop.is_some() { READ_BUDGET_BYTES } else { read_budget(busy) };
-        while hang_ups + arrivals + busy > 0 {
-            if hang_ups > 0 {
-                hang_ups -= 1;
-                if let Some(client) = self.transfers.hung_up.pop_front()
-                    && self.sockets.get_mut(client).is_some()
-                {
+        let (end, mut work) = (self.now.mono.after(READ_TIME_PER_PASS), PassWork::default());
+        while left != [0; 3] {
+            for kind in ReadKind::ALL {
+                let left = &mut left[kind as usize];
+                if *left == 0 {
+                    continue;
+                }
+                *left -= 1;
+                let Some(client) = self.transfers.reads(kind).pop_front() else { continue };
+                if kind != ReadKind::HangUp {
+                    work.add(TURN_WORK + self.read_once(client, budget));
+                } else if self.sockets.get_mut(client).is_some() {
                     self.core.handle_peer_closed(client, self.now);
                 }
             }
-            if arrivals > 0 {
-                arrivals -= 1;
-                if let Some(client) = self.transfers.arrivals.pop_front() {
-                    self.read_once(client, budget);
-                }
-            }
-            if busy > 0 {
-                busy -= 1;
-                if let Some(client) = self.transfers.busy.pop_front() {
-                    self.read_once(client, budget);
-                }
-            }
-            if !self.core.has_budget() {
+            if !self.core.has_budget() || work.is_late(end, &mut self.clock) {
                 return;
             }
         }
     }
 
-    /// If the connection is still readable, it comes back in `write`.
-    fn read_once(&mut self, client: ClientId, budget: usize) {
-        let Some(socket) = self.sockets.get_mut(client) else { return };
+    /// If the connection is still readable, it comes back in `write`. Returns the bytes read.
+    fn read_once(&mut self, client: ClientId, budget: usize) -> usize {
+        let Some(socket) = self.sockets.get_mut(client) else { return 0 };
         socket.queued = false;
         if !socket.readable || !self.core.wants_input(client) {
-            return;
+            return 0;
         }
         let read = socket.stream.read(&mut self.scratch[..budget]);
+        let received = *read.as_ref().unwrap_or(&0);
         if socket.stream.wants_write() {
             self.transfers.flushable.push_back(client);
         }
@@ -145,46 +189,49 @@ impl<C: Core> Reactor<C> {
                 self.core.handle_reset(client, self.now);
             }
         }
+        received
     }
 
     /// One write per connection that has output; then it may be put on the run list again. What
     /// exceeds [`WRITE_WORK_PER_PASS`] is left to the next pass.
     pub(super) fn write(&mut self) {
-        let mut work = 0;
+        let mut work = PassWork::default();
         // A connection that is cut off by its own budget comes back behind these.
         for _ in 0..self.transfers.flushable.len() {
-            if work >= WRITE_WORK_PER_PASS {
+            if !self.may_write(&mut work) {
                 break;
             }
             if let Some(client) = self.transfers.flushable.pop_front() {
-                work += self.flush(client);
+                work.add(self.flush(client));
             }
         }
         self.write_unwritten(&mut work);
         while let Some(client) = self.core.poll_touched() {
-            let Some(socket) = self.sockets.get_mut(client) else { continue };
-            if socket.unwritten {
+            if self.sockets.get_mut(client).is_none_or(|socket| socket.unwritten) {
                 continue;
             }
-            if work < WRITE_WORK_PER_PASS {
-                work += self.flush(client);
+            if self.may_write(&mut work) {
+                work.add(self.flush(client));
                 self.enqueue(client);
-            } else {
+            } else if let Some(socket) = self.sockets.get_mut(client) {
                 socket.unwritten = true;
-                let transfers = &mut self.transfers;
-                let left = if socket.busy {
-                    &mut transfers.unwritten_busy
-                } else {
-                    &mut transfers.unwritten
-                };
+                let (busy, transfers) = (socket.busy, &mut self.transfers);
+                let left =
+                    if busy { &mut transfers.unwritten_busy } else { &mut transfers.unwritten };
                 left.push_back(client);
             }
         }
     }
 
+    /// Whether a pass that has written so much writes more. O(1).
+    fn may_write(&mut self, work: &mut PassWork) -> bool {
+        let end = self.now.mono.after(WRITE_TIME_PER_PASS);
+        work.done < WRITE_WORK_PER_PASS && !work.is_late(end, &mut self.clock)
+    }
+
     /// Writes what earlier passes have left, busy connections in turn with the others.
-    fn write_unwritten(&mut self, work: &mut usize) {
-        while *work < WRITE_WORK_PER_PASS {
+    fn write_unwritten(&mut self, work: &mut PassWork) {
+        while self.may_write(work) {
             let mut written = false;
             for busy in [false, true] {
                 let transfers = &mut self.transfers;
@@ -194,7 +241,7 @@ impl<C: Core> Reactor<C> {
                 written = true;
                 if let Some(socket) = self.sockets.get_mut(client) {
                     socket.unwritten = false;
-                    *work += self.flush(client);
+                    work.add(self.flush(client));
                     self.enqueue(client);
                 }
             }

@@ -9,8 +9,17 @@ use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
+use std::fmt::Display;
 
 impl<E: CommandExecutor> Core for Server<E> {
+    fn begin_pass(&mut self, now: Now) {
+        self.engine.sample(now);
+    }
+
+    fn handle_listening(&mut self, protocol: Protocol, address: &str) {
+        self.context.settings.listeners.push((protocol, address.into()));
+    }
+
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
         let others = self.rejected + self.outbound;
         assert!(
@@ -37,6 +46,7 @@ impl<E: CommandExecutor> Core for Server<E> {
             };
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(protocol, session));
+            self.origins.note(client, now.wall);
             if timed {
                 self.arm_session_timeout(client);
             }
@@ -61,6 +71,10 @@ impl<E: CommandExecutor> Core for Server<E> {
         }
         self.update_connection(client, now);
         Some(client)
+    }
+
+    fn handle_peer(&mut self, client: ClientId, peer: &dyn Display) {
+        self.origins.note_peer(client, peer);
     }
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
@@ -208,6 +222,9 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.notices.log_rejections(now);
         while let Some(client) = self.run_queues.closing.pop() {
             self.update_connection(client, now);
+        }
+        while let Some(client) = self.run_queues.to_close.pop() {
+            self.end(client, now, true);
         }
         if !self.run_queues.discarded.is_empty() {
             self.run_queues.free_discarded();

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a connection's jobs are released when it ends, however it ends, and not before its last reply
-//!   is flushed or [`FLUSH_TIMEOUT`] has passed;
+//!   is flushed or [`FLUSH_TIMEOUT`](crate::base::limits::FLUSH_TIMEOUT) has passed;
 //! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
@@ -10,21 +10,20 @@
 
 mod buffers;
 mod connection;
+mod connection_list;
 mod dispatchers;
 mod driver_api;
 mod notices;
 mod outbound;
 mod pass_work;
+mod pending_submits;
 mod run_queues;
 mod session_timeouts;
 mod stats;
 mod worker_connections;
 
 use crate::base::buf::{Input, progress};
-use crate::base::limits::{
-    DELIVERY_WORK, EXTRA_WORK_PER_TURN, FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
-    REJECTED_LINGER_TIMEOUT, TURN_WORK,
-};
+use crate::base::limits::{DELIVERY_WORK, OUTPUT_HIGH_WATER_BYTES, TURN_WORK};
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
@@ -35,9 +34,10 @@ use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
-use crate::protocol::{Session, SessionAction, SessionContext, processor};
+use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, processor};
 use crate::store::Counts;
 use connection::{Connection, Deadline, Origin};
+use connection_list::Origins;
 use dispatchers::Dispatchers;
 use notices::Notices;
 pub use outbound::ConnectionLimits;
@@ -76,6 +76,7 @@ pub struct Server<E = Engine> {
     processor: Option<ClientId>,
     deadlines: TimerQueue<ClientId>,
     run_queues: RunQueues,
+    origins: Origins,
     notices: Notices,
     counters: Counters,
     /// Bytes of unfinished requests and unsent replies of all connections.
@@ -122,6 +123,17 @@ fn deliver_to(
     incident
 }
 
+/// Workers of a queue, as the session of the processor knows them.
+fn worker_page(
+    processor: Option<ClientId>,
+    connections: &Slab<Connection>,
+    queue: &[u8],
+    from: u32,
+) -> WorkerRows {
+    let connection = processor.and_then(|client| connections.get(client));
+    connection.map(|other| other.session.worker_page(queue, from)).unwrap_or_default()
+}
+
 impl<E: CommandExecutor> Server<E> {
     /// A server without connections over `engine`.
     #[must_use]
@@ -139,11 +151,13 @@ impl<E: CommandExecutor> Server<E> {
             processor: None,
             deadlines: TimerQueue::default(),
             run_queues: RunQueues::default(),
+            origins: Origins::default(),
             notices: Notices::default(),
             counters: Counters::default(),
             buffer_bytes: 0,
             buffers_exempt: false,
         };
+        server.context.settings.max_clients = settings.max_clients;
         server.follow_registry(Now::default());
         server
     }
@@ -248,28 +262,6 @@ impl<E: CommandExecutor> Server<E> {
         }
     }
 
-    /// Submits pending commands in FIFO order until no session has one. It terminates: a session
-    /// has another one only after a delivery, which has removed a job from the store and added to
-    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER_BYTES`].
-    #[cold]
-    fn run_pending_submits(&mut self, running: Option<ClientId>, now: Now) {
-        while let Some(client) = self.run_queues.pending_submits.pop_front() {
-            let Some(connection) = self.connections.get_mut(client) else { continue };
-            if !connection.may_submit_pending() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES
-            {
-                continue;
-            }
-            let output = &mut connection.output;
-            match connection.session.poll_pending_submit(&mut self.context, output) {
-                Some((serial, command)) => {
-                    self.engine.submit(Ticket { client, serial }, &command, now);
-                    self.forward_reply(running, now);
-                }
-                None => self.run_queues.schedule(client, connection),
-            }
-        }
-    }
-
     /// Cancels a reserve or pop that still waits.
     fn cancel_wait(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
         self.engine.cancel(Ticket { client, serial }, now);
@@ -306,6 +298,7 @@ impl<E: CommandExecutor> Server<E> {
         debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
         connection.output.prepare(&mut self.run_queues.pool);
         self.begin_turn(now);
+        let begun = self.run_queues.work;
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
@@ -330,22 +323,26 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::Submit(serial, ref command) => {
                     self.engine.submit(Ticket { client, serial }, command, now);
                     self.deliver_own_reply(client, now);
-                    let work = self.engine.take_work();
-                    self.run_queues.work += work;
-                    if work > EXTRA_WORK_PER_TURN {
+                    if self.take_extra_work(begun) {
                         self.yield_turn(Ticket { client, serial });
                         break true;
                     }
                 }
+                SessionAction::SubmitPending => {
+                    if self.submit_pending(client, now) {
+                        break true;
+                    }
+                }
                 SessionAction::FetchStats => self.context.turn.stats = Some(self.stats()),
+                SessionAction::SetDraining(on) => self.engine.set_draining(on),
                 SessionAction::Cancel(serial) => {
                     self.cancel_wait(client, serial, Some(client), now);
                 }
                 SessionAction::FetchWorkers(queue, from) => {
-                    let processor = self.processor.and_then(|client| self.connections.get(client));
-                    let members = processor.map(|other| other.session.worker_page(queue, from));
-                    self.context.turn.workers = Some(members.unwrap_or_default());
+                    let page = worker_page(self.processor, &self.connections, queue, from);
+                    self.context.turn.workers = Some(page);
                 }
+                SessionAction::Connections(request) => self.answer_about(request, client),
                 SessionAction::Log(incident) => self.notices.note(client, incident, now),
                 SessionAction::Close => connection.closing = true,
                 SessionAction::ProtocolError(incident) => {
@@ -355,15 +352,14 @@ impl<E: CommandExecutor> Server<E> {
             }
         };
         self.end_turn(now, progress(input).0);
-        if let Some(connection) = self.connections.get_mut(client) {
-            connection.stalled = stalled && !input.unread().is_empty();
-            self.run_queues.mark_dirty(client, connection);
-            if connection.session.is_timed() {
-                if connection.origin == Origin::Outbound {
-                    self.run_queues.ready_deliveries.push(client);
-                }
-                self.arm_session_timeout(client);
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        connection.stalled = stalled && !input.unread().is_empty();
+        self.run_queues.mark_dirty(client, connection);
+        if connection.session.is_timed() {
+            if connection.origin == Origin::Outbound {
+                self.run_queues.ready_deliveries.push(client);
             }
+            self.arm_session_timeout(client);
         }
     }
 
@@ -398,6 +394,9 @@ impl<E: CommandExecutor> Server<E> {
             }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.is_ending() && connection.session.end_stream() {
+            self.run_queues.schedule(client, connection);
+        }
         // In a shutdown the server closes, not the client.
         if connection.is_peer_closed() && connection.protocol == Protocol::Http && !self.stopping {
             self.engine.half_close_client(client);
@@ -415,38 +414,6 @@ impl<E: CommandExecutor> Server<E> {
         }
         self.begin_linger(client, now);
         self.arm_flush_timeout(client, now);
-    }
-
-    /// Shuts down the sending side of a closing connection once everything is flushed.
-    fn begin_linger(&mut self, client: ClientId, now: Now) {
-        let Some(connection) = self.connections.get_mut(client) else { return };
-        let flushed = connection.session.is_settled() && connection.output.is_empty();
-        assert!(!connection.is_finished(), "a finished connection is to linger");
-        if connection.closing && flushed && connection.deadline.is_none() {
-            self.run_queues.actions.push_back(Action::ShutdownWrite(client));
-            let timer = self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
-            connection.deadline = Some(Deadline::Close(timer));
-        }
-    }
-
-    /// Arms the flush timeout of a connection that ends and has unsent output.
-    fn arm_flush_timeout(&mut self, client: ClientId, now: Now) {
-        let Some(connection) = self.connections.get_mut(client) else { return };
-        // Assignments of the processor have no flush timeout before the shutdown.
-        let exempt = self.processor == Some(client) && !self.stopping;
-        let waits = connection.is_ending() && !connection.output.is_empty() && !exempt;
-        if waits && connection.deadline.is_none() {
-            let timer = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
-            connection.deadline = Some(Deadline::Close(timer));
-        }
-    }
-
-    fn disarm(&mut self, client: ClientId) {
-        if let Some(connection) = self.connections.get_mut(client)
-            && let Some(deadline) = connection.deadline.take()
-        {
-            self.deadlines.cancel(deadline.timer());
-        }
     }
 
     /// Ends a connection and releases the jobs of its client; if `close`, the driver closes it too.

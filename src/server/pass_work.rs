@@ -9,8 +9,8 @@
 use super::Server;
 use super::connection::Deadline;
 use crate::base::limits::{
-    RESUMED_CONNECTIONS_PER_PASS, RESUMED_WORK_PER_PASS, SESSION_DEADLINES_PER_PASS,
-    SUBSCRIPTION_NAME_WORK, TURN_WORK,
+    EXTRA_WORK_OF_TURN_MAX, EXTRA_WORK_PER_TURN, RESUMED_CONNECTIONS_PER_PASS,
+    RESUMED_WORK_PER_PASS, SESSION_DEADLINES_PER_PASS, SUBSCRIPTION_NAME_WORK, TURN_WORK,
 };
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
@@ -27,6 +27,15 @@ impl<E: CommandExecutor> Server<E> {
     pub(super) fn end_turn(&mut self, now: Now, consumed: usize) {
         self.run_queues.work += TURN_WORK + consumed;
         self.begin_turn(now);
+    }
+
+    /// Counts the work of a command beside its bytes. Returns whether the turn ends, before which
+    /// the work of the pass was `begun`.
+    #[inline(always)]
+    pub(super) fn take_extra_work(&mut self, begun: usize) -> bool {
+        let work = self.engine.take_work();
+        self.run_queues.work += work;
+        work > EXTRA_WORK_PER_TURN || self.run_queues.work > begun + EXTRA_WORK_OF_TURN_MAX
     }
 
     /// Ends the turn of a session after a command with much extra work: it runs again in the next
@@ -87,7 +96,7 @@ impl<E: CommandExecutor> Server<E> {
 mod tests {
     use super::*;
     use crate::base::limits::{
-        COMPARED_BYTES_PER_WORK, EXTRA_WORK_PER_TURN, INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES,
+        COMPARED_BYTES_PER_WORK, INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES,
         PACKETS_FREED_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
         SUBSCRIPTIONS_MAX, WAIT_NODE_WORK,
     };
@@ -187,6 +196,42 @@ mod tests {
             assert_eq!(server.counts().jobs, groups * 6);
             server.finish_pass(Now::default());
         }
+    }
+
+    #[test]
+    fn requests_behind_a_deferred_get_wait_for_it() {
+        let (mut server, clients) = server(Protocol::JobCentre, 2);
+        let (holder, client) = (clients[0], clients[1]);
+        server.engine.set_spread_steps(10);
+        server.handle_input(holder, &PUT.repeat(100), Now::default());
+        let get: &[u8] = b"{\"request\":\"get\",\"queues\":[\"q\"]}\n";
+        server.handle_input(holder, &get.repeat(100), Now::default());
+        read(&mut server, holder);
+        server.handle_reset(holder, Now::default());
+        server.finish_pass(Now::default());
+        let urgent: &[u8] = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":9}\n";
+        server.handle_input(client, &[get, urgent, get].concat(), Now::default());
+        server.handle_peer_closed(client, Now::default());
+        server.handle_eof(client, Now::default());
+        // The hold lasts longer than a scan is given.
+        let (mut now, mut passes) = (Now::default(), 0);
+        while server.output(client).is_empty() {
+            now.mono = now.mono.after(std::time::Duration::from_millis(400));
+            server.finish_pass(now);
+            server.check_invariants();
+            passes += 1;
+            assert!(passes < 100, "it never ends");
+        }
+        assert!(passes >= 9, "{passes} passes");
+        server.finish_pass(now);
+        let answers = String::from_utf8_lossy(server.output(client)).into_owned();
+        let ids: Vec<Option<&str>> = answers
+            .lines()
+            .map(|line| line.split_once("\"id\":").map(|(_, rest)| &rest[..rest.len().min(3)]))
+            .collect();
+        assert_eq!(ids.len(), 3, "{answers}");
+        assert!(ids[0].is_some_and(|id| id != "101"), "{answers}");
+        assert_eq!(ids[1..], [Some("101"); 2], "{answers}");
     }
 
     #[test]

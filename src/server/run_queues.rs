@@ -22,6 +22,8 @@ pub(super) struct RunQueues {
     pub(super) pending_submits: VecDeque<ClientId>,
     /// Got a reply, perhaps their last one, after they had begun to end.
     pub(super) closing: Vec<ClientId>,
+    /// Closed at the end of this pass, because another client has asked for that.
+    pub(super) to_close: Vec<ClientId>,
     /// Connections to workers that got a reply, input or a connection.
     pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,

@@ -1,4 +1,4 @@
-//! Deadlines of sessions.
+//! Deadlines of sessions, and those of connections that end.
 //!
 //! Invariant: a connection whose session has a deadline has a timer at or before it, unless the
 //! connection is already leaving. The timer is not moved when the deadline moves later, as it does
@@ -6,8 +6,10 @@
 
 use super::Server;
 use super::connection::{Deadline, Origin};
+use crate::base::limits::{FLUSH_TIMEOUT, REJECTED_LINGER_TIMEOUT};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
+use crate::model::driver::Action;
 use crate::model::id::ClientId;
 use crate::protocol::TimeoutAction;
 
@@ -65,6 +67,38 @@ impl<E: CommandExecutor> Server<E> {
                 self.run_queues.schedule(client, connection);
             }
             TimeoutAction::Abort => self.end(client, now, true),
+        }
+    }
+
+    /// Shuts down the sending side of a closing connection once everything is flushed.
+    pub(super) fn begin_linger(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        let flushed = connection.session.is_settled() && connection.output.is_empty();
+        assert!(!connection.is_finished(), "a finished connection is to linger");
+        if connection.closing && flushed && connection.deadline.is_none() {
+            self.run_queues.actions.push_back(Action::ShutdownWrite(client));
+            let timer = self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
+            connection.deadline = Some(Deadline::Close(timer));
+        }
+    }
+
+    /// Arms the flush timeout of a connection that ends and has unsent output.
+    pub(super) fn arm_flush_timeout(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        // Assignments of the processor have no flush timeout before the shutdown.
+        let exempt = self.processor == Some(client) && !self.stopping;
+        let waits = connection.is_ending() && !connection.output.is_empty() && !exempt;
+        if waits && connection.deadline.is_none() {
+            let timer = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
+            connection.deadline = Some(Deadline::Close(timer));
+        }
+    }
+
+    pub(super) fn disarm(&mut self, client: ClientId) {
+        if let Some(connection) = self.connections.get_mut(client)
+            && let Some(deadline) = connection.deadline.take()
+        {
+            self.deadlines.cancel(deadline.timer());
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::reply::JobStatus;
+use crate::model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -55,9 +56,11 @@ impl Expected {
                 assert!(job.is_group_only(), "a job with a priority is group-only");
             }
             Status::Delayed | Status::Completed => {
-                assert!(
-                    job.ext().is_some_and(|ext| !ext.timer.is_none()),
-                    "a delayed or completed job has no deadline"
+                let expected = if job.is_held() { job.has_ttl() } else { true };
+                assert_eq!(
+                    !timer.is_none(),
+                    expected,
+                    "a delayed or completed job has no deadline, or a held one has another"
                 );
             }
         }
@@ -79,6 +82,12 @@ impl Store {
         self.ids.find(id.0).map(|slot| self.progress(slot))
     }
 
+    /// All jobs as their records would say it now, but for those that are popped. O(n): for tests.
+    pub fn snapshots(&self) -> impl Iterator<Item = Snapshot<'_>> {
+        let there = self.jobs.iter().filter(|(_, job)| job.status() != Status::Popped);
+        there.map(|(slot, _)| self.snapshot(slot))
+    }
+
     /// Changes how many steps a pass has for work that is spread over passes: for tests.
     pub fn set_spread_steps(&mut self, steps: usize) {
         self.spread.set_steps_per_pass(steps);
@@ -89,7 +98,9 @@ impl Store {
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         let takes = self.reservations.waiter(ticket, &self.waiters).is_some();
         let watches = self.watchers.find(ticket).is_some();
-        takes || watches || self.registry_watchers.contains(ticket)
+        let acts = self.actions.is_awaited(ticket) || self.index_work.is_awaited(ticket);
+        let acts = acts || self.rankings.is_awaited(ticket);
+        takes || watches || acts || self.registry_watchers.contains(ticket)
     }
 
     /// Asserts every invariant of the store. O(everything).
@@ -115,6 +126,10 @@ impl Store {
         self.queues.check_indexes(&self.jobs);
         self.check_constraints();
         self.check_disconnects();
+        self.check_pauses();
+        self.check_actions();
+        self.check_schedules();
+        self.check_dependencies_of_all();
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<JobIdx> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
@@ -129,16 +144,23 @@ impl Store {
         let grouped: BTreeSet<JobIdx> =
             self.key_groups.check_invariants(&self.jobs).into_iter().collect();
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
+        self.unique_keys.check_invariants(&self.jobs, &self.queues);
+        self.past_runs.check_invariants();
         self.check_deadlines(expected.armed);
         self.check_queues(&expected);
         self.check_counts();
+        self.check_flows();
     }
 
-    /// The ids of workers are below those that are given out next, those of declared queues and
-    /// constraints above, and none is a job's.
+    /// The ids of workers are below those that are given out next, those of declared queues,
+    /// pauses, schedules and constraints above, and none is a job's.
     fn check_record_ids(&self) {
         self.queues.declared().check_invariants();
         let hidden = self.queues.declared().iter().map(|(_, record)| record.id);
+        let hidden = hidden.chain(self.pauses.record_ids()).chain(self.schedules.record_ids());
+        let hidden = hidden.chain(self.unique_keys.record_ids());
+        let hidden = hidden.chain(self.past_runs.record_ids());
+        let hidden = hidden.chain(self.dependencies.record_ids());
         for id in hidden.chain(self.constraints.record_ids()) {
             assert!(self.ids.is_hidden(id), "a record has an id that was not given out yet");
             assert_eq!(self.ids.find(id.0), None, "a record has a job's id");
@@ -155,6 +177,8 @@ impl Store {
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
         let others = waits + self.watchers.timers() + self.constraints.limiter_timers();
+        let others = others + self.pauses.timers() + self.schedules.timers();
+        let others = others + self.unique_keys.past_len() + self.past_runs.timers();
         assert_eq!(self.deadlines.len(), armed_jobs + others, "a deadline has no owner");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
@@ -162,6 +186,10 @@ impl Store {
                 Due::Waiter(waiter) => Some(self.waiters[waiter].timer),
                 Due::Limiter(limiter) => self.constraints.limiter_timer(limiter),
                 Due::Watcher(watcher) => Some(self.watchers.timer(watcher)),
+                Due::Pause(queue) => self.pauses.timer(queue),
+                Due::Schedules => Some(self.schedules.timer()),
+                Due::PastKey(past) => Some(self.unique_keys.past(past).timer),
+                Due::PastRuns => Some(self.past_runs.timer),
             };
             assert_eq!(known, Some(timer), "a deadline's owner has another one");
         });
@@ -169,8 +197,11 @@ impl Store {
 
     fn check_queues(&self, expected: &Expected) {
         let mut places: BTreeSet<(WaiterIdx, QueueScope)> = self.waiters.places().collect();
+        let mut parked = self.waiters.check_open_pops();
         let mut ready = 0;
         for (slot, queue) in self.queues.iter() {
+            assert_eq!(queue.parked_pops, parked.remove(&slot).unwrap_or(0), "wrong parked pops");
+            self.waiters.check_order(queue.waiters);
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
             assert_eq!((queue.jobs, queue.ttl_jobs), counted, "a queue's count of jobs is wrong");
             let buried: BTreeSet<JobIdx> = queue.buried.jobs(&self.jobs).into_iter().collect();
@@ -190,16 +221,16 @@ impl Store {
             }
             let emptied = queue.excluded.as_ref().is_some_and(|excluded| excluded.is_empty());
             assert!(!emptied, "an empty list of excluded heaps is kept");
-            if !self.is_held(slot) {
+            if !self.may_be_unmatched(slot) {
                 self.check_excluded(queue.waiters, queue.excluded.as_deref());
             }
             if let Some(entry) = queue.ready.peek()
                 && !self.constraints.is_pending()
-                && !self.is_held(slot)
+                && !self.may_be_unmatched(slot)
             {
                 let wide = self.jobs[entry.slot].is_too_large_to_pop();
                 let next = self.waiters.first(queue.waiters, wide);
-                assert_eq!(next, None, "a waiter is eligible for the head of its queue");
+                assert_eq!(next, None, "a waiter, or a pop to park, at the head of its queue");
             }
             for waiter in self.waiters.waiters_of(queue.waiters) {
                 assert!(places.remove(&(waiter, slot.into())), "a waiter is in a wait queue twice");

@@ -5,8 +5,10 @@ use super::excluded::ExcludedHeaps;
 use super::idx::{Holder, HolderKind, JobIdx};
 use super::job_watchers::WatchFor;
 use super::jobs::Jobs;
+use super::spread_work::HoldMarks;
 use super::waiters::{WaitQueues, Waiter};
 use crate::base::heap::HeapEntry;
+use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +44,13 @@ impl Store {
                 );
             }
         }
+        let under_tokens: BTreeSet<JobIdx> =
+            self.reservations.jobs_under_tokens(&self.jobs).into_iter().collect();
+        let reserved = reserved_by.remove(&Holder::TOKEN).unwrap_or_default();
+        assert_eq!(under_tokens, reserved, "the list of leases under tokens is wrong");
         for (slot, job) in self.jobs.iter() {
+            let under_token = job.token_lease().is_some();
+            assert_eq!(under_token, under_tokens.contains(&slot), "a lease has no token");
             if job.status() != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that is not reserved has a worker");
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
@@ -71,9 +79,11 @@ impl Store {
                     let holds = self.reservations.holds(watcher.ticket.client, job);
                     assert!(holds && !has_timeout, "another client has reserved it");
                 }
-                WatchFor::Completion => {
+                WatchFor::Completion | WatchFor::End => {
                     let ended = matches!(job.status(), Status::Completed | Status::Buried);
-                    assert!(!ended && has_timeout, "a watched job has ended");
+                    let later = watcher.watch_for == WatchFor::End
+                        && self.awaited_ends.contains(&JobId(job.id()));
+                    assert!((!ended || later) && has_timeout, "a watched job has ended");
                 }
             }
         }
@@ -110,6 +120,17 @@ impl Store {
                 assert_eq!(place, Some(position), "a global heap position is wrong");
                 assert!(tracked.remove(&entry.slot), "a job is not tracked, or in the heap twice");
             });
+        }
+        for (queue, list) in self.global_ready.all_withheld() {
+            assert!(!list.is_empty(), "an empty list of withheld jobs is kept");
+            let is_paused = self.queues[queue].holds.has(HoldMarks::PAUSED);
+            assert!(is_paused || self.pauses.is_resuming(queue), "jobs are withheld for ever");
+            for (position, &slot) in list.iter().enumerate() {
+                assert_eq!(self.jobs[slot].queue, queue, "a withheld job is of another queue");
+                let place = self.jobs[slot].work().map(|work| work.global_position as usize);
+                assert_eq!(place, Some(position), "the place of a withheld job is wrong");
+                assert!(tracked.remove(&slot), "a withheld job is not tracked, or in the heap too");
+            }
         }
         assert!(tracked.is_empty(), "a ready tracked job is not in the global heap");
         if self.disconnects.holds_global() {

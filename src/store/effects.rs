@@ -74,6 +74,9 @@ pub enum DirtyRecord {
     /// An event was appended to the history of a job: the one of this index in
     /// [`Effects::events`].
     Event(JobIdx, JobId, u32),
+    /// What this job waited for is done: it must not be handed out before the last record is
+    /// durable.
+    Released(JobId),
     /// The record was removed.
     Gone(RecordKey, JobId),
     /// The jobs that [`Store::popped_together`](super::Store::popped_together) lists have ended.
@@ -81,6 +84,18 @@ pub enum DirtyRecord {
     EndedTogether(Ticket),
     /// The record of a job that has ended leaves its key.
     Forgotten(RecordKey),
+}
+
+/// What the native API does with the rows that a query finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeSearch {
+    /// A page of this number of jobs, those with the lowest ids
+    /// ([`Store::answer_found`](super::Store::answer_found)).
+    Page(usize),
+    /// The action with this number is about them
+    /// ([`Store::begin_found_action`](super::Store::begin_found_action)); its ticket is of no
+    /// connection.
+    Action(u64),
 }
 
 /// A query over many rows. The engine evaluates it outside the event loop and answers it.
@@ -99,6 +114,8 @@ pub struct SearchRequest {
     /// The state that the first match gets ([`Store::advance_first`](super::Store::advance_first));
     /// `None`: the rows are returned.
     pub poll: Option<Arc<[u8]>>,
+    /// For the native API.
+    pub native: Option<NativeSearch>,
 }
 
 /// What commands have brought about, in order. Reused: the engine takes the outcomes and clears it.
@@ -152,10 +169,10 @@ impl Effects {
         self.mark_dirty(DirtyRecord::State(slot, JobId(job.id())));
     }
 
-    /// Marks the state of the job in `slot` dirty if a registered worker had reserved it.
+    /// Marks the state of the job in `slot` dirty if its reservation outlives its client.
     #[inline(never)]
     pub(super) fn mark_dirty_if_worker_job(&mut self, slot: JobIdx, job: &Job) {
-        if job.worker().is_some() {
+        if job.is_reservation_durable() {
             self.mark_state_dirty(slot, job);
         }
     }

@@ -119,6 +119,8 @@ impl Store {
     ) {
         match self.find_by_ref(job, now, fx) {
             Some(slot) => {
+                // The bus does not say whether its worker deletes the job: it is lost.
+                self.end_dependencies(slot, false);
                 self.ids.remove(self.jobs[slot].id());
                 self.delete_cold(ticket, slot, now, fx);
             }

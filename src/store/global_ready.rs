@@ -7,6 +7,7 @@
 use super::idx::{JobIdx, QueueIdx, QueueScope, WaiterIdx};
 use super::job::Job;
 use super::jobs::Jobs;
+use super::spread_work::HoldMarks;
 use super::waiters::{WaitQueues, WaiterKind};
 use super::{Effects, Store};
 use crate::base::heap::{HeapEntry, orders_before};
@@ -25,6 +26,7 @@ impl Store {
         if let Some(entry) = self.global_head(ticket.client, now, fx) {
             let queue = self.jobs[entry.slot].queue;
             self.unlink_cold(entry.slot);
+            self.count_reserved(entry.slot);
             self.mark_reserved(entry.slot, ticket, now, fx);
             return self.rematch_queue(queue, now, fx);
         }
@@ -52,6 +54,9 @@ impl Store {
             let heads = excluded.filter_map(|heap| heap.ready.peek());
             let entry =
                 first_entry(self.global_ready.ready.peek().into_iter().chain(heads), &self.jobs)?;
+            if self.withhold_if_paused(entry.slot) {
+                continue;
+            }
             if self.jobs[entry.slot].is_expired(now) {
                 self.expire_head(entry.slot, now, fx);
             } else if !self.is_blocked(entry.slot, now) {
@@ -62,6 +67,17 @@ impl Store {
         }
         self.constraints.schedule_match(QueueScope::Any);
         None
+    }
+
+    /// Takes the head of a global heap out of it if its queue is paused. Returns whether it is.
+    /// O(1), and O(log n) if it is.
+    pub(super) fn withhold_if_paused(&mut self, slot: JobIdx) -> bool {
+        let is_paused = self.queues[self.jobs[slot].queue].holds.has(HoldMarks::PAUSED);
+        if is_paused {
+            self.global_ready.withhold(slot, &mut self.jobs);
+            self.constraints.count_withheld();
+        }
+        is_paused
     }
 
     /// Removes a ready job that has expired.
@@ -168,12 +184,13 @@ impl Store {
         while let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
             && let Some(entry) = self.global_ready.ready.peek()
         {
-            let is_expired = self.jobs[entry.slot].is_expired(now);
+            let is_withheld = self.withhold_if_paused(entry.slot);
+            let is_expired = !is_withheld && self.jobs[entry.slot].is_expired(now);
             if is_expired {
                 self.expire_head(entry.slot, now, fx);
                 self.constraints.count_expired();
             }
-            if is_expired || self.is_blocked(entry.slot, now) {
+            if is_withheld || is_expired || self.is_blocked(entry.slot, now) {
                 if !self.constraints.has_scan_budget(&mut budget) {
                     return self.constraints.schedule_match(QueueScope::Any);
                 }
@@ -182,6 +199,7 @@ impl Store {
             let queue = self.jobs[entry.slot].queue;
             let (_, ticket) = self.end_wait(waiter);
             self.unlink_cold(entry.slot);
+            self.count_reserved(entry.slot);
             self.mark_reserved(entry.slot, ticket, now, fx);
             self.rematch_queue(queue, now, fx);
         }
@@ -203,6 +221,8 @@ impl Store {
         if self.is_on_hold(self.jobs[slot].queue) || self.disconnects.holds_global() {
             return false;
         }
+        let record = &mut self.queues[self.jobs[slot].queue];
+        self.waiters.settle_pops(&mut record.waiters, &mut record.parked_pops);
         let job = &self.jobs[slot];
         let (queue, excluded_workers) = (job.queue, job.excluded_workers());
         let excluded = self.queues[queue].excluded.as_ref();
@@ -235,7 +255,10 @@ impl Store {
     #[cold]
     pub(super) fn match_pops_excluded(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) {
         let mut budget = None;
-        while let Some((slot, waiter)) = self.next_pop_excluded(queue, now) {
+        loop {
+            let record = &mut self.queues[queue];
+            self.waiters.settle_pops(&mut record.waiters, &mut record.parked_pops);
+            let Some((slot, waiter)) = self.next_pop_excluded(queue, now) else { return };
             if !self.is_blocked(slot, now) {
                 self.reserve_for_waiter(slot, waiter, now, fx);
             } else if !self.constraints.has_scan_budget(&mut budget) {
@@ -270,13 +293,18 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let (kind, ticket) = self.end_wait(waiter);
-        match kind {
+        let ticket = self.waiters[waiter].ticket;
+        match self.waiters[waiter].kind {
             WaiterKind::Reserve => {
+                self.end_wait(waiter);
                 self.unlink_cold(slot);
+                self.count_reserved(slot);
                 self.mark_reserved(slot, ticket, now, fx);
             }
-            WaiterKind::Pop => self.pop_out(slot, ticket, now, fx),
+            WaiterKind::Pop => {
+                self.pause_or_end(waiter);
+                self.pop_out(slot, ticket, now, fx);
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use super::idx::QueueIdx;
 use super::job::Job;
 use super::jobs::Jobs;
-use super::queue_index::{NO_STATE, next_row};
+use super::queue_index::{NO_STATE, QueueIndex, next_row};
 use super::queues::Queues;
 use super::state_machine::{JobEvent, Transition};
 use super::{Effects, JobIdx};
@@ -16,9 +16,12 @@ use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
-use crate::model::job::Status;
+use crate::model::job::{Payload, Status};
 use crate::model::row::Row;
 use std::sync::Arc;
+
+/// The version of the event with which a history ends: its job has no row then.
+pub(super) const HISTORY_ENDED: u64 = 0;
 
 impl Queues {
     /// Removes the row of a job that is about to be removed. Its queue no longer counts the job.
@@ -134,6 +137,18 @@ impl Queues {
         self.record_event(slot, what, now, jobs, fx);
     }
 
+    /// Ends the history of a job that has a row: its payload is its own again. Returns when the job
+    /// was put, in Unix seconds. O(log n + bytes).
+    pub(super) fn end_history(&mut self, slot: JobIdx, jobs: &mut Jobs) -> u32 {
+        let job = &jobs[slot];
+        let row = job.row().expect("the job has a row").clone();
+        let created = u32::try_from(job.put_at()).unwrap_or(u32::MAX);
+        self[job.queue].index_mut().remove(&row);
+        let payload = Payload { encoding: row.encoding, bytes: &row.payload };
+        jobs.change(slot, |job| job.set_payload(payload, created));
+        created
+    }
+
     /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
     /// log n).
     pub(super) fn backfill_step(
@@ -176,7 +191,8 @@ impl Queues {
         jobs.change(slot, |job| index.make_row(job, Some(payload.into()), state, created))
     }
     /// Restores an event of a job, whose row had this version after it; one that the row contains
-    /// already is passed over. O(log n).
+    /// already is passed over. Version 0 ends the history, and with the last one of a queue that is
+    /// not declared its index. O(log n).
     pub(super) fn restore_event(
         &mut self,
         slot: JobIdx,
@@ -184,6 +200,17 @@ impl Queues {
         event: Event,
         jobs: &mut Jobs,
     ) {
+        if version == HISTORY_ENDED {
+            if jobs[slot].has_row() {
+                self.end_history(slot, jobs);
+            }
+            let queue = &mut self[jobs[slot].queue];
+            let is_over = |index: &QueueIndex| index.rows().is_empty() && index.declared.is_none();
+            if queue.index.as_deref().is_some_and(is_over) {
+                queue.drop_index();
+            }
+            return;
+        }
         let Some(row) = jobs[slot].row().cloned() else {
             let queue = &mut self[jobs[slot].queue];
             queue.start_indexing();

@@ -1,8 +1,8 @@
 //! Job ids and their slots, and which id is given out next.
 //!
 //! Ids are given out upwards to jobs and registered workers, and downwards from the end of the id
-//! space to records that no protocol can name (declared queues, constraints). None is given out
-//! twice.
+//! space to records that no protocol can name (declared queues, constraints, pauses). None is given
+//! out twice.
 //!
 //! Ids rise by one, so the slots of 64 neighbours share a page, and only pages are hashed: a lookup
 //! touches a table a sixty-fourth of the size, and growing that table stalls a sixty-fourth as
@@ -19,6 +19,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 const SHIFT: u32 = 6;
 const PAGE: usize = 1 << SHIFT;
+/// Up to this many pages a walk sorts their numbers, and passes over gaps for nothing.
+const LISTED_PAGES_MAX: usize = 4096;
 /// Smallest capacity of the table that is worth shrinking, in pages.
 const SMALL: usize = 1024;
 
@@ -164,6 +166,45 @@ impl Ids {
             }
         }
         Some(slot)
+    }
+
+    /// Shows jobs by id, from `from` on, until `visit` returns false or about `budget` places were
+    /// looked at. Returns the id to go on with; `None`: there are no more. O(budget).
+    pub(super) fn visit(
+        &self,
+        from: u64,
+        mut budget: usize,
+        mut visit: impl FnMut(u64, JobIdx) -> bool,
+    ) -> Option<u64> {
+        let mut listed: Vec<u64> = Vec::new();
+        let few = self.pages.len() <= LISTED_PAGES_MAX;
+        if few {
+            listed.extend(self.pages.keys().filter(|&&number| number >= from >> SHIFT));
+            listed.sort_unstable();
+        }
+        let end = (self.next >> SHIFT) + 1;
+        let mut listed = listed.into_iter();
+        let mut all = from >> SHIFT..end;
+        let mut next_number = || if few { listed.next() } else { all.next() };
+        while let Some(number) = next_number() {
+            let first = (number << SHIFT).max(from);
+            if budget == 0 {
+                return Some(first);
+            }
+            let Some(page) = self.pages.get(&number) else {
+                budget -= 1;
+                continue;
+            };
+            budget = budget.saturating_sub(PAGE);
+            for id in first..(number + 1) << SHIFT {
+                if let Some(slot) = page.slots[offset(id)].expand()
+                    && !visit(id, slot)
+                {
+                    return Some(id + 1);
+                }
+            }
+        }
+        None
     }
 
     /// The number of ids. O(pages): for tests.

@@ -17,6 +17,20 @@ slab_index! {
     pub struct DeclarationIdx;
     /// The record of a constraint.
     pub struct ConstraintRecordIdx;
+    /// The record of a paused queue.
+    pub struct PauseIdx;
+    /// The record of a schedule.
+    pub struct ScheduleIdx;
+    /// A key that stays taken after the completion of its job.
+    pub struct PastKeyIdx;
+    /// A run that was completed under a token.
+    pub struct PastRunIdx;
+    /// The record of a job that was lost while others wait for it.
+    pub struct LossIdx;
+    /// One reason of a job to wait for another one.
+    pub(super) struct EdgeIdx;
+    /// What jobs wait for: a job or a group.
+    pub(super) struct SourceIdx;
     /// A waiter.
     pub(super) struct WaiterIdx;
     /// A waiter's node in one wait queue.
@@ -45,7 +59,8 @@ impl From<QueueIdx> for QueueScope {
     }
 }
 
-/// Who has reserved a job, in four bytes: a client, by its index, or a detached worker.
+/// Who has reserved a job, in four bytes: a client, by its index, a detached worker, or who has
+/// its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub(super) struct Holder(u32);
@@ -55,11 +70,14 @@ pub(super) struct Holder(u32);
 pub(super) enum HolderKind {
     Client(u32),
     Detached(WorkerIdx),
+    Token,
 }
 
 impl Holder {
     /// Marks a worker's slot. Indexes of clients and slots of workers are smaller.
     const DETACHED: u32 = 1 << 31;
+    /// The lease has a token. No slot of a worker is as large.
+    pub(super) const TOKEN: Self = Self(u32::MAX - 2);
 
     #[inline]
     pub(super) fn client(index: u32) -> Self {
@@ -68,7 +86,7 @@ impl Holder {
     }
 
     pub(super) fn detached(worker: WorkerIdx) -> Self {
-        debug_assert!(worker.slot() < Self::DETACHED, "a slot of a worker is below 2^31");
+        debug_assert!(worker.slot() < Self::DETACHED - 4, "a slot of a worker is below 2^31");
         Self(Self::DETACHED | worker.slot())
     }
 
@@ -76,6 +94,7 @@ impl Holder {
     pub(super) fn kind(self) -> HolderKind {
         match self.0 & Self::DETACHED {
             0 => HolderKind::Client(self.0),
+            _ if self == Self::TOKEN => HolderKind::Token,
             _ => HolderKind::Detached(WorkerIdx::from_slot(self.0 ^ Self::DETACHED)),
         }
     }

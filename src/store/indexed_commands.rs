@@ -15,6 +15,7 @@ use crate::base::limits::{
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::event::EventKind;
+use crate::model::flow::FlowKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use crate::model::job::{Encoding, Payload, Priority, TieBreak};
@@ -45,7 +46,7 @@ impl Queues {
                 && queue.exists()
             {
                 bytes += queue.name.len();
-                queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });
+                queues.push(QueueSize { name: (*queue.name).into(), jobs: queue.jobs });
             }
             place += 1;
         }
@@ -203,7 +204,8 @@ impl Store {
             return fx.reply(ticket, IndexedReply::QueryRows(found));
         }
         let (queue, query) = (self.queues[queue].index_mut().name().clone(), query.clone());
-        fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None });
+        let native = None;
+        fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None, native });
     }
 
     fn claim_matching(
@@ -229,6 +231,7 @@ impl Store {
                 query,
                 limit: None,
                 poll,
+                native: None,
             });
         }
         if !self.advance_any(ticket, rows.values(), state, now, fx) {
@@ -276,6 +279,9 @@ impl Store {
     /// Runs a search again, because its result is out of date: answers the ticket, or pushes a new
     /// search. O(log n).
     pub fn resubmit_search(&mut self, search: &SearchRequest, now: Now, fx: &mut Effects) {
+        if search.native.is_some() {
+            return self.resubmit_native_search(search, fx);
+        }
         let (queue, query) = (&*search.queue, &search.query);
         let command = match &search.poll {
             Some(state) => IndexedCommand::Poll { queue, query, state },
@@ -301,10 +307,12 @@ impl Store {
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
         let id = self.ids.take();
         self.totals.count(JobCounter::Put);
+        self.queues[queue].flow.count(FlowKind::Put);
         let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, content, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
+        self.queues.hear_of(queue);
         let row = self.queues.record_put(slot, payload, state, now, &mut self.jobs);
         fx.reply(ticket, IndexedReply::Row(row));
         fx.mark_put_dirty(slot, &self.jobs[slot]);
@@ -323,9 +331,9 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_in_queue(ticket, queue, id, now, fx) else { return };
+        self.count_deleted(slot, false);
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
-        self.totals.count(JobCounter::Deleted);
         fx.reply(ticket, IndexedReply::Done);
         self.rematch_queue(queue, now, fx);
     }
@@ -346,6 +354,7 @@ impl Store {
             let visible = !self.jobs[slot].is_expired_waiting(now);
             jobs += u32::from(visible);
             self.totals.counters[JobCounter::Deleted as usize] += u64::from(visible);
+            self.totals.withdrawn += u64::from(visible);
             self.unlink_cold(slot);
             drop(self.remove(slot, fx));
         }

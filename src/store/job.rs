@@ -49,7 +49,7 @@ pub(super) struct Job {
     next: PackedOption<JobIdx>,
     holder: u32,
     /// When it became ready last, in milliseconds of the monotonic clock, wrapping.
-    since: u32,
+    pub(super) since: u32,
 }
 
 const _: () = assert!(size_of::<Job>() == 40);
@@ -317,6 +317,26 @@ impl Job {
         }
     }
 
+    /// Changes the priority of an unlinked job.
+    pub(super) fn set_priority(&mut self, priority: Priority<'_>) {
+        debug_assert!(!self.is_in_heap(), "a heap orders its jobs by their priorities");
+        let digits = match priority {
+            Priority::Big(digits) => Some(digits),
+            Priority::Small(_) | Priority::Unselected => None,
+        };
+        if digits.is_some() || self.digits().is_some() {
+            self.ext_mut_or_insert().digits = digits.map(Into::into);
+        }
+        self.rank = match priority {
+            Priority::Small(number) => rank(number),
+            Priority::Big(_) => 0,
+            Priority::Unselected => {
+                self.id_and_flags &= !PLAIN;
+                UNSELECTED_RANK
+            }
+        };
+    }
+
     #[inline]
     pub(super) fn payload(&self) -> Payload<'_> {
         match self.body.get() {
@@ -355,16 +375,13 @@ impl Job {
         let payload = self.payload();
         match payload.encoding {
             Encoding::Packet { key_len } => Some(&payload.bytes[..usize::from(key_len)]),
-            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => None,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack | Encoding::Bytes => None,
         }
     }
 
     /// The packet of a popped job.
     pub(super) fn into_packet(self) -> Packet {
-        let key_len = match self.payload().encoding {
-            Encoding::Packet { key_len } => key_len,
-            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => 0,
-        };
+        let key_len = self.payload().encoding.key_len();
         let bytes = match self.body.into_either() {
             Either::Bytes(payload) => payload,
             Either::Boxed(ext) => ext.into_payload(),

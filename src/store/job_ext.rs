@@ -1,12 +1,13 @@
 //! Rarely used job fields, boxed so that a table slot stays at 40 bytes.
 
+use super::dependencies::JobDeps;
 use super::idx::JobClassIdx;
 use super::payload_head::PayloadHead;
 use crate::base::slab_index::PackedOption;
-use crate::base::time::{Mono, Now};
+use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
 use crate::model::external_id::Fraction;
-use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, StoredPayload};
+use crate::model::job::{Encoding, JobOptions, LeaseEpoch, LeaseToken, Payload, StoredPayload};
 use crate::model::row::Row;
 use crate::model::worker::WorkerId;
 use std::sync::Arc;
@@ -58,6 +59,56 @@ pub(super) struct RunState {
     pub(super) name: Option<Box<[u8]>>,
     /// The progress, if its worker has reported any.
     pub(super) progress: Option<Fraction>,
+    /// What the native API keeps of its runs.
+    pub(super) runs: Option<Box<Runs>>,
+    /// Its key.
+    pub(super) key: Option<Box<JobKey>>,
+    /// What it waits for, and what waits for it.
+    pub(super) deps: Option<Box<JobDeps>>,
+}
+
+/// The key of a job.
+#[derive(Debug)]
+pub(super) struct JobKey {
+    pub(super) bytes: Box<[u8]>,
+    /// For how long it stays taken after the job is completed, in milliseconds.
+    pub(super) ttl_ms: u64,
+    /// Whether the job is found by it: until it is completed.
+    pub(super) is_taken: bool,
+}
+
+/// What the native API keeps of the runs of a job.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// Attempts that have ended.
+    pub(super) attempts: u32,
+    /// The last error.
+    pub(super) error: Option<RunError>,
+    /// What its worker says of its progress.
+    pub(super) progress_message: Option<Box<str>>,
+    /// The lease under a token, while the job is reserved so.
+    pub(super) lease: Option<TokenLease>,
+    /// The token under which it was completed.
+    pub(super) completed_by: Option<LeaseToken>,
+}
+
+/// The last error of a job.
+#[derive(Debug)]
+pub(super) struct RunError {
+    pub(super) kind: Box<str>,
+    pub(super) message: Box<str>,
+    pub(super) at: Wall,
+}
+
+/// A lease that does not end with a connection.
+#[derive(Debug)]
+pub(super) struct TokenLease {
+    pub(super) token: LeaseToken,
+    pub(super) since: Wall,
+    /// The name of the worker; empty: it has said none.
+    pub(super) worker: Box<str>,
+    /// In place of the job's own.
+    pub(super) lease_ms: u64,
 }
 
 const _: () = assert!(size_of::<JobExt>() == 64, "one allocation of a usual size");
@@ -69,7 +120,23 @@ impl RunState {
     fn content_bytes(&self) -> usize {
         let result = self.result.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let message = self.message.as_ref().map_or(0, |text| text.len());
-        result + message + self.name.as_ref().map_or(0, |name| name.len())
+        let name = self.name.as_ref().map_or(0, |name| name.len());
+        let key = self.key.as_ref().map_or(0, |key| key.bytes.len());
+        let deps = self.deps.as_ref().map_or(0, |deps| deps.content_bytes());
+        result
+            + message
+            + name
+            + key
+            + deps
+            + self.runs.as_ref().map_or(0, |runs| runs.content_bytes())
+    }
+}
+
+impl Runs {
+    fn content_bytes(&self) -> usize {
+        let error = self.error.as_ref().map_or(0, |error| error.kind.len() + error.message.len());
+        let worker = self.lease.as_ref().map_or(0, |lease| lease.worker.len());
+        error + worker + self.progress_message.as_ref().map_or(0, |text| text.len())
     }
 }
 
@@ -150,8 +217,9 @@ impl JobExt {
             ..
         } = *options;
         let lasting = lease_ms > 0 || keep_ms > 0 || bury_ms > 0;
-        if lasting || retry.is_some() || options.tracked || options.result_once {
-            self.work = Some(Box::new(RunState { options: *options, ..RunState::default() }));
+        let kept = lasting || retry.is_some() || options.max_attempts > 0;
+        if kept || options.tracked || options.result_once {
+            self.work.get_or_insert_default().options = *options;
         }
     }
 }

@@ -20,6 +20,8 @@ pub(super) enum WatchFor {
     Release,
     /// Completion or burial of the job.
     Completion,
+    /// The same, for clients of the native API.
+    End,
 }
 
 /// A waiting request.
@@ -79,6 +81,7 @@ impl JobWatchers {
         self.end_all(job, WatchFor::Release, Outcome::Done, deadlines);
         let deleted = Outcome::Tracked(TrackedReply::Deleted);
         self.end_all(job, WatchFor::Completion, deleted, deadlines);
+        self.end_all(job, WatchFor::End, deleted, deadlines);
     }
 
     #[inline]
@@ -130,7 +133,7 @@ impl JobWatchers {
     ) -> (Ticket, Outcome) {
         let outcome = match self.slots[watcher].watch_for {
             WatchFor::Release => Outcome::Cancelled,
-            WatchFor::Completion => Outcome::Tracked(TrackedReply::Cancelled),
+            WatchFor::Completion | WatchFor::End => Outcome::Tracked(TrackedReply::Cancelled),
         };
         (self.remove(watcher, deadlines), outcome)
     }
@@ -178,6 +181,15 @@ impl JobWatchers {
             .range((job, watch_for, 0)..=(job, watch_for, u64::MAX))
             .next()
             .map(|(_, &watcher)| watcher)
+    }
+
+    /// The job that a watcher is about.
+    pub(super) fn job(&self, watcher: WatcherIdx) -> JobIdx {
+        self.slots[watcher].job
+    }
+
+    pub(super) fn watch_for(&self, watcher: WatcherIdx) -> WatchFor {
+        self.slots[watcher].watch_for
     }
 
     /// The timeout of a watcher. For checks.

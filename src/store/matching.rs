@@ -9,12 +9,13 @@ use super::{Due, Effects, JobIdx, Outcome, Store};
 use crate::base::heap::{HeapEntry, orders_before, outranks};
 use crate::base::limits::{
     EXTRA_WORK_PER_TURN, GROUP_PACKET_WORK, PACKETS_PER_POP_MAX, POP_COPIED_MAX_BYTES,
-    SCAN_DEFER_MAX_MS, WRITTEN_BYTES_PER_WORK,
+    SCAN_CHECK_INTERVAL_MS, WAIT_NODE_WORK, WRITTEN_BYTES_PER_WORK,
 };
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::event::EventKind;
+use crate::model::flow::FlowKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::owned::OwnedReply;
@@ -46,7 +47,9 @@ impl Store {
             Some(entry) => {
                 let queue = self.jobs[entry.slot].queue;
                 self.unlink(entry.slot);
-                if self.queues[queue].ready.is_large() {
+                let record = &mut self.queues[queue];
+                record.flow.count(FlowKind::Reserved);
+                if record.ready.is_large() {
                     // By its id the client will soon delete it.
                     self.ids.prefetch(self.jobs[entry.slot].id());
                 }
@@ -68,6 +71,13 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        if matches!(wait, Wait::Forever | Wait::Again) {
+            if self.may_pause(ticket.client) {
+                return self.pop_open(ticket, names, wait, now, fx);
+            }
+            self.end_paused(ticket.client);
+            self.waiters.note_work(names.len() * WAIT_NODE_WORK);
+        }
         let mut best: Option<HeapEntry<JobIdx>> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
@@ -96,7 +106,7 @@ impl Store {
     /// Makes a waiter of a reserve or pop that found no job, or answers it if it does not wait.
     /// O(q).
     #[inline(always)]
-    fn wait_or_answer(
+    pub(super) fn wait_or_answer(
         &mut self,
         ticket: Ticket,
         kind: WaiterKind,
@@ -120,7 +130,7 @@ impl Store {
 
     /// Adds a waiter to the wait queues of all its queues. O(q).
     #[inline(always)]
-    fn enqueue_waiter(
+    pub(super) fn enqueue_waiter(
         &mut self,
         ticket: Ticket,
         kind: WaiterKind,
@@ -128,22 +138,21 @@ impl Store {
     ) -> WaiterIdx {
         let waiter = self.waiters.add(ticket, kind);
         self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
-        let made = self.queues.made();
         for name in names {
-            let queue = self.queues.find_or_add(name);
+            let queue = self.queues.find_or_add_noted(name, &mut self.waiters);
             self.waiters.join(waiter, queue.into(), &mut self.queues[queue].waiters);
             if kind == WaiterKind::Pop && self.queues[queue].class_count > 0 {
                 self.note_blocked_pops(queue);
             }
         }
-        self.waiters.count_new_queues(self.queues.made() - made);
         waiter
     }
 
     /// Defers the answer of a reserve or pop that does not wait and has found no job, but whose
-    /// scan is incomplete: "no job" is answered when the scan has ended, or after
-    /// [`SCAN_DEFER_MAX_MS`]. That takes a pass or two as a rule. Meanwhile it is an ordinary
-    /// waiter; a pop then only gets jobs that a pop can carry. O(q).
+    /// scan is incomplete: "no job" is answered when all scans have ended, or, looked at each
+    /// [`SCAN_CHECK_INTERVAL_MS`], when those of its own queues have ([`Store::defer_further`]).
+    /// That takes a pass or two as a rule. Meanwhile it is an ordinary waiter; a pop then only gets
+    /// jobs that a pop can carry. O(q).
     #[cold]
     fn defer_empty_reply(
         &mut self,
@@ -153,21 +162,25 @@ impl Store {
         now: Now,
     ) {
         let waiter = self.enqueue_waiter(ticket, kind, names);
-        let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
+        let at = now.mono.after(Duration::from_millis(SCAN_CHECK_INTERVAL_MS));
         self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
+        self.waiters.set_deferred(waiter);
         self.constraints.defer_reply(waiter, ticket);
-        if kind == WaiterKind::Pop {
-            // The client's next request waits: see `Store::is_deferred`.
-            self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
-        }
+        // The client's next request waits: see `Store::is_deferred`.
+        self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
     }
 
-    /// Whether a waiter whose time is over waits further: a pop that does not wait of itself, while
-    /// a large key group is gathered, which comes to an end. O(log d).
+    /// Whether a waiter whose time is over waits further: a reserve or pop that does not wait of
+    /// itself, while one of its queues may still turn out to have a job for it. Such a queue is on
+    /// hold or in a scan, and both come to an end. O(queues of the waiter + log d).
     pub(super) fn defer_further(&mut self, waiter: WaiterIdx, now: Now) -> bool {
-        let defers = self.key_groups.is_walked() && self.waiters[waiter].kind == WaiterKind::Pop;
+        let defers = self.waiters[waiter].is_deferred()
+            && self.waiters.queues_of(waiter).any(|queue| {
+                let has_classes = self.queues[queue].class_count > 0;
+                self.is_held(queue) || self.constraints.may_find_more(queue, has_classes)
+            });
         if defers {
-            let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
+            let at = now.mono.after(Duration::from_millis(SCAN_CHECK_INTERVAL_MS));
             self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         }
         defers
@@ -225,7 +238,7 @@ impl Store {
     /// waiting pop would. As [`Store::ready_head`], but considers jobs that other workers have
     /// rejected.
     #[inline(always)]
-    fn head_for_client(
+    pub(super) fn head_for_client(
         &mut self,
         queue: QueueIdx,
         client: (ClientId, bool),
@@ -308,6 +321,8 @@ impl Store {
     /// there is no such pair. O(log n), or what a pop costs.
     pub(super) fn match_one(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) -> bool {
         let (Some(entry), _) = self.expire_heads(queue, now, fx) else { return false };
+        let record = &mut self.queues[queue];
+        self.waiters.settle_first_pop(&mut record.waiters, &mut record.parked_pops);
         let record = &self.queues[queue];
         let job = &self.jobs[entry.slot];
         let first = if job.is_tracked() {
@@ -321,8 +336,8 @@ impl Store {
         true
     }
 
-    /// Reserves an unlinked job for the client of `ticket`. O(1), or O(log d) for a job with a
-    /// lease.
+    /// Reserves an unlinked job for the client of `ticket`; the caller counts it in the queue.
+    /// O(1), or O(log d) for a job with a lease.
     #[inline(always)]
     pub(super) fn mark_reserved(
         &mut self,
@@ -331,14 +346,20 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        self.hold(slot, ticket.client, now, fx);
+        fx.answer(ticket, Outcome::Job(slot));
+    }
+
+    /// [`Store::mark_reserved`] without the answer. The caller counts it in the queue.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_simple() || self.workers.any_attached() {
-            self.mark_reserved_cold(slot, ticket.client, now, fx);
+            self.mark_reserved_cold(slot, client, now, fx);
         }
-        self.reservations.link(ticket.client, slot, &mut self.jobs);
-        fx.answer(ticket, Outcome::Job(slot));
+        self.reservations.link(client, slot, &mut self.jobs);
     }
 
     #[inline(never)]
@@ -377,8 +398,10 @@ impl Store {
             Status::Reserved,
             "only reservations have leases"
         );
-        let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
-        let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
+        let job = &self.jobs[slot];
+        let own = job.worker().and_then(|worker| self.workers.lease_ms(worker));
+        let own = own.or_else(|| job.token_lease().map(|lease| lease.lease_ms));
+        let lease_ms = own.unwrap_or_else(|| job.options().lease_ms);
         if lease_ms > 0 {
             self.jobs.arm(
                 slot,
@@ -405,6 +428,7 @@ impl Store {
         {
             return self.begin_large_pop(slot, group, ticket, now);
         }
+        self.end_popped_job(slot);
         let selected = self.remove(slot, fx);
         self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
         fx.popped.push(selected.into_packet());
@@ -418,6 +442,9 @@ impl Store {
             }
             self.unlink_cold(member);
             let over = self.jobs[member].is_expired(now);
+            if !over {
+                self.end_popped_job(member);
+            }
             let job = self.remove(member, fx);
             if !over {
                 self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
@@ -447,6 +474,9 @@ impl Store {
 
     /// Removes a waiter from all its wait queues. O(queues of the waiter).
     pub(super) fn end_wait(&mut self, waiter: WaiterIdx) -> (WaiterKind, Ticket) {
+        if self.waiters[waiter].is_paused() {
+            self.unpark_all(waiter);
+        }
         let (queues, global) = (&mut self.queues, &mut self.global_ready.wait_queues);
         self.reservations.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {

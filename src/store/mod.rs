@@ -25,11 +25,13 @@ mod buried;
 mod check;
 mod check_workers;
 mod constraints;
+mod dependencies;
 mod disconnects;
 mod effects;
 mod excluded;
 mod external_id_commands;
 mod external_ids;
+mod flows;
 mod global_ready;
 mod history;
 mod ids;
@@ -41,7 +43,9 @@ mod job_watchers;
 mod jobs;
 mod key_groups;
 mod large_pops;
+mod manage;
 mod matching;
+mod past_runs;
 mod payload_head;
 mod persist;
 mod queue_index;
@@ -51,6 +55,7 @@ mod rare_counts;
 mod ready_heaps;
 mod record_tables;
 mod registry_watchers;
+mod removal;
 mod requeue_together;
 mod reservations;
 mod retry;
@@ -60,6 +65,8 @@ mod state_machine;
 mod stats;
 mod subscriptions;
 mod transitions;
+mod unique_keys;
+mod views;
 mod waiters;
 mod worker_commands;
 mod worker_registry;
@@ -69,24 +76,32 @@ use crate::base::paged::PAGED_SLAB_MAX;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::{TimerId, TimerQueue};
+use crate::model::backup::BackupStep;
 use crate::model::command::Command;
+use crate::model::flow::FlowKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{JobOptions, Payload, Priority, Status, TieBreak};
-use crate::model::reply::{JobInfo, JobView, Rejection};
+use crate::model::reply::Rejection;
 use crate::model::stats::{JobCounter, JobTotals};
-use crate::model::worker::TrackedReply;
 use constraints::Constraints;
+use dependencies::Dependencies;
 use disconnects::Disconnects;
-pub use effects::{DirtyRecord, Effects, Outcome, SearchRequest};
+pub use effects::{DirtyRecord, Effects, NativeSearch, Outcome, SearchRequest};
 use external_ids::ExternalIds;
+use flows::Flows;
 use ids::Ids;
-pub use idx::{ConstraintIdx, ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
-use idx::{LimiterIdx, WaiterIdx, WatcherIdx};
+pub use idx::{
+    ConstraintIdx, ConstraintRecordIdx, DeclarationIdx, JobIdx, LossIdx, PastKeyIdx, PastRunIdx,
+    PauseIdx, ScheduleIdx, WorkerIdx,
+};
+use idx::{LimiterIdx, QueueIdx, WaiterIdx, WatcherIdx};
 use job::Job;
 use job_watchers::JobWatchers;
 use jobs::Jobs;
 use key_groups::KeyGroups;
 use large_pops::LargePops;
+use manage::{Actions, IndexWork, Pauses, Rankings, Schedules};
+use past_runs::PastRuns;
 use queue_index::NO_STATE;
 use queues::Queues;
 use ready_heaps::GlobalReady;
@@ -96,7 +111,9 @@ use reservations::Reservations;
 use spread_work::SpreadWork;
 use state_machine::JobEvent;
 pub use stats::{Counts, JOB_MEMORY_BYTES};
+use std::collections::VecDeque;
 use transitions::TransitionRequest;
+use unique_keys::UniqueKeys;
 use waiters::Waiters;
 use worker_registry::Workers;
 
@@ -111,6 +128,14 @@ enum Due {
     Limiter(LimiterIdx),
     /// The timeout of this watcher.
     Watcher(WatcherIdx),
+    /// The end of the pause of this queue.
+    Pause(QueueIdx),
+    /// The next moment of a schedule, or a look at the wall clock.
+    Schedules,
+    /// This key is free again.
+    PastKey(PastKeyIdx),
+    /// The first completed run is forgotten.
+    PastRuns,
 }
 
 const _: () = assert!(JOBS_MAX <= PAGED_SLAB_MAX, "the job table has a slot for each job");
@@ -136,6 +161,19 @@ pub struct Store {
     external_ids: ExternalIds,
     disconnects: Disconnects,
     large_pops: LargePops,
+    past_runs: PastRuns,
+    /// Ended jobs that some wait for who are not answered yet.
+    awaited_ends: VecDeque<JobId>,
+    pauses: Pauses,
+    unique_keys: UniqueKeys,
+    dependencies: Dependencies,
+    actions: Actions,
+    index_work: IndexWork,
+    /// Steps of backups for the engine.
+    backup_steps: Vec<(Ticket, BackupStep)>,
+    schedules: Schedules,
+    flows: Flows,
+    rankings: Rankings,
     spread: SpreadWork,
     rng: Rng,
     totals: JobTotals,
@@ -164,6 +202,17 @@ impl Store {
             external_ids: ExternalIds::new(seed),
             disconnects: Disconnects::default(),
             large_pops: LargePops::default(),
+            past_runs: PastRuns::default(),
+            awaited_ends: VecDeque::new(),
+            pauses: Pauses::default(),
+            unique_keys: UniqueKeys::new(seed),
+            dependencies: Dependencies::default(),
+            actions: Actions::default(),
+            index_work: IndexWork::default(),
+            backup_steps: Vec::new(),
+            schedules: Schedules::default(),
+            flows: Flows::default(),
+            rankings: Rankings::default(),
             spread: SpreadWork::default(),
             rng: Rng::new(seed),
             totals: JobTotals::default(),
@@ -221,6 +270,7 @@ impl Store {
             }
             Command::Peek { id } => return self.peek_job(ticket, id, now, fx),
             Command::Indexed(ref watch) => return self.indexed_command(ticket, watch, now, fx),
+            Command::Manage(ref manage) => return self.manage_command(ticket, manage, now, fx),
             Command::Work(ref work) => return self.worker_command(ticket, work, now, fx),
             Command::Touch { id, lease } => TransitionRequest::of(id, lease, JobEvent::Touch),
             Command::Finish { id, lease, result } => TransitionRequest {
@@ -279,24 +329,48 @@ impl Store {
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        what: (Priority<'_>, TieBreak, Payload<'_>),
         now: Now,
         fx: &mut Effects,
     ) -> JobIdx {
+        let (id, slot) = self.add_job(queue, what, now, fx);
+        fx.answer(ticket, Outcome::Put(id));
+        slot
+    }
+
+    /// Adds an unlinked job and marks it dirty. O(1).
+    #[inline(always)]
+    fn add_job(
+        &mut self,
+        queue: &[u8],
+        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        now: Now,
+        fx: &mut Effects,
+    ) -> (JobId, JobIdx) {
         debug_assert!(!self.is_full(), "the caller has checked that there is a slot and an id");
         let id = self.ids.take();
         self.totals.count(JobCounter::Put);
-        let queue = self.queues.find_or_add(queue);
+        let queue = self.queues.find_or_add_noted(queue, &mut self.waiters);
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, payload, now));
         self.ids.insert(id, slot);
         let record = &mut self.queues[queue];
         record.jobs += 1;
-        if record.index.is_some() {
+        record.flow.count(FlowKind::Put);
+        if !record.takes_plain_puts {
+            self.note_put(slot, payload, now);
+        }
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(id)));
+        (JobId(id), slot)
+    }
+
+    /// Notes a put into a queue that is not heard of yet, or is indexed. O(log q + log n).
+    #[cold]
+    fn note_put(&mut self, slot: JobIdx, payload: Payload<'_>, now: Now) {
+        let queue = self.jobs[slot].queue;
+        self.queues.hear_of(queue);
+        if self.queues[queue].is_indexed() {
             self.queues.record_put(slot, payload.bytes, NO_STATE, now, &mut self.jobs);
         }
-        fx.answer(ticket, Outcome::Put(JobId(id)));
-        fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), JobId(id)));
-        slot
     }
 
     /// Sets the options of a new job, then delays it or makes it ready. O(log n + log d).
@@ -326,7 +400,11 @@ impl Store {
             Status::Reserved if job.is_simple() => self.reservations.unlink(slot, &mut self.jobs),
             Status::Ready if job.is_simple() => {
                 let position = self.jobs.heap_position(slot);
-                self.queues[queue].ready.remove(position, &mut self.jobs);
+                let record = &mut self.queues[queue];
+                record.ready.remove(position, &mut self.jobs);
+                // Counted below, as is one that was reserved.
+                record.flow.uncount(FlowKind::Completed);
+                self.totals.withdrawn += 1;
             }
             _ => return self.delete_cold(ticket, slot, now, fx),
         }
@@ -337,6 +415,7 @@ impl Store {
         let record = &mut self.queues[queue];
         debug_assert!(record.jobs > 0, "a queue counts fewer jobs than it has");
         record.jobs -= 1;
+        record.flow.count(FlowKind::Completed);
         let has_waiters = !record.waiters.is_empty();
         if record.index.is_some() {
             record.stop_indexing_if_gone();
@@ -348,19 +427,6 @@ impl Store {
         }
     }
 
-    #[inline(never)]
-    pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
-        let job = &self.jobs[slot];
-        let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
-        self.unlink_cold(slot);
-        self.detach_from_queue(slot);
-        drop(self.jobs.remove(slot));
-        self.totals.counters[JobCounter::Deleted as usize] += u64::from(!gone);
-        fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), id));
-        self.rematch_queue(queue, now, fx);
-    }
-
     /// Cancels a waiting reserve or a watcher, if it still waits, and answers it. O(queues it waits
     /// on + waiters of its client).
     pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
@@ -370,7 +436,11 @@ impl Store {
         } else if let Some(watcher) = self.watchers.find(ticket) {
             let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
             fx.answer(ticket, outcome);
-        } else if self.registry_watchers.remove(ticket) {
+        } else if self.registry_watchers.remove(ticket)
+            || self.actions.stop_waiting(ticket)
+            || self.index_work.stop_waiting(ticket)
+            || self.rankings.stop_waiting(ticket)
+        {
             fx.answer(ticket, Outcome::Cancelled);
         }
     }
@@ -383,7 +453,7 @@ impl Store {
     }
 
     /// Handles up to `limit` due deadlines, the earliest first, and a pass's share of constraint
-    /// work, of jobs of ended clients and of large pops. O(log n + log d) each.
+    /// work and of work that is spread over passes. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         self.begin_pass();
         for _ in 0..limit {
@@ -398,10 +468,11 @@ impl Store {
                     }
                 }
                 Due::Limiter(limiter) => self.constraints.refill_due(limiter),
-                Due::Watcher(watcher) => {
-                    let ticket = self.watchers.expire(watcher);
-                    fx.answer(ticket, Outcome::Tracked(TrackedReply::NotYet));
-                }
+                Due::Watcher(watcher) => self.watcher_due(watcher, now, fx),
+                Due::Pause(queue) => self.pause_due(queue, fx),
+                Due::Schedules => self.schedules_due(now, fx),
+                Due::PastKey(past) => self.past_key_due(past, fx),
+                Due::PastRuns => self.past_runs_due(now, fx),
             }
             // Capacity that was freed is used before later deadlines fire; tokens that come at one
             // moment are used together.
@@ -413,6 +484,12 @@ impl Store {
         self.reevaluate_jobs(now);
         self.run_disconnects(now, fx);
         self.run_large_pops(now, fx);
+        self.run_resumes();
+        self.run_awaited_ends(now, fx);
+        self.run_dependencies();
+        self.run_actions(now, fx);
+        self.run_index_work(fx);
+        self.run_rankings(now, fx);
         self.run_deferred(now, fx);
     }
 
@@ -429,11 +506,14 @@ impl Store {
     #[must_use]
     pub fn is_deferred(&self, ticket: Ticket) -> bool {
         self.large_pops.contains(ticket)
+            || self.actions.is_awaited(ticket)
+            || self.index_work.is_awaited(ticket)
+            || self.rankings.is_awaited(ticket)
             || self.reservations.waiter(ticket, &self.waiters).is_some()
     }
 
-    /// The moment of the next deadline; 0 while work of constraints, of ended clients or of large
-    /// pops is pending. O(1), exact.
+    /// The moment of the next deadline; 0 while work of constraints, or work that is spread over
+    /// passes, is pending. O(1), exact.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -441,33 +521,5 @@ impl Store {
             return Some(Mono(0));
         }
         self.deadlines.next()
-    }
-
-    /// The job in `slot`, as clients see it. O(1).
-    ///
-    /// # Panics
-    /// If the slot is from before the last command and its job was removed.
-    #[must_use]
-    #[inline]
-    pub fn view(&self, slot: JobIdx) -> JobView<'_> {
-        let job = &self.jobs[slot];
-        job.view(&self.queues[job.queue].name)
-    }
-
-    /// The job in `slot` with status, deadline, options and result. O(1).
-    ///
-    /// # Panics
-    /// As [`Store::view`].
-    #[must_use]
-    pub fn job_info(&self, slot: JobIdx) -> JobInfo<'_> {
-        let job = &self.jobs[slot];
-        JobInfo {
-            job: self.view(slot),
-            status: job.status(),
-            due: job.due(&self.deadlines),
-            lease_ms: job.options().lease_ms,
-            retries: job.retries(),
-            result: job.result(),
-        }
     }
 }

@@ -15,6 +15,7 @@ const JSON: u8 = 0;
 const JSON_LINE: u8 = 1;
 const MSG_PACK: u8 = 2;
 const PACKET: u8 = 3;
+const BYTES: u8 = 4;
 
 impl PayloadHead {
     /// A copy of these bytes behind this head. O(bytes).
@@ -25,6 +26,7 @@ impl PayloadHead {
             Encoding::JsonLine => (JSON_LINE, 0),
             Encoding::MsgPack => (MSG_PACK, 0),
             Encoding::Packet { key_len } => (PACKET, key_len),
+            Encoding::Bytes => (BYTES, 0),
         };
         let ([c0, c1, c2, c3], [k0, k1]) = (self.created.to_le_bytes(), key_len.to_le_bytes());
         StoredPayload::new([c0, c1, c2, c3, k0, k1, tag], bytes)
@@ -38,6 +40,7 @@ impl PayloadHead {
             JSON => Encoding::Json,
             JSON_LINE => Encoding::JsonLine,
             MSG_PACK => Encoding::MsgPack,
+            BYTES => Encoding::Bytes,
             _ => Encoding::Packet { key_len: u16::from_le_bytes([k0, k1]) },
         };
         Self { created: u32::from_le_bytes([c0, c1, c2, c3]), encoding }

@@ -1,10 +1,13 @@
 //! The store's interface for the journal: which records have changed, their contents, and how they
 //! are restored.
 
+use super::dependencies::JobDeps;
 use super::job::Job;
+use super::job_ext::TokenLease;
 use super::rare_counts::RareStatus;
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
+use crate::base::api_limits::TTR_DEFAULT_MS;
 use crate::base::time::Now;
 use crate::model::event::Event;
 use crate::model::id::JobId;
@@ -32,6 +35,11 @@ impl Store {
             RecordKey::Queue(record) => self.queues.declared().find(id) == Some(record),
             RecordKey::Worker(worker) => self.workers.find(WorkerId(id.0)) == Some(worker),
             RecordKey::Constraint(record) => self.constraints.find_record(id) == Some(record),
+            RecordKey::Pause(record) => self.pauses.find(id) == Some(record),
+            RecordKey::Schedule(record) => self.schedules.find(id) == Some(record),
+            RecordKey::PastKey(past) => self.unique_keys.find_past(id) == Some(past),
+            RecordKey::PastRun(past) => self.past_runs.find_completed(id) == Some(past),
+            RecordKey::Loss(loss) => self.dependencies.find_loss(id) == Some(loss),
         }
     }
 
@@ -52,6 +60,11 @@ impl Store {
                 let (id, constraint) = self.constraints.record(record);
                 Record::Constraint(id, Cow::Borrowed(constraint))
             }
+            RecordKey::Pause(record) => self.pause_record(record),
+            RecordKey::Schedule(record) => self.schedules.record(record),
+            RecordKey::PastKey(past) => self.past_key_record(past),
+            RecordKey::PastRun(past) => self.past_run_record(past),
+            RecordKey::Loss(loss) => self.loss_record(loss),
         }
     }
 
@@ -79,6 +92,14 @@ impl Store {
     #[must_use]
     pub fn snapshot(&self, slot: JobIdx) -> Snapshot<'_> {
         let job = &self.jobs[slot];
+        let (name, key, dependencies) = match job.work() {
+            None => (None, None, None),
+            Some(work) => (
+                work.name.as_deref(),
+                work.key.as_deref().map(|key| (&*key.bytes, key.ttl_ms)),
+                work.deps.as_deref().and_then(JobDeps::persisted),
+            ),
+        };
         Snapshot {
             id: JobId(job.id()),
             queue: &self.queues[job.queue].name,
@@ -94,7 +115,9 @@ impl Store {
                 version: row.version,
                 events: row.events.clone(),
             }),
-            name: job.external_id(),
+            name,
+            key,
+            dependencies,
         }
     }
 
@@ -110,17 +133,27 @@ impl Store {
             Status::Reserved if let Some(worker) = job.worker() => {
                 PersistedStatus::Running { worker, until: due(), lease: job.lease() }
             }
+            Status::Reserved if let Some(lease) = job.token_lease() => PersistedStatus::Leased {
+                token: lease.token,
+                until: due().unwrap_or_default(),
+                since: lease.since,
+                worker: &lease.worker,
+            },
             Status::Ready
             | Status::Blocked
             | Status::GroupOnly
             | Status::Reserved
             | Status::Popped => PersistedStatus::Waiting,
+            Status::Delayed if job.is_held() => {
+                job.held_until().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed)
+            }
             Status::Delayed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed),
             Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
             Status::Buried => PersistedStatus::Buried(due()),
         };
         let (result, message) = (job.result(), job.result_message());
-        StatusSnapshot { stage, retries: job.retries(), result, message, progress: job.progress() }
+        let (retries, progress, runs) = (job.retries(), job.progress(), job.run_history());
+        StatusSnapshot { stage, retries, result, message, progress, runs }
     }
 
     /// Restores a job, replacing one with the same id. A job without history counts as put now.
@@ -134,8 +167,12 @@ impl Store {
         let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, now);
         if let Some(options) = &job.options {
             record.resume(options, job.expires);
+        } else if let Some(expires) = job.expires {
+            // A change has set it.
+            record.ext_mut_or_insert().expires = expires;
         }
         self.queues[queue].jobs += 1;
+        self.queues.hear_of(queue);
         self.queues[queue].ttl_jobs += u32::from(record.has_ttl());
         let slot = if let Some(slot) = self.ids.find(job.id.0) {
             self.unlink_cold(slot);
@@ -150,6 +187,13 @@ impl Store {
         self.ids.skip_to(job.id.0 + 1);
         if let Some(name) = job.name {
             self.external_ids.assign(name, slot, &mut self.jobs);
+        }
+        if let Some((key, ttl_ms)) = job.key {
+            let completed = matches!(job.state.stage, PersistedStatus::Completed(_));
+            self.restore_key(slot, (key, ttl_ms), completed);
+        }
+        if let Some(dependencies) = &job.dependencies {
+            self.restore_dependencies(slot, dependencies);
         }
         if let Some(history) = &job.history {
             let queue = &mut self.queues[queue];
@@ -202,7 +246,9 @@ impl Store {
             }
             self.workers.remove_entry(place);
         }
+        self.finish_dependencies(now);
         self.finish_constraint_scan(now);
+        self.finish_schedules(now);
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).
@@ -213,7 +259,8 @@ impl Store {
         self.finish_restore_at(slot, state, now);
     }
 
-    /// Removes a restored job, declaration, worker or constraint, if it exists. O(log n + log d).
+    /// Removes a restored job, declaration, worker, pause, schedule, past key or constraint, if it
+    /// exists. O(log n + log d), and O(h log n) for the h jobs that a pause has withheld.
     pub fn undo_restore(&mut self, id: JobId) -> Option<RecordKey> {
         if let Some(slot) = self.ids.find(id.0) {
             self.unlink_cold(slot);
@@ -231,6 +278,21 @@ impl Store {
             self.workers.remove(place);
             return Some(RecordKey::Worker(place));
         }
+        if let Some(record) = self.undo_pause(id) {
+            return Some(RecordKey::Pause(record));
+        }
+        if let Some(record) = self.undo_schedule(id) {
+            return Some(RecordKey::Schedule(record));
+        }
+        if let Some(past) = self.undo_past_key(id) {
+            return Some(RecordKey::PastKey(past));
+        }
+        if let Some(past) = self.undo_past_run(id) {
+            return Some(RecordKey::PastRun(past));
+        }
+        if let Some(loss) = self.undo_loss(id) {
+            return Some(RecordKey::Loss(loss));
+        }
         self.constraints.undo_restore(id).map(RecordKey::Constraint)
     }
 
@@ -246,8 +308,16 @@ impl Store {
     }
 
     /// Links a restored job as its state says.
-    fn finish_restore_at(&mut self, slot: JobIdx, state: &StatusSnapshot<'_>, now: Now) {
-        self.jobs.change(slot, |job| job.resume_outcome(state.result, state.message));
+    pub(in crate::store) fn finish_restore_at(
+        &mut self,
+        slot: JobIdx,
+        state: &StatusSnapshot<'_>,
+        now: Now,
+    ) {
+        self.jobs.change(slot, |job| {
+            job.resume_outcome(state.result, state.message);
+            job.resume_runs(state.runs);
+        });
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         job.set_progress(state.progress);
@@ -263,11 +333,21 @@ impl Store {
                     self.jobs.arm(slot, at, &mut self.deadlines);
                 }
             }
+            PersistedStatus::Leased { token, until, since, worker } => {
+                job.set_status(Status::Reserved);
+                let own = job.options().lease_ms;
+                let lease_ms = if own > 0 { own } else { TTR_DEFAULT_MS };
+                let lease = TokenLease { token, since, worker: worker.into(), lease_ms };
+                self.jobs.change(slot, |job| job.runs_mut().lease = Some(lease));
+                self.reservations.link_token(slot, &mut self.jobs);
+                self.jobs.arm(slot, until, &mut self.deadlines);
+            }
             PersistedStatus::Delayed(at) => {
                 self.set_rare_status(slot, RareStatus::Delayed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
             }
             PersistedStatus::Completed(at) => {
+                self.release_key(slot);
                 self.set_rare_status(slot, RareStatus::Completed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
             }

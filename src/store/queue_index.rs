@@ -29,6 +29,8 @@ pub(super) struct QueueIndex {
     last: u64,
     /// All jobs in slots below this one have a row.
     pub(super) cursor: u32,
+    /// It was switched off: rows are removed over several passes, and none is made.
+    pub(super) ending: bool,
     /// Its record, if the queue is declared.
     pub(super) declared: Option<DeclarationIdx>,
 }
@@ -38,6 +40,15 @@ pub(super) struct QueueIndex {
 enum StateRows {
     One(Arc<Row>),
     Many(Rows),
+}
+
+/// The priority in the row of a job.
+fn shown_priority(job: &Job) -> Option<Box<str>> {
+    match job.priority() {
+        Priority::Small(number) => Some(number.to_string().into()),
+        Priority::Big(digits) => Some(digits.into()),
+        Priority::Unselected => None,
+    }
 }
 
 impl QueueIndex {
@@ -56,11 +67,7 @@ impl QueueIndex {
             id: JobId(job.id()),
             version: 1,
             queue: self.name.clone(),
-            priority: match job.priority() {
-                Priority::Small(number) => Some(number.to_string().into()),
-                Priority::Big(digits) => Some(digits.into()),
-                Priority::Unselected => None,
-            },
+            priority: shown_priority(job),
             encoding: job.payload().encoding,
             payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
             state: self.intern_state(state),
@@ -70,6 +77,13 @@ impl QueueIndex {
         self.insert(&row);
         job.set_row(row.clone());
         row
+    }
+
+    /// Shows the present priority of a job in its row. O(log n).
+    pub(super) fn show_priority(&mut self, job: &mut Job) {
+        let row = job.row().expect("the job has a row");
+        let row = Row { priority: shown_priority(job), ..(**row).clone() };
+        self.replace_row(job, row);
     }
 
     /// Replaces the row of a job. O(log n).
@@ -89,6 +103,7 @@ impl QueueIndex {
             states: BTreeMap::new(),
             last: 0,
             cursor: 0,
+            ending: false,
             declared: None,
         }
     }

@@ -6,24 +6,26 @@
 
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
+use super::flows::{FlowCounts, QueueHistory};
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::QueueIndex;
 use super::rare_counts::{RareCounts, RareStatus};
 use super::record_tables::RecordTable;
 use super::spread_work::HoldMarks;
-use super::waiters::WaitQueues;
+use super::waiters::{WaitQueues, Waiters};
 use crate::base::heap::Heap;
-use crate::base::limits::IDLE_QUEUES_MAX;
+use crate::base::limits::{IDLE_QUEUES_MAX, NEW_QUEUE_WORK};
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::stats::StatusCounts;
 use foldhash::fast::FixedState;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
-use std::ops::{Index, IndexMut};
+use std::ops::{Bound, Index, IndexMut};
+use std::sync::Arc;
 
 /// The queue that always exists.
 pub(super) const DEFAULT: &[u8] = b"default";
@@ -33,7 +35,7 @@ pub(super) const DEFAULT: &[u8] = b"default";
 pub(super) struct Queue {
     /// Unique over the life of the store.
     pub(super) serial: u64,
-    pub(super) name: Box<[u8]>,
+    pub(super) name: Arc<[u8]>,
     hash: u64,
     /// Ready jobs, except those in `excluded`.
     pub(super) ready: Heap<JobIdx>,
@@ -41,6 +43,8 @@ pub(super) struct Queue {
     pub(super) excluded: Option<Box<ExcludedHeaps>>,
     /// Waiting reserves and pops.
     pub(super) waiters: WaitQueues,
+    /// Pops beside them that are kept for their clients' next ones.
+    pub(super) parked_pops: u32,
     /// Buried jobs, in the order of burial.
     pub(super) buried: Buried,
     /// Jobs of this queue in any status.
@@ -49,8 +53,16 @@ pub(super) struct Queue {
     pub(super) ttl_jobs: u32,
     /// Jobs by status, where the status is rare.
     pub(super) counts: RareCounts,
+    /// Changes since the last look of `flows`.
+    pub(super) flow: FlowCounts,
+    /// The noted changes, if there are any; counted in [`Queues::histories`].
+    pub(super) history: Option<Box<QueueHistory>>,
     /// Job classes of this queue: 0 if no constraint selects any of its jobs.
     pub(super) class_count: u32,
+    /// Whether a put has nothing to do but to add its job: the queue is heard of, and not indexed.
+    pub(super) takes_plain_puts: bool,
+    /// Whether the native API knows the queue: see [`Queues::hear_of`].
+    heard_of: bool,
     /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
     /// Work on its jobs that is spread over several passes.
@@ -63,6 +75,11 @@ impl Queue {
     /// Whether clients of indexed queues see it. An indexed one exists.
     pub(super) fn exists(&self) -> bool {
         self.jobs > 0 || self.index.is_some()
+    }
+
+    /// Whether the native API knows it: see [`Queues::hear_of`].
+    pub(super) fn is_heard_of(&self) -> bool {
+        self.heard_of
     }
 
     /// Whether a ready job of this queue is the head of the queue's heap, or of that of its
@@ -109,11 +126,30 @@ impl Queue {
         self.index.as_ref().is_some_and(|index| index.rows().len() == jobs)
     }
 
-    /// Starts indexing a queue that exists. O(1).
+    /// Starts indexing a queue that exists. If its index is being switched off, that ends: rows
+    /// that are left stay. O(1).
     pub(super) fn start_indexing(&mut self) {
-        if self.index.is_none() {
+        if let Some(index) = &mut self.index {
+            index.ending = false;
+        } else {
             self.index = Some(Box::new(QueueIndex::new(&self.name)));
+            self.takes_plain_puts = false;
         }
+    }
+
+    /// Whether it is indexed, and its index is not being switched off.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.index.as_ref().is_some_and(|index| !index.ending)
+    }
+
+    /// Drops an index without rows. O(1).
+    pub(super) fn drop_index(&mut self) {
+        debug_assert!(
+            self.index.as_ref().is_none_or(|index| index.rows().is_empty()),
+            "jobs would have rows that are in no index"
+        );
+        self.index = None;
+        self.takes_plain_puts = self.heard_of;
     }
 
     /// Drops the index of a queue that no longer exists. O(1).
@@ -124,11 +160,13 @@ impl Queue {
         {
             debug_assert!(self.is_backfilled(), "a queue without jobs has a row");
             self.index = None;
+            self.takes_plain_puts = self.heard_of;
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none() && !self.holds.any()
+        let is_awaited = !self.waiters.is_empty() || self.parked_pops > 0;
+        self.jobs == 0 && !is_awaited && self.index.is_none() && !self.holds.any()
     }
 }
 
@@ -148,6 +186,12 @@ pub(super) struct Queues {
     made: u64,
     /// Bytes of all names.
     name_bytes: usize,
+    /// Queues with histories of their changes.
+    pub(super) histories: usize,
+    /// Whether changes of a queue were forgotten with it. For checks.
+    flows_forgotten: bool,
+    /// The queues that the native API knows, by name.
+    names: BTreeMap<Arc<[u8]>, QueueIdx>,
 }
 
 impl Queues {
@@ -160,6 +204,9 @@ impl Queues {
             declared: RecordTable::default(),
             made: 0,
             name_bytes: 0,
+            histories: 0,
+            flows_forgotten: false,
+            names: BTreeMap::new(),
         }
     }
 
@@ -167,15 +214,14 @@ impl Queues {
         self.slots.len()
     }
 
-    /// How many queues were made so far.
-    #[inline]
-    pub(super) fn made(&self) -> u64 {
-        self.made
-    }
-
     /// The bytes that queues take beside their jobs. O(1).
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.len() * QUEUE_MEMORY_BYTES + self.name_bytes
+    }
+
+    /// Whether changes of a queue were forgotten with it.
+    pub(super) fn flows_forgotten(&self) -> bool {
+        self.flows_forgotten
     }
 
     /// One more than the largest slot in use.
@@ -185,6 +231,10 @@ impl Queues {
 
     pub(super) fn get(&self, queue: QueueIdx) -> Option<&Queue> {
         self.slots.get(queue)
+    }
+
+    pub(super) fn get_mut(&mut self, queue: QueueIdx) -> Option<&mut Queue> {
+        self.slots.get_mut(queue)
     }
 
     /// The queue of this name, if it is known. O(name).
@@ -204,12 +254,25 @@ impl Queues {
         }
     }
 
+    /// [`Queues::find_or_add`], with the work of making a queue noted.
+    #[inline]
+    pub(super) fn find_or_add_noted(&mut self, name: &[u8], waiters: &mut Waiters) -> QueueIdx {
+        let hash = self.hasher.hash_one(name);
+        let found = self.by_name.find(hash, |&queue| *self.slots[queue].name == *name);
+        if let Some(&queue) = found {
+            return queue;
+        }
+        waiters.note_work(NEW_QUEUE_WORK);
+        self.add(name, hash)
+    }
+
     /// The queue of this name, if it exists, indexed from now on. O(name).
     pub(super) fn find_indexed(&mut self, name: &[u8]) -> Option<QueueIdx> {
         let found = self.find(name).filter(|&queue| self.slots[queue].exists());
         let default = || (*name == *DEFAULT).then(|| self.find_or_add(name));
         let queue = found.or_else(default)?;
         self.slots[queue].start_indexing();
+        self.hear_of(queue);
         Some(queue)
     }
 
@@ -222,6 +285,7 @@ impl Queues {
     /// queues.
     pub(super) fn declare(&mut self, id: JobId, name: &[u8]) -> DeclarationIdx {
         let queue = self.find_or_add(name);
+        self.hear_of(queue);
         let record = self.declared.insert(id, queue);
         let known = &mut self.slots[queue];
         known.start_indexing();
@@ -255,11 +319,16 @@ impl Queues {
             ready: Heap::default(),
             excluded: None,
             waiters: WaitQueues::default(),
+            parked_pops: 0,
             buried: Buried::default(),
             ttl_jobs: 0,
             counts: RareCounts::default(),
+            flow: FlowCounts::default(),
+            history: None,
             class_count: 0,
             jobs: 0,
+            takes_plain_puts: false,
+            heard_of: false,
             index: None,
             holds: HoldMarks::default(),
             listed: false,
@@ -267,6 +336,41 @@ impl Queues {
         let slots = &self.slots;
         self.by_name.insert_unique(hash, queue, |&queue| slots[queue].hash);
         queue
+    }
+
+    /// Makes a queue known to the native API: a job was put, it was paused, or its index was
+    /// switched on. A queue that is idle is forgotten when it leaves the idle list. O(log q).
+    pub(super) fn hear_of(&mut self, queue: QueueIdx) {
+        let record = &mut self.slots[queue];
+        if !std::mem::replace(&mut record.heard_of, true) {
+            record.takes_plain_puts = record.index.is_none();
+            self.names.insert(Arc::clone(&record.name), queue);
+        }
+    }
+
+    /// Reverses [`Queues::hear_of`] for a queue without jobs, which is not declared. It is not
+    /// indexed any more. O(log q).
+    pub(super) fn forget(&mut self, queue: QueueIdx) {
+        let record = &mut self.slots[queue];
+        debug_assert_eq!(record.jobs, 0, "a queue with jobs is heard of");
+        record.index = None;
+        record.takes_plain_puts = false;
+        self.histories -= usize::from(record.clear_flow());
+        self.flows_forgotten = true;
+        if std::mem::take(&mut record.heard_of) {
+            self.names.remove(&record.name);
+        }
+        self.list_if_idle(queue);
+    }
+
+    /// The queues that the native API knows behind this name, bytewise.
+    pub(super) fn names_behind(
+        &self,
+        name: Option<&[u8]>,
+    ) -> impl Iterator<Item = (&[u8], QueueIdx)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.names.range::<[u8], _>((from, Bound::Unbounded));
+        range.map(|(name, &queue)| (&**name, queue))
     }
 
     /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
@@ -286,9 +390,16 @@ impl Queues {
         record.listed = false;
         if record.is_idle() {
             assert!(record.ready.is_empty(), "an idle queue holds a ready job");
+            if record.heard_of {
+                self.names.remove(&record.name);
+            }
             let (hash, slots) = (record.hash, &self.slots);
             self.by_name.remove(hash, |&queue| queue == oldest, |&queue| slots[queue].hash);
-            self.name_bytes -= self.slots.remove(oldest).map_or(0, |queue| queue.name.len());
+            self.flows_forgotten = true;
+            if let Some(queue) = self.slots.remove(oldest) {
+                self.name_bytes -= queue.name.len();
+                self.histories -= usize::from(queue.history.is_some());
+            }
         }
     }
 
@@ -302,9 +413,19 @@ impl Queues {
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
         let name_bytes: usize = self.slots.iter().map(|(_, queue)| queue.name.len()).sum();
         assert_eq!(self.name_bytes, name_bytes, "the bytes of names are counted wrongly");
+        let histories = self.slots.iter().filter(|(_, queue)| queue.history.is_some()).count();
+        assert_eq!(self.histories, histories, "histories of queues are counted wrongly");
         assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {
             assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");
+            let heard = self.names.get(&queue.name) == Some(&slot);
+            assert_eq!(queue.heard_of, heard, "the list of names is wrong");
+            let plain = queue.heard_of && queue.index.is_none();
+            assert_eq!(
+                queue.takes_plain_puts, plain,
+                "puts into a queue do too little or too much"
+            );
+            assert!(queue.heard_of || queue.jobs == 0, "a queue with jobs is not heard of");
             assert!(queue.listed || !queue.is_idle(), "an idle queue is not listed");
             assert_eq!(queue.listed, self.idle.contains(&slot), "the idle list is wrong");
         }

@@ -61,11 +61,25 @@ impl Store {
         self.queues[job.queue].counts.add(status);
     }
 
+    /// Makes an unlinked job a held one: it is counted as blocked. O(1).
+    pub(super) fn set_held(&mut self, slot: JobIdx) {
+        let job = &mut self.jobs[slot];
+        job.set_status(Status::Delayed);
+        self.queues[job.queue].counts.add(RareStatus::Blocked);
+    }
+
+    /// A delayed or held job is being unlinked. O(1).
+    pub(super) fn uncount_delayed(&mut self, slot: JobIdx) {
+        let job = &self.jobs[slot];
+        let status = if job.is_held() { RareStatus::Blocked } else { RareStatus::Delayed };
+        self.queues[job.queue].counts.remove(status);
+    }
+
     /// Asserts that the counts of every queue are those of its jobs. O(jobs + queues).
     pub(super) fn check_counts(&self) {
         let mut counted = std::collections::BTreeMap::<_, StatusCounts>::new();
         for (_, job) in self.jobs.iter() {
-            counted.entry(job.queue).or_default().count(job.status());
+            counted.entry(job.queue).or_default().count(job.counted_status());
         }
         for (number, queue) in self.queues.iter() {
             let counts = counted.remove(&number).unwrap_or_default();

@@ -4,16 +4,23 @@
 //! A ready tracked job is in the heap of its queue and in the global one. A job with an exclusion
 //! set is in the [`ExcludedHeaps`] beside both instead. A job without rare fields is in the heap of
 //! its queue only: nothing here touches it.
+//!
+//! The tracked jobs of a paused queue are not in the global heaps but *withheld*, in a list of the
+//! queue: a job that becomes ready at once, one that was there before when it comes to the head.
+//! They come back when the queue is resumed. The heap of its exclusion set is pinned for a withheld
+//! job.
 
 use super::excluded::ExcludedHeaps;
-use super::idx::{JobIdx, QueueScope};
+use super::idx::{JobIdx, QueueIdx, QueueScope};
 use super::job::Job;
 use super::jobs::Jobs;
 use super::queues::Queues;
+use super::spread_work::HoldMarks;
 use super::waiters::WaitQueues;
 use crate::base::heap::{Heap, PositionMap};
 use crate::model::job::Status;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// The ready tracked jobs of all queues, and the waiters for any of them.
 #[derive(Debug, Default)]
@@ -21,6 +28,8 @@ pub(super) struct GlobalReady {
     pub(super) ready: Heap<JobIdx>,
     pub(super) excluded: ExcludedHeaps,
     pub(super) wait_queues: WaitQueues,
+    /// By queue the jobs that are withheld; no list is empty. A job's position is its place there.
+    withheld: BTreeMap<QueueIdx, Vec<JobIdx>>,
 }
 
 /// A view of the jobs that maintains their positions in the global ready heap.
@@ -38,6 +47,17 @@ impl PositionMap for GlobalPositions<'_> {
     }
 }
 
+/// The position of a ready tracked job in its global heap, or among the withheld ones.
+fn global_position(slot: JobIdx, jobs: &Jobs) -> u32 {
+    jobs[slot].work().map_or(0, |work| work.global_position)
+}
+
+/// A place among the withheld jobs.
+fn place(number: usize) -> u32 {
+    // Proof: there are no more than slots of jobs, which 32 bits number.
+    u32::try_from(number).expect("withheld jobs are numbered by 32 bits")
+}
+
 impl GlobalReady {
     /// Adds an unlinked job, which is ready, to its heaps. Clears its exclusions if there can be no
     /// heap for them. O(log n).
@@ -50,16 +70,114 @@ impl GlobalReady {
         if !excluded_workers.is_empty() && self.has_exclusion_set(job, queues) {
             let excluded = queues[queue].excluded.get_or_insert_default();
             excluded.push(&excluded_workers, entry, jobs);
-            if tracked {
-                self.excluded.push(&excluded_workers, entry, &mut GlobalPositions(jobs));
-            }
-            return;
+        } else {
+            job.clear_exclusions();
+            queues[queue].ready.push(entry, jobs);
         }
-        job.clear_exclusions();
-        queues[queue].ready.push(entry, jobs);
-        if tracked {
+        if tracked && queues[queue].holds.has(HoldMarks::PAUSED) {
+            self.list_withheld(slot, jobs);
+        } else if tracked {
+            self.push_global(slot, jobs);
+        }
+    }
+
+    /// Adds a ready tracked job to the global heap of its exclusion set. O(log n).
+    fn push_global(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let entry = jobs[slot].entry(slot);
+        let excluded_workers = jobs[slot].excluded_workers().to_vec();
+        if excluded_workers.is_empty() {
             self.ready.push(entry, &mut GlobalPositions(jobs));
+        } else {
+            self.excluded.push(&excluded_workers, entry, &mut GlobalPositions(jobs));
         }
+    }
+
+    /// Removes a ready tracked job from its global heap. O(log n).
+    fn remove_global(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let position = global_position(slot, jobs);
+        let excluded_workers = jobs[slot].excluded_workers().to_vec();
+        if excluded_workers.is_empty() {
+            self.ready.remove(position, &mut GlobalPositions(jobs));
+        } else {
+            self.excluded.remove(&excluded_workers, position, &mut GlobalPositions(jobs));
+        }
+    }
+
+    /// Takes a job of a paused queue out of its global heap until the queue is resumed. O(log n).
+    pub(super) fn withhold(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        if !jobs[slot].excluded_workers().is_empty() {
+            // Before it leaves, so that the heap stays.
+            self.excluded.reserve(jobs[slot].excluded_workers());
+        }
+        self.remove_global(slot, jobs);
+        self.append_withheld(slot, jobs);
+    }
+
+    /// Appends a job to the withheld ones of its queue. O(log q).
+    fn append_withheld(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let list = self.withheld.entry(jobs[slot].queue).or_default();
+        jobs[slot].work_mut().global_position = place(list.len());
+        list.push(slot);
+    }
+
+    /// Adds a ready tracked job that is in no global heap to the withheld ones. O(log q) for q
+    /// queues with some.
+    fn list_withheld(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        if !jobs[slot].excluded_workers().is_empty() {
+            self.excluded.reserve(jobs[slot].excluded_workers());
+        }
+        self.append_withheld(slot, jobs);
+    }
+
+    /// Whether a ready tracked job is withheld. O(log q).
+    fn is_withheld(&self, slot: JobIdx, jobs: &Jobs) -> bool {
+        let list = self.withheld.get(&jobs[slot].queue);
+        let position = global_position(slot, jobs) as usize;
+        list.is_some_and(|list| list.get(position) == Some(&slot))
+    }
+
+    /// Takes a job out of the withheld ones; it is in no global heap. O(log q).
+    fn unlist_withheld(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        let (queue, position) = (jobs[slot].queue, global_position(slot, jobs));
+        let list = self.withheld.get_mut(&queue).expect("a withheld job is in a list");
+        list.swap_remove(position as usize);
+        if let Some(&moved) = list.get(position as usize) {
+            jobs[moved].work_mut().global_position = position;
+        }
+        if list.is_empty() {
+            self.withheld.remove(&queue);
+        }
+        if !jobs[slot].excluded_workers().is_empty() {
+            self.excluded.release(jobs[slot].excluded_workers());
+        }
+    }
+
+    /// Whether a queue has withheld jobs. O(log q).
+    pub(super) fn has_withheld(&self, queue: QueueIdx) -> bool {
+        self.withheld.contains_key(&queue)
+    }
+
+    /// Brings one withheld job of a queue back into its global heap. Returns whether there was one.
+    /// O(log n).
+    pub(super) fn give_back_one(&mut self, queue: QueueIdx, jobs: &mut Jobs) -> bool {
+        let found = self.withheld.get(&queue).and_then(|list| list.last().copied());
+        if let Some(slot) = found {
+            self.push_global(slot, jobs);
+            let list = self.withheld.get_mut(&queue).expect("the list has a job");
+            list.pop();
+            if list.is_empty() {
+                self.withheld.remove(&queue);
+            }
+            if !jobs[slot].excluded_workers().is_empty() {
+                self.excluded.release(jobs[slot].excluded_workers());
+            }
+        }
+        found.is_some()
+    }
+
+    /// All withheld jobs, with their queues. For checks.
+    pub(super) fn all_withheld(&self) -> impl Iterator<Item = (QueueIdx, &[JobIdx])> {
+        self.withheld.iter().map(|(&queue, list)| (queue, &**list))
     }
 
     /// Removes a ready job with rare fields from its heaps. O(log n).
@@ -67,24 +185,22 @@ impl GlobalReady {
         let job = &jobs[slot];
         debug_assert_eq!(job.status(), Status::Ready, "only ready jobs are in these heaps");
         let (queue, place, tracked) = (job.queue, jobs.heap_position(slot), job.is_tracked());
-        let global_position = job.work().map_or(0, |work| work.global_position);
         if job.excluded_workers().is_empty() {
             queues[queue].ready.remove(place, jobs);
-            if tracked {
-                self.ready.remove(global_position, &mut GlobalPositions(jobs));
+        } else {
+            let excluded_workers = job.excluded_workers().to_vec();
+            let excluded = &mut queues[queue].excluded;
+            let list =
+                excluded.as_mut().expect("a job with an exclusion set is in a heap of its queue");
+            list.remove(&excluded_workers, place, jobs);
+            if list.is_empty() {
+                *excluded = None;
             }
-            return;
         }
-        let excluded_workers = job.excluded_workers().to_vec();
-        let excluded = &mut queues[queue].excluded;
-        let list =
-            excluded.as_mut().expect("a job with an exclusion set is in a heap of its queue");
-        list.remove(&excluded_workers, place, jobs);
-        if list.is_empty() {
-            *excluded = None;
-        }
-        if tracked {
-            self.excluded.remove(&excluded_workers, global_position, &mut GlobalPositions(jobs));
+        if tracked && self.is_withheld(slot, jobs) {
+            self.unlist_withheld(slot, jobs);
+        } else if tracked {
+            self.remove_global(slot, jobs);
         }
     }
 

@@ -1,11 +1,14 @@
 //! What the journal knows by a record key, and the tables of the records that are not jobs.
 //!
 //! Each kind of record has slots of its own: jobs in the job table, registered workers in the
-//! registry, declared queues and constraints in a [`RecordTable`] each. Ids are unique among all
-//! kinds, because the record of a removal names an id alone: workers get theirs from the ids of
-//! jobs, declared queues and constraints from the end of the id space downwards.
+//! registry, declared and paused queues and constraints in a [`RecordTable`] each. Ids are unique
+//! among all kinds, because the record of a removal names an id alone: workers get theirs from the
+//! ids of jobs, the others from the end of the id space downwards.
 
-use super::idx::{ConstraintRecordIdx, DeclarationIdx, JobIdx, WorkerIdx};
+use super::idx::{
+    ConstraintRecordIdx, DeclarationIdx, JobIdx, LossIdx, PastKeyIdx, PastRunIdx, PauseIdx,
+    ScheduleIdx, WorkerIdx,
+};
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::SlabIndex;
 use crate::model::id::JobId;
@@ -25,6 +28,16 @@ pub enum RecordKey {
     Worker(WorkerIdx),
     /// A constraint.
     Constraint(ConstraintRecordIdx),
+    /// A paused queue.
+    Pause(PauseIdx),
+    /// A schedule.
+    Schedule(ScheduleIdx),
+    /// A key that stays taken after the completion of its job.
+    PastKey(PastKeyIdx),
+    /// A run that was completed under a token.
+    PastRun(PastRunIdx),
+    /// A job that was lost while others wait for it.
+    Loss(LossIdx),
 }
 
 /// A record, and where the thing is that it describes.

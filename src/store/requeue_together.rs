@@ -64,20 +64,25 @@ impl Store {
                 drop(self.remove(slot, fx));
                 return false;
             }
+            if self.jobs[slot].has_unmet_dependencies() {
+                // It was buried while it waited for other jobs.
+                self.hold_back(slot, None, now);
+                return false;
+            }
             self.enqueue(slot, now);
             true
         });
-        if self.constraints.is_pending() {
-            // The capacity that these jobs have freed may be for a more urgent one.
-            for &slot in &requeued {
-                if self.jobs[slot].status() == Status::Ready {
-                    self.schedule_match_for_job(slot);
-                }
-            }
-        } else if has_waiters {
+        if has_waiters || self.constraints.is_pending() {
             for &slot in &requeued {
                 // It may have left with its key group; its slot is not reused within this command.
-                if self.jobs.get(slot).is_some_and(|job| job.status() == Status::Ready) {
+                if self.jobs.get(slot).is_none_or(|job| job.status() != Status::Ready) {
+                    continue;
+                }
+                // The capacity that these jobs have freed may be for a more urgent one; a job that
+                // was popped may have released one.
+                if self.constraints.is_pending() {
+                    self.schedule_match_for_job(slot);
+                } else {
                     self.match_job_global(slot, now, fx);
                 }
             }

@@ -2,7 +2,8 @@
 //! waiters, so that a reservation costs no memory beyond the job.
 //!
 //! A client may be attached to a registered worker; its reservations are then the worker's.
-//! Reservations of a worker without a client (*detached*) are in a list of the worker.
+//! Reservations of a worker without a client (*detached*) are in a list of the worker, and those
+//! under tokens, which end with no client, in one list.
 //!
 //! Invariant: an entry belongs to the client with its generation; of other generations it says
 //! nothing.
@@ -38,6 +39,8 @@ pub(super) struct Reservations {
     records: Vec<ClientEntry>,
     /// The first job of each detached worker, by the worker's slot.
     detached_heads: Vec<PackedOption<JobIdx>>,
+    /// The first job that is reserved under a token.
+    token_head: PackedOption<JobIdx>,
 }
 
 impl Reservations {
@@ -66,6 +69,13 @@ impl Reservations {
     /// Whether `client` has reserved `job`, if that is reserved. Of other jobs it says nothing.
     pub(super) fn holds(&self, client: ClientId, job: &Job) -> bool {
         job.is_held_by(Holder::client(client.index)) && self.known(client).is_some()
+    }
+
+    /// The client that has reserved a reserved job, if one has. O(1).
+    pub(super) fn client_of(&self, job: &Job) -> Option<ClientId> {
+        let HolderKind::Client(index) = job.holder().kind() else { return None };
+        let generation = self.records.get(index as usize)?.generation;
+        Some(ClientId { index, generation })
     }
 
     /// How `job`, if it is reserved, regards this client, which believes the present lease epoch to
@@ -99,6 +109,18 @@ impl Reservations {
         }
         let next = std::mem::replace(&mut self.detached_heads[index], slot.into());
         Self::link_first(slot, Holder::detached(place), next, jobs);
+    }
+
+    /// Adds a job to the list of those that are reserved under tokens. O(1).
+    pub(super) fn link_token(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
+        let next = std::mem::replace(&mut self.token_head, slot.into());
+        Self::link_first(slot, Holder::TOKEN, next, jobs);
+    }
+
+    /// The jobs that are reserved under tokens. O(jobs in the list): for checks.
+    pub(super) fn jobs_under_tokens(&self, jobs: &Jobs) -> Vec<JobIdx> {
+        Self::list(self.token_head.expand(), jobs)
     }
 
     /// Links the new head of a holder's list to the former one. O(1).
@@ -141,6 +163,7 @@ impl Reservations {
             let first = match holder.kind() {
                 HolderKind::Client(index) => &mut self.records[index as usize].job,
                 HolderKind::Detached(worker) => &mut self.detached_heads[worker.slot() as usize],
+                HolderKind::Token => &mut self.token_head,
             };
             assert!(*first == slot.into(), "a reserved job is not in its client's list");
             *first = next;
@@ -169,10 +192,17 @@ impl Reservations {
     /// The waiter with this ticket. O(waiters of the client).
     pub(super) fn waiter(&self, ticket: Ticket, waiters: &Waiters) -> Option<WaiterIdx> {
         let mut waiter = self.first_waiter(ticket.client)?;
-        while waiters[waiter].ticket != ticket {
+        while waiters[waiter].ticket != ticket || waiters[waiter].is_paused() {
             waiter = waiters[waiter].next.expand()?;
         }
         Some(waiter)
+    }
+
+    /// The client's pop that is answered and kept. O(waiters of the client).
+    pub(super) fn paused_pop(&self, client: ClientId, waiters: &Waiters) -> Option<WaiterIdx> {
+        let first = self.first_waiter(client);
+        let mut all = std::iter::successors(first, |&waiter| waiters[waiter].next.expand());
+        all.find(|&waiter| waiters[waiter].is_paused())
     }
 
     /// Adds a waiter to the client's list. O(1).
@@ -228,6 +258,18 @@ impl Reservations {
 
     fn list(first: Option<JobIdx>, jobs: &Jobs) -> Vec<JobIdx> {
         std::iter::successors(first, |&slot| jobs[slot].next().expand()).collect()
+    }
+
+    /// How many jobs a client has reserved, counted up to `most`. O(most).
+    pub(super) fn count_of(&self, client: ClientId, most: usize, jobs: &Jobs) -> usize {
+        let first = self.known(client).and_then(|record| record.job.expand());
+        std::iter::successors(first, |&slot| jobs[slot].next().expand()).take(most).count()
+    }
+
+    /// The same of the worker at `place`, if it is detached. O(most).
+    pub(super) fn count_of_detached(&self, place: WorkerIdx, most: usize, jobs: &Jobs) -> usize {
+        let first = self.first_detached(place);
+        std::iter::successors(first, |&slot| jobs[slot].next().expand()).take(most).count()
     }
 
     /// The number of entries. For checks.

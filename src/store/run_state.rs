@@ -4,13 +4,15 @@
 use super::Due;
 use super::idx::JobClassIdx;
 use super::job::Job;
+use super::job_ext::{JobKey, RunError, Runs, TokenLease};
 use super::retry::backoff_ms;
 use crate::base::limits::EXCLUDED_WORKERS_MAX;
 use crate::base::rng::Rng;
-use crate::base::time::Mono;
+use crate::base::time::{Mono, Wall};
 use crate::base::timer_queue::TimerQueue;
 use crate::model::external_id::Fraction;
-use crate::model::job::{JobOptions, LeaseEpoch, Payload, Retry};
+use crate::model::job::{JobOptions, LeaseEpoch, Payload, Retry, Status};
+use crate::model::snapshot::RunHistory;
 use crate::model::worker::WorkerId;
 
 impl Job {
@@ -28,7 +30,103 @@ impl Job {
     }
 
     pub(super) fn retries_left(&self) -> bool {
+        if self.max_attempts() > 0 {
+            return self.attempts_left();
+        }
         self.retry().is_some_and(|retry| self.retries() < retry.limit)
+    }
+
+    /// Most attempts; 0: any number.
+    pub(super) fn max_attempts(&self) -> u32 {
+        self.work().map_or(0, |work| work.options.max_attempts)
+    }
+
+    /// Whether another attempt is left after the present one.
+    pub(super) fn attempts_left(&self) -> bool {
+        self.ended_attempts().saturating_add(1) < self.max_attempts()
+    }
+
+    /// What the native API keeps of its runs.
+    #[inline]
+    pub(super) fn runs(&self) -> Option<&Runs> {
+        self.work()?.runs.as_deref()
+    }
+
+    /// Its key, which it may have no more.
+    pub(super) fn key_of_queue(&self) -> Option<&JobKey> {
+        self.work()?.key.as_deref()
+    }
+
+    pub(super) fn key_of_queue_mut(&mut self) -> Option<&mut JobKey> {
+        self.ext_mut()?.work.as_mut()?.key.as_deref_mut()
+    }
+
+    pub(super) fn set_key(&mut self, key: JobKey) {
+        self.work_mut().key = Some(Box::new(key));
+    }
+
+    pub(super) fn runs_mut(&mut self) -> &mut Runs {
+        self.work_mut().runs.get_or_insert_default()
+    }
+
+    /// Attempts that have ended, as far as they were counted.
+    pub(super) fn ended_attempts(&self) -> u32 {
+        self.runs().map_or(0, |runs| runs.attempts)
+    }
+
+    /// Counts the end of an attempt.
+    pub(super) fn count_attempt(&mut self) {
+        let runs = self.runs_mut();
+        runs.attempts = runs.attempts.saturating_add(1);
+    }
+
+    /// The lease under a token, if it is reserved under one.
+    pub(super) fn token_lease(&self) -> Option<&TokenLease> {
+        self.runs()?.lease.as_ref()
+    }
+
+    /// Whether its reservation outlives its client and a restart: by a registered worker, or under
+    /// a token.
+    pub(super) fn is_reservation_durable(&self) -> bool {
+        self.worker().is_some() || self.token_lease().is_some()
+    }
+
+    /// Sets the last error.
+    pub(super) fn set_run_error(&mut self, kind: &str, message: &str, at: Wall) {
+        let (kind, message) = (kind.into(), message.into());
+        self.runs_mut().error = Some(RunError { kind, message, at });
+    }
+
+    /// What survives a restart of its runs. A lease is in its status.
+    pub(super) fn run_history(&self) -> Option<RunHistory<'_>> {
+        let runs = self.runs()?;
+        let error = runs.error.as_ref();
+        let history = RunHistory {
+            attempts: runs.attempts,
+            error: error.map(|error| (&*error.kind, &*error.message, error.at)),
+            progress_message: runs.progress_message.as_deref(),
+            completed_by: runs.completed_by,
+        };
+        (history != RunHistory::default()).then_some(history)
+    }
+
+    /// Restores the history of its runs.
+    pub(super) fn resume_runs(&mut self, history: Option<RunHistory<'_>>) {
+        if self.runs().is_none() && history.is_none() {
+            return;
+        }
+        let history = history.unwrap_or_default();
+        *self.runs_mut() = Runs {
+            attempts: history.attempts,
+            error: history.error.map(|(kind, message, at)| RunError {
+                kind: kind.into(),
+                message: message.into(),
+                at,
+            }),
+            progress_message: history.progress_message.map(Into::into),
+            lease: None,
+            completed_by: history.completed_by,
+        };
     }
 
     /// Sets how many retries were made.
@@ -71,15 +169,18 @@ impl Job {
     }
 
     /// Counts one more retry, and returns the delay before it in milliseconds.
-    ///
-    /// # Panics
-    /// If it has no retry policy.
+    /// One with a limit of attempts and without a policy has the policy of native puts.
     pub(super) fn count_retry(&mut self, rng: &mut Rng) -> u64 {
-        debug_assert!(self.retries_left(), "a job is tried again more often than its limit");
-        let retry = self.retries() + 1;
+        let retry = self.retries().saturating_add(1);
         self.set_retries(retry);
-        let policy = self.retry().expect("a job without a policy is not tried again");
+        let policy = self.retry().unwrap_or(Retry::DEFAULT);
         backoff_ms(&policy, retry, rng)
+    }
+
+    /// Its status, but `Blocked` if other jobs hold it back.
+    pub(super) fn counted_status(&self) -> Status {
+        let status = self.status();
+        if status == Status::Delayed && self.is_held() { Status::Blocked } else { status }
     }
 
     /// Whether a reserve without queue names may hand it out, and its status is asked for.
@@ -99,10 +200,14 @@ impl Job {
         }
     }
 
-    /// Clears what is known of its run, which has ended: worker and progress.
+    /// Clears what is known of its run, which has ended: worker, token and progress.
     pub(super) fn clear_run(&mut self) {
         self.set_worker(None);
         self.set_progress(None);
+        if self.runs().is_some() {
+            let runs = self.runs_mut();
+            (runs.lease, runs.progress_message) = (None, None);
+        }
     }
 
     /// The message of the last error, for people.

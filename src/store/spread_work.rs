@@ -1,9 +1,15 @@
 //! Work that may be too much for one pass and is spread over several: the end of a client that has
-//! reserved many jobs, and the pop of a large key group. Both share the steps of a pass.
+//! reserved many jobs, the pop of a large key group, the return of withheld jobs after a pause,
+//! actions, answers to many that wait for the end of a job, and making and removing the rows of an
+//! index. All share the steps of a pass.
 //!
 //! What must look as if it was done at once is made so by marks of its queues.
 
+#[cfg(test)]
+use super::{Effects, Store};
 use crate::base::limits::{PACKETS_PER_POP_MIN, SPREAD_STEPS_PER_PASS};
+#[cfg(test)]
+use crate::base::time::{Mono, Now};
 
 /// The steps of a pass, and how many tasks later passes go on with.
 #[derive(Debug)]
@@ -65,7 +71,7 @@ impl SpreadWork {
     }
 }
 
-/// What spread work is done on a queue: marks, as bits of a byte.
+/// What spread work is done on a queue, and whether it is paused: marks, as bits of a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HoldMarks(u8);
 
@@ -76,6 +82,8 @@ impl HoldMarks {
     pub(super) const GATHERED: Self = Self(2);
     /// A pop takes packets that it has gathered there: the queue is kept.
     pub(super) const TAKEN: Self = Self(4);
+    /// It is paused: on hold until it is resumed (`manage/pause`).
+    pub(super) const PAUSED: Self = Self(8);
 
     /// Whether there is a mark.
     #[inline(always)]
@@ -99,5 +107,32 @@ impl HoldMarks {
 
     pub(super) fn clear(&mut self, mark: Self) {
         self.0 &= !mark.0;
+    }
+}
+
+/// For tests: a store that is observed pass by pass.
+#[cfg(test)]
+pub(super) trait Passes {
+    fn parts(&mut self) -> (&mut Store, &mut Effects, Now);
+
+    /// Looks at what a pass has answered.
+    fn note_pass(&mut self);
+
+    fn run_pass(&mut self) {
+        let (store, fx, now) = self.parts();
+        fx.clear();
+        store.expire(16, now, fx);
+        self.note_pass();
+    }
+
+    /// Passes until nothing is left to do; returns their number.
+    fn settle(&mut self) -> usize {
+        let mut passes = 0;
+        while self.parts().0.next_deadline() == Some(Mono(0)) {
+            passes += 1;
+            assert!(passes < 10_000, "it never ends");
+            self.run_pass();
+        }
+        passes
     }
 }

@@ -13,7 +13,8 @@
 //!      |                                               |
 //!      +----------- fail, retries left ----------------+
 //!
-//!   (*) With a retry policy, or if the job is tracked, the end of a lease is a fail.
+//!   (*) With a retry policy, or if the job is tracked, the end of a lease is a fail. With a limit
+//!       of attempts it buries the job once they are used up.
 //! ```
 //!
 //! A ready job may instead be blocked: constraints hold it back.
@@ -99,6 +100,9 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             | Status::Popped,
             JobEvent::TimerFired,
         ) => Ok(Transition::Remove),
+        (Status::Reserved, JobEvent::TimerFired) if job.max_attempts() > 0 => {
+            Ok(if job.attempts_left() { Transition::Requeue } else { Transition::Bury })
+        }
         (Status::Reserved, JobEvent::TimerFired) if job.retry().is_some() || job.is_tracked() => {
             Ok(fail(job, true))
         }

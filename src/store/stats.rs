@@ -39,6 +39,16 @@ pub struct Counts {
     pub constraints: usize,
     /// Declared queues.
     pub declared: usize,
+    /// Paused queues.
+    pub paused: usize,
+    /// Schedules.
+    pub schedules: usize,
+    /// Keys that stay taken after the completion of their jobs.
+    pub past_keys: usize,
+    /// Runs that were completed under a token, and are remembered.
+    pub past_runs: usize,
+    /// Records of jobs that were lost while others wait for them.
+    pub losses: usize,
     /// Registered workers.
     pub workers: usize,
     /// Known queues, idle ones included.
@@ -66,7 +76,7 @@ impl Queues {
                 && (queue.jobs > 0 || queue.index.is_some())
             {
                 bytes += queue.name.len();
-                let (serial, name) = (queue.serial, queue.name.clone());
+                let (serial, name) = (queue.serial, (*queue.name).into());
                 page.queues.push(QueueCount { serial, name, jobs: queue.jobs });
             }
             place += 1;
@@ -99,7 +109,7 @@ impl Queues {
                 }
             };
             let tally = &mut tallies[number].1;
-            tally.count(job.status());
+            tally.count(job.counted_status());
             match job.status() {
                 Status::Ready => tally.oldest_ms = tally.oldest_ms.max(job.ready_for(now)),
                 Status::Reserved => {
@@ -134,6 +144,11 @@ impl Store {
             jobs: self.jobs.len(),
             constraints: self.constraints.len(),
             declared: self.queues.declared().len(),
+            paused: self.pauses.len(),
+            schedules: self.schedules.len(),
+            past_keys: self.unique_keys.past_len(),
+            past_runs: self.past_runs.completed_len(),
+            losses: self.dependencies.losses(),
             workers: self.workers.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),
@@ -147,13 +162,17 @@ impl Store {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let jobs = self.jobs.content_bytes() + self.jobs.len() * JOB_MEMORY_BYTES;
-        let jobs = jobs + self.large_pops.packet_bytes();
+        let jobs = jobs + self.large_pops.packet_bytes() + self.unique_keys.memory_bytes();
+        let jobs = jobs + self.past_runs.memory_bytes();
+        let jobs = jobs + self.dependencies.memory_bytes();
         let deadlines = self.deadlines.len() * DEADLINE_MEMORY_BYTES;
-        let waiters = (self.waiters.len() + self.watchers.len()) * WAITER_MEMORY_BYTES;
-        (jobs + self.queues.memory_bytes() + deadlines + waiters) as u64
+        let waiters = self.waiters.len() + self.waiters.paused() + self.watchers.len();
+        let waiters = waiters * WAITER_MEMORY_BYTES;
+        let jobs = jobs + self.history_bytes();
+        (jobs + self.queues.memory_bytes() + deadlines + waiters + self.schedules.bytes()) as u64
     }
 
-    /// The counters that are kept all the time. O(1).
+    /// The counters that are kept all the time. O(`QUEUES_COUNTED_AT_ONCE`).
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let counts = self.counts();
@@ -166,6 +185,8 @@ impl Store {
             queues: counts.queues as u64,
             waiters: counts.waiters as u64,
             totals,
+            rates: self.server_rates(),
+            counts: self.job_counts(),
         }
     }
 }

@@ -4,9 +4,10 @@ use super::job::Job;
 use super::rare_counts::RareStatus;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
-use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
-use crate::base::time::Now;
+use super::{DirtyRecord, Effects, JobIdx, Outcome, Store};
+use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
+use crate::model::flow::FlowKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Payload, Status};
 use crate::model::stats::JobCounter;
@@ -113,6 +114,14 @@ impl Store {
                         job.set_result_message(request.message);
                     });
                 }
+                if request.event == JobEvent::Finish {
+                    let queue = self.jobs[slot].queue;
+                    self.queues[queue].flow.count(FlowKind::Completed);
+                    self.note_finished(slot, now, fx);
+                }
+                if matches!(request.event, JobEvent::Fail { .. }) {
+                    self.count_failed_attempt(slot);
+                }
                 if request.event == JobEvent::Kick {
                     self.jobs[slot].set_retries(0);
                     fx.mark_dirty(DirtyRecord::State(slot, request.id));
@@ -126,6 +135,13 @@ impl Store {
         }
     }
 
+    /// A run has succeeded: the key is free, and what waits for the job goes on. O(key + log d).
+    #[cold]
+    fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        self.complete_key(slot, now, fx);
+        self.end_dependencies(slot, true);
+    }
+
     /// Handles the deadline of a job.
     pub(super) fn job_due(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
@@ -137,8 +153,8 @@ impl Store {
         self.totals.count(JobCounter::TimerFired);
         match transition(job, JobEvent::TimerFired, Caller::Clock) {
             Ok(step) => {
-                if self.jobs[slot].status() == Status::Reserved && self.jobs[slot].is_tracked() {
-                    self.jobs.change(slot, Job::mark_timed_out);
+                if self.jobs[slot].status() == Status::Reserved {
+                    self.end_attempt_by_clock(slot, now, fx);
                 }
                 if recorded {
                     self.queues.emit_event(slot, JobEvent::TimerFired, now, &mut self.jobs, fx);
@@ -148,6 +164,35 @@ impl Store {
             Err(_) => unreachable!("a status with a deadline permits its end"),
         }
         self.rematch_queue(queue, now, fx);
+    }
+
+    /// Notes in a reserved job that its lease has ended.
+    fn end_attempt_by_clock(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        let limited = self.jobs[slot].max_attempts() > 0;
+        self.jobs.change(slot, |job| {
+            if job.is_tracked() {
+                job.mark_timed_out();
+            }
+            if limited || !job.is_tracked() {
+                job.count_attempt();
+            }
+            if limited {
+                job.set_run_error("LeaseExpired", "the lease of its worker has ended", now.wall);
+            }
+        });
+        if limited {
+            fx.mark_state_dirty(slot, &self.jobs[slot]);
+        }
+    }
+
+    /// Counts a run that has failed, also as an attempt if their number is limited.
+    #[cold]
+    fn count_failed_attempt(&mut self, slot: JobIdx) {
+        let queue = self.jobs[slot].queue;
+        self.queues[queue].flow.count(FlowKind::Failed);
+        if self.jobs[slot].max_attempts() > 0 {
+            self.jobs.change(slot, Job::count_attempt);
+        }
     }
 
     /// Executes a legal transition.
@@ -182,7 +227,7 @@ impl Store {
             Transition::Requeue => self.requeue_reserved(slot, now, fx),
             Transition::Renew => {
                 self.jobs.disarm(slot, &mut self.deadlines);
-                if self.jobs[slot].worker().is_some() {
+                if self.jobs[slot].is_reservation_durable() {
                     fx.mark_state_dirty(slot, &self.jobs[slot]);
                 }
                 self.start_lease(slot, now);
@@ -204,31 +249,47 @@ impl Store {
             }
             Transition::Bury => {
                 self.unlink_recorded(slot, step, now, fx);
-                self.set_rare_status(slot, RareStatus::Buried);
-                let job = &self.jobs[slot];
-                let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
-                self.queues[queue].buried.link(slot, &mut self.jobs);
-                if bury_ms > 0 {
-                    self.jobs.arm(
-                        slot,
-                        now.mono.after(Duration::from_millis(bury_ms)),
-                        &mut self.deadlines,
-                    );
-                }
+                self.link_buried(slot, now);
             }
             Transition::Remove => {
                 self.unlink_cold(slot);
                 drop(self.remove(slot, fx));
             }
         }
-        if matches!(step, Transition::Complete | Transition::Bury) && !self.watchers.is_empty() {
+        if matches!(step, Transition::Complete | Transition::Bury) {
+            self.notify_end_if_watched(slot, now, fx);
+        }
+    }
+
+    /// Answers the watchers of a job that is completed or buried. O(log v) for each.
+    pub(super) fn notify_end_if_watched(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        if !self.watchers.is_empty() {
+            self.notify_awaiters(slot, now, fx);
             self.notify_end(slot, fx);
+        }
+    }
+
+    /// Buries an unlinked job. O(log d).
+    pub(super) fn link_buried(&mut self, slot: JobIdx, now: Now) {
+        self.set_rare_status(slot, RareStatus::Buried);
+        let job = &self.jobs[slot];
+        let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
+        self.queues[queue].buried.link(slot, &mut self.jobs);
+        if bury_ms > 0 {
+            let at = now.mono.after(Duration::from_millis(bury_ms));
+            self.jobs.arm(slot, at, &mut self.deadlines);
         }
     }
 
     /// Takes a job out of its place for a transition that its journal record and its history show.
     /// O(log n).
-    fn unlink_recorded(&mut self, slot: JobIdx, step: Transition, now: Now, fx: &mut Effects) {
+    pub(super) fn unlink_recorded(
+        &mut self,
+        slot: JobIdx,
+        step: Transition,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         self.unlink_cold(slot);
         fx.mark_state_dirty(slot, &self.jobs[slot]);
         if self.jobs[slot].has_row() {
@@ -241,13 +302,18 @@ impl Store {
         if wait_ms == 0 {
             return self.make_ready_cold(slot, now, fx);
         }
+        let at = now.mono.after(Duration::from_millis(wait_ms));
+        if self.jobs[slot].has_unmet_dependencies() {
+            return self.hold_back(slot, Some(at), now);
+        }
+        self.delay_until(slot, at);
+    }
+
+    /// Delays an unlinked job until `at`, or until its time to live ends. O(log d).
+    pub(super) fn delay_until(&mut self, slot: JobIdx, at: Mono) {
         self.set_rare_status(slot, RareStatus::Delayed);
         let expires = self.jobs[slot].ext_mut_or_insert().expires;
-        self.jobs.arm(
-            slot,
-            now.mono.after(Duration::from_millis(wait_ms)).min(expires),
-            &mut self.deadlines,
-        );
+        self.jobs.arm(slot, at.min(expires), &mut self.deadlines);
     }
 
     /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.
@@ -255,7 +321,7 @@ impl Store {
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        let (queue, plain) = (&self.queues[job.queue], job.is_simple());
+        let (queue, plain) = (&mut self.queues[job.queue], job.is_simple());
         if plain && queue.waiters.is_empty() {
             return self.enqueue(slot, now);
         }
@@ -264,6 +330,7 @@ impl Store {
             && !queue.holds.any()
             && let Some(waiter) = self.waiters.first_reserve(queue.waiters)
         {
+            queue.flow.count(FlowKind::Reserved);
             let (_, ticket) = self.end_wait(waiter);
             self.jobs[slot].ready_since(now);
             return self.mark_reserved(slot, ticket, now, fx);
@@ -275,11 +342,16 @@ impl Store {
     #[inline(never)]
     pub(super) fn make_ready_cold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        if job.is_expired(now) {
-            let queue = job.queue;
-            drop(self.remove(slot, fx));
-            // Behind an expired head there may be a job for a waiter: it is as due as this one.
-            return self.rematch_queue(queue, now, fx);
+        if let Some(ext) = job.ext() {
+            if ext.expires <= now.mono {
+                let queue = job.queue;
+                drop(self.remove(slot, fx));
+                // Behind an expired head there may be a job for a waiter: it is as due as this one.
+                return self.rematch_queue(queue, now, fx);
+            }
+            if job.has_unmet_dependencies() {
+                return self.hold_back(slot, None, now);
+            }
         }
         self.enqueue(slot, now);
         self.match_job(slot, now, fx);
@@ -356,7 +428,7 @@ impl Store {
             }
             Status::Blocked => self.queues[queue].counts.remove(RareStatus::Blocked),
             Status::GroupOnly => self.queues[queue].counts.remove(RareStatus::GroupOnly),
-            Status::Delayed => self.queues[queue].counts.remove(RareStatus::Delayed),
+            Status::Delayed => self.end_delay(slot),
             Status::Completed => self.queues[queue].counts.remove(RareStatus::Completed),
             Status::Ready | Status::Popped => {}
         }
@@ -382,7 +454,11 @@ impl Store {
                 self.global_ready.remove(slot, &mut self.queues, &mut self.jobs);
             }
             Status::Reserved => {
-                self.jobs[slot].clear_run();
+                if self.jobs[slot].runs().is_some() {
+                    self.jobs.change(slot, Job::clear_run);
+                } else {
+                    self.jobs[slot].clear_run();
+                }
                 self.watchers.end_reservation(slot, &mut self.deadlines);
             }
             _ => {}
@@ -391,50 +467,6 @@ impl Store {
             self.on_removed(slot);
         }
         self.jobs.disarm(slot, &mut self.deadlines);
-    }
-
-    /// Removes an unlinked job. O(1).
-    #[inline(never)]
-    pub(super) fn remove(&mut self, slot: JobIdx, fx: &mut Effects) -> Job {
-        let job = self.remove_unjournaled(slot);
-        fx.mark_dirty(DirtyRecord::Gone(RecordKey::Job(slot), JobId(job.id())));
-        job
-    }
-
-    /// [`Store::remove`] without marking the job dirty.
-    pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
-        self.detach_from_queue(slot);
-        let job = self.jobs.remove(slot);
-        let known = self.ids.remove(job.id());
-        debug_assert_eq!(known, Some(slot), "a job was not found by its id");
-        job
-    }
-
-    /// Takes a job that is about to be removed out of its queue's counters and index, its job
-    /// class, and the tables of external ids and watchers. O(1).
-    #[inline(always)]
-    pub(super) fn detach_from_queue(&mut self, slot: JobIdx) {
-        if !self.watchers.is_empty() {
-            self.watchers.remove_all_of(slot, &mut self.deadlines);
-        }
-        if !self.external_ids.is_empty() {
-            self.external_ids.release(slot, &self.jobs);
-        }
-        let job = &self.jobs[slot];
-        if !job.is_simple() && job.class().is_some() {
-            self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
-        }
-        let job = &self.jobs[slot];
-        let (number, has_ttl) = (job.queue, !job.is_simple() && job.has_ttl());
-        let queue = &mut self.queues[number];
-        debug_assert!(queue.jobs > 0, "a queue counts fewer jobs than it has");
-        debug_assert!(queue.ttl_jobs >= u32::from(has_ttl), "a time to live is not counted");
-        queue.jobs -= 1;
-        queue.ttl_jobs -= u32::from(has_ttl);
-        if queue.index.is_some() {
-            self.queues.remove_row(&self.jobs[slot]);
-        }
-        self.queues.list_if_idle(number);
     }
 
     /// Answers with a job, unreserved. O(1).

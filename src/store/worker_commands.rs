@@ -191,6 +191,7 @@ impl Store {
             if let Some(former) = self.reservations.worker_of(client) {
                 self.detach_client(client, former, fx);
             }
+            self.end_paused(client);
             if let Some(former) = self.workers[place].client {
                 self.detach_client(former, place, fx);
             }

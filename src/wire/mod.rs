@@ -9,6 +9,7 @@ pub mod lines;
 pub mod msgpack;
 pub mod packets;
 mod paths;
+pub mod tar;
 pub mod url;
 
 pub use leaf::Leaf;

@@ -243,12 +243,17 @@ class Attack:
         self._tell("begin")
 
     @contextlib.contextmanager
+    def alone(self):
+        """The canary puts nothing meanwhile: ids follow each other."""
+        self._tell("pause")
+        yield
+        self.pipe.send("go on")
+
+    @contextlib.contextmanager
     def frozen(self):
         """The server finds in one pass whatever happens meanwhile."""
-        self._tell("pause")
-        with self.server.frozen():
+        with self.alone(), self.server.frozen():
             yield
-        self.pipe.send("go on")
 
     def end(self, as_json=False):
         """Prints the line of figures, and ends the server."""

@@ -15,8 +15,8 @@ from server import Server
 HERE = Path(__file__).resolve().parent
 SEED = "6"
 # Bodies of these paths are MessagePack, which schemathesis neither writes nor reads: see
-# test_packed.py.
-PACKED = "^/(job|worker|done|constraint)(/|$)"
+# test_packed.py. An answer of the last one has no end.
+EXCLUDED = "^/(job|worker|done|constraint)(/|$)|^/api/v1/stream$"
 SECONDS_AT_MOST = 1200  # for each part: a hanging client is a failure too
 
 
@@ -43,7 +43,7 @@ def against_its_description(binary):
     command = [Path(sys.executable).with_name("schemathesis"), "--config-file",
                HERE / "schemathesis.toml", "run", server.http + "/openapi.json", "--no-color",
                "--seed", SEED, "--max-time", "60", "--generation-database", "none",
-               "--exclude-path-regex", PACKED]
+               "--exclude-path-regex", EXCLUDED]
     with tempfile.TemporaryDirectory() as scratch:
         status = subprocess.run(
             command, cwd=scratch, env={**os.environ, "PYTHONPATH": str(HERE)},

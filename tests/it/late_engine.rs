@@ -77,6 +77,10 @@ impl CommandExecutor for LateEngine {
         self.engine.take_work()
     }
 
+    fn noted_work(&self) -> usize {
+        self.engine.noted_work()
+    }
+
     fn is_deferred(&self, ticket: Ticket) -> bool {
         self.engine.is_deferred(ticket)
     }
@@ -99,6 +103,10 @@ impl CommandExecutor for LateEngine {
         self.engine.half_close_client(client);
     }
 
+    fn sample(&mut self, now: Now) {
+        self.engine.sample(now);
+    }
+
     fn expire(&mut self, now: Now) {
         self.engine.expire(now);
         self.collect();
@@ -110,6 +118,10 @@ impl CommandExecutor for LateEngine {
         for held in &mut self.held {
             held.passes = held.passes.saturating_sub(1);
         }
+    }
+
+    fn set_draining(&mut self, draining: bool) {
+        self.engine.set_draining(draining);
     }
 
     fn set_buffer_bytes(&mut self, bytes: u64) {
@@ -163,6 +175,10 @@ impl CommandExecutor for LateEngine {
         self.engine.counts()
     }
 
+    fn reserved_by(&self, client: ClientId, most: usize) -> usize {
+        self.engine.reserved_by(client, most)
+    }
+
     fn check_invariants(&self) {
         self.engine.check_invariants();
     }
@@ -195,6 +211,7 @@ impl HeldReply {
             }
             Reply::Packets(packets) => OwnedReply::Packets(packets.to_vec()),
             Reply::KeyGroup(ref packets) => OwnedReply::Packets(packets.clone()),
+            Reply::Manage(reply) => OwnedReply::Manage(reply.clone()),
             Reply::QueueScan(page) => OwnedReply::QueueScan(Box::new(page.clone())),
             Reply::Workers(page) => OwnedReply::Workers(page.into()),
             Reply::ConstraintFound(constraint) => return Self::Constraint(constraint.clone()),

@@ -216,9 +216,12 @@ impl<D: EngineHandle> Connection<D> {
                 }
                 SessionAction::ProtocolError(_) => self.over = true,
                 SessionAction::Yield
+                | SessionAction::SubmitPending
                 | SessionAction::FetchStats
+                | SessionAction::SetDraining(_)
                 | SessionAction::Cancel(_)
                 | SessionAction::FetchWorkers(..)
+                | SessionAction::Connections(_)
                 | SessionAction::Log(_)
                 | SessionAction::Close => {
                     unreachable!("lines are answered, one by one")

@@ -144,6 +144,11 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
             Record::State(..)
             | Record::Event(..)
             | Record::Queue(..)
+            | Record::Pause(..)
+            | Record::Schedule(..)
+            | Record::PastKey(..)
+            | Record::PastRun(..)
+            | Record::Loss(..)
             | Record::Worker(..)
             | Record::Constraint(..) => false,
         };

@@ -20,14 +20,14 @@ use crate::base::limits::{
 };
 use crate::base::time::{Mono, Now};
 use crate::engine::query_turns::QueryTurns;
-use crate::model::id::ClientId;
+use crate::model::id::{ClientId, JobId};
 use crate::model::indexed_queue::IndexedReply;
 use crate::model::row::Rows;
 use crate::model::stats::QueryStats;
 use crate::query::{
-    Ended, FreeLane, QueryExecutor, QueryRows, QueryTask, StopRequest, Task, TaskEnd,
+    Ended, FreeLane, QueryExecutor, QueryRows, QueryTask, ResultShape, StopRequest, Task, TaskEnd,
 };
-use crate::store::{Effects, SearchRequest, Store};
+use crate::store::{Effects, NativeSearch, SearchRequest, Store};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stop_requests::BusyLane;
@@ -63,6 +63,8 @@ pub(super) struct QueryScheduler {
     next_check: Option<Mono>,
     /// Clients have half-closed since the last scan for their queries.
     some_half_closed: bool,
+    /// Actions whose queries have failed, and why; the store is told in the next commit.
+    failed_actions: Vec<(u64, Box<str>)>,
     started: u64,
     failed: u64,
     timed_out: u64,
@@ -91,12 +93,15 @@ impl QueryScheduler {
     /// Whether there are neither queries nor busy lanes.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        self.queries.is_empty() && self.busy_lanes.is_empty()
+        self.queries.is_empty() && self.busy_lanes.is_empty() && self.failed_actions.is_empty()
     }
 
     /// When [`QueryScheduler::advance`] is due without a completion of the executor. O(1).
     #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if !self.failed_actions.is_empty() {
+            return Some(Mono(0));
+        }
         let (_, first) = self.queries.first_key_value()?;
         if self.some_half_closed
             || (self.turn_lane.is_none() && !self.turns.is_empty() && !self.blocked)
@@ -117,7 +122,7 @@ impl QueryScheduler {
             );
             if self.executor.is_none() {
                 let why = "this server evaluates no queries";
-                fx.reply(search.ticket, IndexedReply::BadQuery(why.into()));
+                self.say_failed(&search, why, fx);
                 continue;
             }
             let client = search.ticket.client;
@@ -126,7 +131,7 @@ impl QueryScheduler {
                 let last = self.turns.last().filter(|(other, _, _)| *other > rank);
                 let why = "too many queries wait for their turn: try again later";
                 let Some((_, _, number)) = last else {
-                    fx.reply(search.ticket, IndexedReply::BadQuery(why.into()));
+                    self.say_failed(&search, why, fx);
                     continue;
                 };
                 self.end_with_error(number, why, now.mono, fx);
@@ -180,6 +185,9 @@ impl QueryScheduler {
             }
         }
         self.end_overdue(now.mono, fx);
+        for (action, why) in std::mem::take(&mut self.failed_actions) {
+            store.begin_found_action(action, Err(why), now, fx);
+        }
         if std::mem::take(&mut self.some_half_closed) {
             self.end_half_closed(now.mono, fx);
         }
@@ -272,13 +280,19 @@ impl QueryScheduler {
         fx: &mut Effects,
     ) -> Option<Task> {
         store.resubmit_search(&self.queries.get(&number)?.search, now, fx);
-        let Some(SearchRequest { rows, query, limit, poll, .. }) = fx.searches.pop() else {
+        let Some(SearchRequest { rows, query, limit, poll, native, .. }) = fx.searches.pop() else {
             self.queries.remove(&number);
             return None;
         };
         self.started += 1;
         let limit = Some(POLL_ROWS_PER_STEP).filter(|_| poll.is_some()).or(limit);
-        Some(Task::new(QueryTask { rows, query, limit }))
+        let mut task = Task::new(QueryTask { rows, query, limit });
+        task.progress.shape = match native {
+            None => ResultShape::Rows,
+            Some(NativeSearch::Page(limit)) => ResultShape::LowestIds(limit),
+            Some(NativeSearch::Action(_)) => ResultShape::Versions,
+        };
+        Some(task)
     }
 
     /// Takes in a turn that has ended; whether there was one.
@@ -301,11 +315,14 @@ impl QueryScheduler {
         }
         match (out.query, done) {
             (Some(number), TaskEnd::Complete(found)) => self.finish(number, found, store, now, fx),
+            (Some(number), TaskEnd::CompleteVersions(found)) => {
+                self.finish_action(number, found, store, now, fx);
+            }
             (Some(number), TaskEnd::Unfinished(task)) => {
                 self.requeue(&out, number, task, now.mono, fx);
             }
             (None, TaskEnd::Unfinished(task)) => executor.discard(task),
-            (_, TaskEnd::Complete(_) | TaskEnd::Cancelled) => {}
+            (_, TaskEnd::Complete(_) | TaskEnd::CompleteVersions(_) | TaskEnd::Cancelled) => {}
         }
         true
     }
@@ -351,13 +368,23 @@ impl QueryScheduler {
         self.failed += u64::from(found.is_err());
         let Some(query) = self.queries.get(&number) else { return };
         let ticket = query.search.ticket;
-        match (found, &query.search.poll) {
-            (Err(why), _) => fx.reply(ticket, IndexedReply::BadQuery(why.into())),
-            (Ok(rows), None) => fx.reply(ticket, IndexedReply::QueryRows(rows)),
-            (Ok(rows), Some(_)) if rows.is_empty() => {
+        match (found, &query.search.native, &query.search.poll) {
+            (Err(why), Some(NativeSearch::Action(id)), _) => {
+                store.begin_found_action(*id, Err(why.into()), now, fx);
+            }
+            (Err(why), ..) => fx.reply(ticket, IndexedReply::BadQuery(why.into())),
+            (Ok(rows), Some(NativeSearch::Page(limit)), _) => {
+                store.answer_found((ticket, &query.search.queue), &rows, *limit, now, fx);
+            }
+            (Ok(rows), Some(NativeSearch::Action(id)), _) => {
+                let versions = rows.iter().map(|row| (row.id, row.version)).collect();
+                store.begin_found_action(*id, Ok(versions), now, fx);
+            }
+            (Ok(rows), None, None) => fx.reply(ticket, IndexedReply::QueryRows(rows)),
+            (Ok(rows), None, Some(_)) if rows.is_empty() => {
                 fx.reply(ticket, IndexedReply::NoJob);
             }
-            (Ok(rows), Some(state)) => {
+            (Ok(rows), None, Some(state)) => {
                 if !store.advance_first(ticket, &rows, state, now, fx) {
                     // All these rows have changed meanwhile: the poll starts again, first.
                     return self.turns.requeue(ticket.client, number, true, query.arrived);
@@ -365,6 +392,29 @@ impl QueryScheduler {
             }
         }
         self.queries.remove(&number);
+    }
+
+    /// Goes on with the action whose query has ended.
+    fn finish_action(
+        &mut self,
+        number: u64,
+        found: Vec<(JobId, u64)>,
+        store: &mut Store,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(query) = self.queries.remove(&number) else { return };
+        if let Some(NativeSearch::Action(id)) = query.search.native {
+            store.begin_found_action(id, Ok(found), now, fx);
+        }
+    }
+
+    /// Answers a query with an error, or keeps it for the action that waits for it.
+    fn say_failed(&mut self, search: &SearchRequest, why: &str, fx: &mut Effects) {
+        match search.native {
+            Some(NativeSearch::Action(id)) => self.failed_actions.push((id, why.into())),
+            _ => fx.reply(search.ticket, IndexedReply::BadQuery(why.into())),
+        }
     }
 
     /// Answers the queries whose timeout has passed.
@@ -396,12 +446,11 @@ impl QueryScheduler {
     fn end_with_error(&mut self, number: u64, why: &str, now: Mono, fx: &mut Effects) {
         let Some(query) = self.queries.remove(&number) else { return };
         self.failed += 1;
-        let ticket = query.search.ticket;
-        self.turns.remove(ticket.client, number);
+        self.say_failed(&query.search, why, fx);
+        self.turns.remove(query.search.ticket.client, number);
         if let Some(executor) = &mut self.executor {
             release(executor.as_mut(), &mut self.busy_lanes, number, query, now);
         }
-        fx.reply(ticket, IndexedReply::BadQuery(why.into()));
     }
 }
 

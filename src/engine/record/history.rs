@@ -20,6 +20,7 @@ const FINISHED: u8 = 9;
 const BURIED: u8 = 10;
 const KICKED: u8 = 11;
 const DUE: u8 = 12;
+const CHANGED: u8 = 13;
 
 /// O(events).
 pub(super) fn push(out: &mut Vec<u8>, history: &History<'_>) {
@@ -47,6 +48,7 @@ pub(super) fn push_event(out: &mut Vec<u8>, event: &Event) {
         EventKind::Buried => BURIED,
         EventKind::Kicked => KICKED,
         EventKind::Due => DUE,
+        EventKind::Changed => CHANGED,
     });
     push_number(out, event.at);
     match &event.kind {
@@ -113,6 +115,7 @@ impl<'a> RecordReader<'a> {
             BURIED => EventKind::Buried,
             KICKED => EventKind::Kicked,
             DUE => EventKind::Due,
+            CHANGED => EventKind::Changed,
             _ => return self.malformed(),
         };
         Ok(Event { kind: what, at })

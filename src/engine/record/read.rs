@@ -1,17 +1,24 @@
 //! Decoding of records.
 
 use super::{
-    BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS, ENCODING_SHIFT, EVENT,
-    EXPIRES, HAS_MESSAGE, HAS_OPTIONS, HAS_PROGRESS, HAS_RETRY, HAS_STATE, INITIAL_STATE, JOB,
-    JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JSON, JSON_LINE, LIFO, MSGPACK, PACKET, QUEUE,
-    RESULT_ONCE, RUNNING, RUNNING_UNTIL, STATE, TRACKED, UNSELECTED, WAITING, WORKER,
+    ANY_BYTES, BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS,
+    ENCODING_SHIFT, EVENT, EXPIRES, HAS_COMPLETED_BY, HAS_ERROR, HAS_MAX_ATTEMPTS, HAS_MESSAGE,
+    HAS_OPTIONS, HAS_PROGRESS, HAS_PROGRESS_MESSAGE, HAS_RETRY, HAS_RUNS, HAS_STATE, INITIAL_STATE,
+    JOB, JOB_WITH_DEPENDENCIES, JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JOB_WITH_KEY, JSON,
+    JSON_LINE, LEASED, LIFO, LOSS, MSGPACK, PACKET, PAST_KEY, PAST_RUN, PAUSE, QUEUE, RESULT_ONCE,
+    RUNNING, RUNNING_UNTIL, SCHEDULE, STATE, TRACKED, UNSELECTED, WAITING, WORKER,
 };
 use crate::base::limits::JOB_ID_END;
-use crate::base::time::{Mono, Now};
+use crate::base::time::{Mono, Now, Wall};
 use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
-use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot};
+use crate::model::job::{
+    Encoding, JobOptions, LeaseEpoch, LeaseToken, Payload, Priority, Retry, TieBreak,
+};
+use crate::model::snapshot::{
+    PersistedKey, PersistedLoss, PersistedRun, PersistedStatus, PersistedWorker, Record,
+    RunHistory, Snapshot, StatusSnapshot,
+};
 use crate::model::worker::WorkerId;
 use std::borrow::Cow;
 use std::fmt;
@@ -90,11 +97,17 @@ impl<'a> RecordReader<'a> {
     }
 
     #[inline]
-    fn payload(&mut self, code: u8) -> Read<Payload<'a>> {
+    pub(super) fn payload(&mut self, code: u8) -> Read<Payload<'a>> {
         let encoding = match code {
             JSON => Encoding::Json,
             JSON_LINE => Encoding::JsonLine,
-            PACKET => Encoding::Packet { key_len: self.narrow_number()? },
+            PACKET => match self.number()? {
+                ANY_BYTES => Encoding::Bytes,
+                key_len => match u16::try_from(key_len) {
+                    Ok(key_len) => Encoding::Packet { key_len },
+                    Err(_) => return self.malformed(),
+                },
+            },
             MSGPACK => Encoding::MsgPack,
             _ => return self.malformed(),
         };
@@ -107,7 +120,7 @@ impl<'a> RecordReader<'a> {
         Ok(Payload { encoding, bytes })
     }
 
-    fn options(&mut self) -> Read<JobOptions> {
+    pub(super) fn options(&mut self) -> Read<JobOptions> {
         let mut options = JobOptions {
             lease_ms: self.number()?,
             result_retention_ms: self.number()?,
@@ -115,7 +128,7 @@ impl<'a> RecordReader<'a> {
             ..JobOptions::default()
         };
         let flags = self.byte()?;
-        if flags & !(HAS_RETRY | TRACKED | RESULT_ONCE) != 0 {
+        if flags & !(HAS_RETRY | TRACKED | RESULT_ONCE | HAS_MAX_ATTEMPTS) != 0 {
             return self.malformed();
         }
         (options.tracked, options.result_once) = (flags & TRACKED != 0, flags & RESULT_ONCE != 0);
@@ -127,6 +140,9 @@ impl<'a> RecordReader<'a> {
                 max_ms: self.number()?,
                 jitter_percent: self.byte()?,
             });
+        }
+        if flags & HAS_MAX_ATTEMPTS != 0 {
+            options.max_attempts = self.narrow_number()?;
         }
         Ok(options)
     }
@@ -144,17 +160,46 @@ impl<'a> RecordReader<'a> {
                 let until = if code == RUNNING { None } else { Some(self.timestamp()?) };
                 PersistedStatus::Running { worker, until, lease }
             }
+            LEASED => {
+                let (token, since) = (self.token()?, Wall(self.number()?));
+                let worker = self.utf8()?;
+                PersistedStatus::Leased { token, since, worker, until: self.timestamp()? }
+            }
             _ => return self.malformed(),
         };
         let retries = self.narrow_number()?;
         let flags = self.byte()?;
-        let result = match flags & !(HAS_MESSAGE | HAS_PROGRESS) {
+        let result = match flags & !(HAS_MESSAGE | HAS_PROGRESS | HAS_RUNS) {
             0 => None,
             code => Some(self.payload(code - 1)?),
         };
         let message = if flags & HAS_MESSAGE == 0 { None } else { Some(self.utf8()?) };
         let progress = if flags & HAS_PROGRESS == 0 { None } else { Some(self.fraction()?) };
-        Ok(StatusSnapshot { stage, retries, result, message, progress })
+        let runs = if flags & HAS_RUNS == 0 { None } else { Some(self.runs()?) };
+        Ok(StatusSnapshot { stage, retries, result, message, progress, runs })
+    }
+
+    fn runs(&mut self) -> Read<RunHistory<'a>> {
+        let attempts = self.narrow_number()?;
+        let flags = self.byte()?;
+        if flags & !(HAS_ERROR | HAS_PROGRESS_MESSAGE | HAS_COMPLETED_BY) != 0 {
+            return self.malformed();
+        }
+        let has = |flag: u8| flags & flag != 0;
+        let error = if has(HAS_ERROR) {
+            Some((self.utf8()?, self.utf8()?, Wall(self.number()?)))
+        } else {
+            None
+        };
+        let progress_message = if has(HAS_PROGRESS_MESSAGE) { Some(self.utf8()?) } else { None };
+        let completed_by = if has(HAS_COMPLETED_BY) { Some(self.token()?) } else { None };
+        Ok(RunHistory { attempts, error, progress_message, completed_by })
+    }
+
+    fn token(&mut self) -> Read<LeaseToken> {
+        let Some((bits, rest)) = self.rest.split_first_chunk() else { return self.malformed() };
+        self.rest = rest;
+        Ok(LeaseToken(u64::from_le_bytes(*bits)))
     }
 
     fn fraction(&mut self) -> Read<Fraction> {
@@ -190,7 +235,7 @@ impl<'a> RecordReader<'a> {
         Ok(PersistedWorker { name, url, max_jobs, queues })
     }
 
-    fn priority(&mut self, code: u8) -> Read<Priority<'a>> {
+    pub(super) fn priority(&mut self, code: u8) -> Read<Priority<'a>> {
         Ok(match code {
             0 => {
                 let number = self.number()?;
@@ -209,7 +254,7 @@ impl<'a> RecordReader<'a> {
         })
     }
 
-    fn id(&mut self) -> Read<JobId> {
+    pub(super) fn id(&mut self) -> Read<JobId> {
         match self.number()? {
             id @ 1..JOB_ID_END => Ok(JobId(id)),
             _ => self.malformed(),
@@ -226,7 +271,7 @@ impl<'a> RecordReader<'a> {
         let options = if flags & HAS_OPTIONS == 0 { None } else { Some(self.options()?) };
         let expires = if flags & EXPIRES == 0 { None } else { Some(self.timestamp()?) };
         let state = if flags & HAS_STATE == 0 { INITIAL_STATE } else { self.state()? };
-        let (history, name) = (None, None);
+        let (history, name, key, dependencies) = (None, None, None, None);
         Ok(Snapshot {
             id,
             queue,
@@ -238,11 +283,39 @@ impl<'a> RecordReader<'a> {
             state,
             history,
             name,
+            key,
+            dependencies,
         })
     }
 
-    /// A job, with its history if the kind says so.
+    /// A job, with its dependencies, key, external id and history if the kind says so; each kind
+    /// stands once, and in this order.
     fn any_job(&mut self, kind: u8) -> Read<Snapshot<'a>> {
+        if kind == JOB_WITH_DEPENDENCIES {
+            let dependencies = Some(Box::new(self.dependencies()?));
+            return match self.byte()? {
+                kind @ (JOB | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID | JOB_WITH_KEY) => {
+                    Ok(Snapshot { dependencies, ..self.any_job(kind)? })
+                }
+                _ => self.malformed(),
+            };
+        }
+        if kind == JOB_WITH_KEY {
+            let key = Some((self.byte_string()?, self.number()?));
+            return match self.byte()? {
+                kind @ (JOB | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID) => {
+                    Ok(Snapshot { key, ..self.any_job(kind)? })
+                }
+                _ => self.malformed(),
+            };
+        }
+        if kind == JOB_WITH_EXTERNAL_ID {
+            let name = Some(self.byte_string()?);
+            return match self.byte()? {
+                kind @ (JOB | JOB_WITH_HISTORY) => Ok(Snapshot { name, ..self.any_job(kind)? }),
+                _ => self.malformed(),
+            };
+        }
         let job = self.job()?;
         let history = if kind == JOB_WITH_HISTORY { Some(self.history()?) } else { None };
         Ok(Snapshot { history, ..job })
@@ -264,20 +337,41 @@ pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, Malf
     let mut reader = RecordReader { rest: bytes, total_bytes: bytes.len(), now };
     let record = match reader.byte()? {
         kind @ (JOB | JOB_WITH_HISTORY) => Record::Job(reader.any_job(kind)?),
-        JOB_WITH_EXTERNAL_ID => {
-            let name = Some(reader.byte_string()?);
-            match reader.byte()? {
-                kind @ (JOB | JOB_WITH_HISTORY) => {
-                    Record::Job(Snapshot { name, ..reader.any_job(kind)? })
-                }
-                _ => return reader.malformed(),
-            }
+        kind @ (JOB_WITH_EXTERNAL_ID | JOB_WITH_KEY | JOB_WITH_DEPENDENCIES) => {
+            Record::Job(reader.any_job(kind)?)
+        }
+        LOSS => {
+            let (id, job, below) = (reader.id()?, reader.id()?, reader.id()?);
+            Record::Loss(id, PersistedLoss { job, below })
+        }
+        PAST_KEY => {
+            let (id, queue, bytes) = (reader.id()?, reader.byte_string()?, reader.byte_string()?);
+            let (job, until) = (reader.id()?, reader.timestamp()?);
+            Record::PastKey(id, PersistedKey { queue, bytes, job, until })
+        }
+        PAST_RUN => {
+            let (id, job, token) = (reader.id()?, reader.id()?, reader.token()?);
+            Record::PastRun(id, PersistedRun { job, token, until: reader.timestamp()? })
         }
         STATE => Record::State(reader.id()?, reader.state()?),
         DELETED => Record::Deleted(reader.id()?),
         EVENT => Record::Event(reader.id()?, reader.number()?, reader.event(&Arc::default())?),
         QUEUE => Record::Queue(reader.id()?, reader.byte_string()?),
         WORKER => Record::Worker(WorkerId(reader.id()?.0), reader.worker()?),
+        PAUSE => {
+            let (id, queue) = (reader.id()?, reader.byte_string()?);
+            let until = match reader.byte()? {
+                0 => None,
+                1 => Some(reader.timestamp()?),
+                _ => return reader.malformed(),
+            };
+            Record::Pause(id, queue, until)
+        }
+        SCHEDULE => {
+            let id = reader.id()?;
+            let (schedule, state) = reader.schedule()?;
+            Record::Schedule(id, Cow::Owned(schedule), state)
+        }
         CONSTRAINT => {
             let id = reader.id()?;
             Record::Constraint(id, Cow::Owned(reader.constraint()?))

@@ -7,8 +7,12 @@ use crate::base::time::Wall;
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::external_id::Fraction;
 use crate::model::id::{ClientId, JobId};
-use crate::model::job::{LeaseEpoch, Retry};
-use crate::model::snapshot::{History, PersistedWorker};
+use crate::model::job::{LeaseEpoch, LeaseToken, OwnedPriority, Retry};
+use crate::model::manage::{NewDependencies, NewJob, NewKey, OnDuplicate};
+use crate::model::schedule::{Schedule, ScheduleState, Timing};
+use crate::model::snapshot::{
+    History, PersistedDependencies, PersistedKey, PersistedLoss, PersistedRun, PersistedWorker,
+};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,6 +25,44 @@ fn at(ms: u64) -> Mono {
 
 fn payload(encoding: Encoding, bytes: &[u8]) -> Payload<'_> {
     Payload { encoding, bytes }
+}
+
+/// What is left of jobs that are gone.
+fn past_records() -> [Record<'static>; 3] {
+    let (queue, bytes) = (&b"keys"[..], &b"k\xff"[..]);
+    let key = PersistedKey { queue, bytes, job: JobId(7), until: at(4) };
+    let run = PersistedRun { job: JobId(7), token: LeaseToken(u64::MAX - 1), until: at(4) };
+    let loss = PersistedLoss { job: JobId(7), below: JobId(9) };
+    [
+        Record::PastKey(JobId(304), key),
+        Record::PastRun(JobId(305), run),
+        Record::Loss(JobId(306), loss),
+    ]
+}
+
+/// Jobs with keys and with dependencies.
+fn bound_records(plain: &Snapshot<'static>) -> Vec<Record<'static>> {
+    let (key, unkept) = (Some((&b"key"[..], 30_000)), Some((&b"\0"[..], 0)));
+    let all = Some(Box::new(PersistedDependencies {
+        after: Cow::Owned(vec![JobId(1), JobId(300)]),
+        group: Some((b"g", JobId(3))),
+        after_group: Some((b"\xff", Some(JobId(4)))),
+        runs_if_lost: true,
+    }));
+    let group = Some(Box::new(PersistedDependencies {
+        after: Cow::Owned(Vec::new()),
+        group: None,
+        after_group: Some((b"h", None)),
+        runs_if_lost: false,
+    }));
+    let jobs = [
+        Snapshot { key, ..plain.clone() },
+        Snapshot { key: unkept, name: Some(b"id"), ..plain.clone() },
+        Snapshot { dependencies: all.clone(), ..plain.clone() },
+        Snapshot { dependencies: all, name: Some(b"id"), ..plain.clone() },
+        Snapshot { dependencies: group, key, ..plain.clone() },
+    ];
+    jobs.map(Record::Job).into()
 }
 
 fn sample_records() -> Vec<Record<'static>> {
@@ -42,6 +84,8 @@ fn sample_records() -> Vec<Record<'static>> {
         state: INITIAL_STATE,
         history: None,
         name: None,
+        key: None,
+        dependencies: None,
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
@@ -76,6 +120,11 @@ fn sample_records() -> Vec<Record<'static>> {
     records.append(&mut tracked_records(&plain, options));
     records.push(Record::Deleted(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
+    records.push(Record::Pause(JobId(303), b"paused", None));
+    records.push(Record::Pause(JobId(303), b"paused", Some(at(3))));
+    records.extend(sample_schedules());
+    records.extend(past_records());
+    records.append(&mut bound_records(&plain));
     records.push(Record::Constraint(JobId(302), Cow::Owned(sample_constraint())));
     let mut events = EventLog::default();
     for (at, what) in (0..).zip(all_event_kinds()) {
@@ -137,6 +186,8 @@ fn external_id_records(
 
 /// Records of tracked jobs and registered workers.
 fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
+    let bytes = payload(Encoding::Bytes, b"\0\xff");
+    let any_bytes = Record::Job(Snapshot { payload: bytes, ..plain.clone() });
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
     let failed =
         StatusSnapshot { result: Some(packed), message: Some("no: \u{e9}"), ..INITIAL_STATE };
@@ -155,6 +206,7 @@ fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record
         Record::Job(Snapshot { payload: packed, options: Some(options), state, ..plain.clone() })
     };
     vec![
+        any_bytes,
         job(once, StatusSnapshot { stage: running(Some(at(7)), 1), ..failed }),
         job(JobOptions { result_once: true, ..JobOptions::default() }, INITIAL_STATE),
         job(never, StatusSnapshot { stage: running(None, u32::MAX), ..INITIAL_STATE }),
@@ -189,6 +241,7 @@ fn all_event_kinds() -> Vec<EventKind> {
         EventKind::Buried,
         EventKind::Kicked,
         EventKind::Due,
+        EventKind::Changed,
     ]
 }
 
@@ -198,9 +251,13 @@ fn documented_layout_defines_every_field_that_it_names() {
     let layout = page.split("```").nth(1).unwrap();
     let names = [
         "record",
+        "schedule flags",
+        "dependency flags",
         "state",
         "option flags",
         "result flags",
+        "runs",
+        "run flags",
         "flags",
         "history",
         "event",
@@ -295,4 +352,54 @@ fn random_bytes_are_an_error_or_a_record() {
         read_well += u32::from(read(&bytes, NOW).is_ok());
     }
     assert!(read_well > 50_000);
+}
+
+fn sample_schedules() -> [Record<'static>; 2] {
+    let job = NewJob {
+        priority: OwnedPriority::Number(-7),
+        encoding: Encoding::Json,
+        payload: b"{\"a\":1}"[..].into(),
+        options: JobOptions {
+            delay_ms: 300,
+            ttl_ms: 7_000,
+            retry: Some(Retry::DEFAULT),
+            max_attempts: 3,
+            ..JobOptions::default()
+        },
+        key: Some(Box::new(NewKey {
+            bytes: (*b"k").into(),
+            ttl_ms: 5,
+            on_duplicate: OnDuplicate::Reject,
+        })),
+        dependencies: Some(Box::new(NewDependencies {
+            group: Some((*b"g").into()),
+            after_group: Some((*b"\xff").into()),
+            ..NewDependencies::default()
+        })),
+    };
+    let cron = Schedule {
+        name: b"nightly \xff"[..].into(),
+        timing: Timing::Cron("0 3 * * *".into()),
+        timezone: "Europe/Berlin".into(),
+        queue: b"mail"[..].into(),
+        job: job.clone(),
+        job_text: "{\"payload\":{\"a\":1}}".into(),
+        skips_overlap: true,
+        skips_missed: false,
+        paused: false,
+    };
+    let job = NewJob { encoding: Encoding::Packet { key_len: 0 }, ..job };
+    let every = Schedule {
+        timing: Timing::EveryMs(100),
+        job: NewJob { priority: OwnedPriority::Beyond("9".repeat(30).into()), ..job },
+        skips_overlap: false,
+        skips_missed: true,
+        paused: true,
+        ..cron.clone()
+    };
+    let run = Some((Wall(1_700_000_000_001), JobId(77)));
+    let state =
+        ScheduleState { next: Some(Wall(1_700_000_060_000)), anchor: Wall(5), last_run: run };
+    [(cron, state), (every, ScheduleState::default())]
+        .map(|(schedule, state)| Record::Schedule(JobId(304), Cow::Owned(schedule), state))
 }

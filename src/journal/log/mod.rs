@@ -10,6 +10,7 @@
 //! - a segment is freed only once a batch that does not need it is durable;
 //! - after an I/O error no further batch becomes durable.
 
+mod backup;
 mod compaction;
 mod io_queue;
 mod pacer;
@@ -26,6 +27,7 @@ use crate::base::time::{Mono, Now};
 use crate::journal::limits::{
     JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES, JOURNAL_SEGMENT_MIN_BYTES,
 };
+pub use backup::SegmentCopy;
 use compaction::Compaction;
 use io_queue::{IoQueue, SealedBatch};
 use segment_allocator::SegmentAllocator;

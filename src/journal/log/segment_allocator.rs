@@ -52,6 +52,8 @@ pub(super) struct SegmentAllocator {
     pub(super) behind_bytes: u64,
     /// Batches, and the epoch before which segments are freed once the batch is durable.
     pub(super) frees: VecDeque<(u64, u64)>,
+    /// No segment is freed: a copy is made.
+    pub(super) holds_back: bool,
     /// Whether the last preparation failed for lack of space.
     pub(super) full: bool,
     /// The error of that preparation.
@@ -72,6 +74,7 @@ impl SegmentAllocator {
             freeing_bytes: 0,
             behind_bytes: live_index.segments.iter().take(before).map(|segment| segment.used).sum(),
             frees: VecDeque::new(),
+            holds_back: false,
             full: false,
             shortage: None,
             retry_at: Mono(0),
@@ -168,7 +171,8 @@ impl Journal {
 
     /// Frees, prepares and trims segments that are due.
     pub(super) fn poll_segments(&mut self, now: Now) {
-        while let Some(&(sequence, oldest)) = self.allocator.frees.front()
+        while !self.allocator.holds_back
+            && let Some(&(sequence, oldest)) = self.allocator.frees.front()
             && sequence <= self.io.synced
         {
             self.allocator.frees.pop_front();

@@ -113,6 +113,10 @@ pub(super) fn check_type(head: &RequestHead<'_>, call: &RouteMatch) -> Result<()
     if head.origin.is_none() || empty || !reads_body(call) {
         return Ok(());
     }
+    let is_import = matches!(call.operation, Operation::Native(route) if route.is_import());
+    if is_import && media::is_lines(head.content_type) {
+        return Ok(());
+    }
     let packed = matches!(call.operation, Operation::LightJq(_));
     match media::said(head.content_type) {
         Said::Json => Ok(()),

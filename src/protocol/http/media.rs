@@ -1,6 +1,7 @@
 //! Media types of bodies (`Content-Type`) and of responses (`Accept`).
 
 use super::response::{JSON, MSGPACK};
+use crate::protocol::operations::NDJSON;
 use crate::wire::http::{self, Wanted};
 
 /// The media types of MessagePack that are in use.
@@ -32,6 +33,11 @@ pub(super) fn said(content_type: Option<&[u8]>) -> Said {
     } else {
         Said::Other
     }
+}
+
+/// Whether the type is that of JSON objects, one a line.
+pub(super) fn is_lines(content_type: Option<&[u8]>) -> bool {
+    is(content_type.map_or(&b""[..], media_type), NDJSON)
 }
 
 /// The preferred of JSON and MessagePack in an `Accept`; of equal ones the first. `None`: it names

@@ -26,13 +26,16 @@ mod health;
 mod index;
 mod jobq;
 pub mod lightjq;
+mod live;
 mod media;
 mod metrics;
+mod native;
 mod openapi;
 mod processor_status;
 mod request;
 mod response;
 mod route;
+mod route_error;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -57,6 +60,8 @@ trait Long: std::fmt::Debug + Send + Sync {
 pub(super) struct Scratch {
     /// The name of the queue or of the constraint in the path of the current request.
     queue: Vec<u8>,
+    /// The query string of the current request.
+    query_text: String,
     /// Whether the request that creates a queue names it.
     named: bool,
     /// The body, if it was collected.
@@ -72,6 +77,8 @@ pub(super) struct Scratch {
     answer: Vec<u8>,
     date: Date,
     lightjq: lightjq::Scratch,
+    /// The frames of event streams.
+    frames: live::Frames,
 }
 
 /// Buffers beyond this many bytes are freed.

@@ -4,8 +4,10 @@ use super::guard;
 use super::index;
 use super::jobq;
 use super::lightjq;
+use super::native;
 use super::response::{HTML, HttpError, JSON};
-use super::route::{self, Operation, RouteError, RouteMatch};
+use super::route::{self, Operation, RouteMatch};
+use super::route_error::RouteError;
 use crate::base::limits::{HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT};
 use crate::base::time::Mono;
 use crate::wire::http::{Body, Expect, RequestHead};
@@ -23,6 +25,7 @@ pub(super) struct PendingBody {
     pub(super) received: u64,
     /// The name of the queue in the path.
     pub(super) queue: Vec<u8>,
+    pub(super) query_text: String,
     pub(super) since: Mono,
 }
 
@@ -32,6 +35,11 @@ impl PendingBody {
         let earned = Duration::from_secs(self.received / HTTP_BODY_MIN_BYTES_PER_SECOND);
         self.since.after(HTTP_BODY_TIMEOUT).after(earned)
     }
+}
+
+/// Whether the body of a request is executed as it arrives.
+pub(super) fn is_import(operation: Operation) -> bool {
+    matches!(operation, Operation::Native(route) if route.is_import())
 }
 
 /// The route of a request, or its error response, and the media type of the response.
@@ -59,12 +67,16 @@ pub(super) fn route_request(
 
 /// Checks the other fields of the head, and adds the parameters in them.
 fn check_headers(head: &RequestHead<'_>, mut call: RouteMatch) -> Result<RouteMatch, HttpError> {
+    if let Operation::Native(route) = call.operation {
+        native::check_type(head, route)?;
+    }
     guard::check_type(head, &call)?;
     if head.expect == Expect::Unknown {
         return Err(HttpError::new(417, "the only expectation known is 100-continue"));
     }
-    let posts = matches!(head.method, "POST" | "PUT");
-    if posts && head.framing.is_none() {
+    let posts = matches!(head.method, "POST" | "PUT" | "PATCH");
+    let takes_nothing = matches!(call.operation, Operation::Native(_));
+    if posts && head.framing.is_none() && !takes_nothing {
         let why = "the request has no body: send Content-Length, or chunks";
         return Err(HttpError::new(411, why));
     }

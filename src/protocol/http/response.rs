@@ -37,12 +37,19 @@ pub(super) enum BodyLength {
     Close,
 }
 
+/// Seconds after which a client may ask once more, of a server that takes no jobs now.
+const RETRY_AFTER: &[u8] = b"10";
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseHead<'a> {
     pub(super) status: u16,
     pub(super) length: BodyLength,
     pub(super) media_type: &'static str,
     pub(super) allow: Option<&'a str>,
+    /// The path of what was made.
+    pub(super) location: Option<&'a str>,
+    /// It is of the native API: say that no cache may keep it, and of 503, when to ask once more.
+    pub(super) no_store: bool,
     /// The connection ends with the response.
     pub(super) close: bool,
     /// Say that the connection stays open: HTTP/1.0 closes it by default.
@@ -69,6 +76,15 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     push_field(out, "Date", date.at(wall).as_bytes());
     if let Some(allow) = head.allow {
         push_field(out, "Allow", allow.as_bytes());
+    }
+    if let Some(location) = head.location {
+        push_field(out, "Location", location.as_bytes());
+    }
+    if head.no_store {
+        push_field(out, "Cache-Control", b"no-store");
+        if head.status == 503 {
+            push_field(out, "Retry-After", RETRY_AFTER);
+        }
     }
     if head.close {
         push_field(out, "Connection", b"close");

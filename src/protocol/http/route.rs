@@ -2,6 +2,8 @@
 
 use super::jobq;
 use super::lightjq::{self, RequestParams, messages};
+use super::native::{self, NativeRoute};
+use super::route_error::RouteError;
 use crate::model::id::JobId;
 use percent_encoding::percent_decode_str;
 
@@ -42,6 +44,7 @@ pub(super) enum Operation {
     Processor,
     Jobq(jobq::Operation),
     LightJq(lightjq::Operation),
+    Native(NativeRoute),
 }
 
 /// A segment of a path.
@@ -177,20 +180,6 @@ pub(super) struct RouteMatch {
     pub(super) whole_names: bool,
 }
 
-/// Why a request has no route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RouteError {
-    /// The path cannot be decoded: a sentence.
-    Bad(&'static str),
-    NotFound,
-    /// There is a route without the slash at the end.
-    Slash,
-    /// The path has other methods: the value of `Allow`.
-    Method(String),
-    /// A request for the methods of the path: the value of `Allow`.
-    Options(String),
-}
-
 /// The most segments of a route.
 const SEGMENTS_MAX: usize = 8;
 
@@ -222,6 +211,11 @@ pub(super) fn find(
         return Err(RouteError::Bad("in the path a '%' is not followed by two hexadecimal digits"));
     }
     let to_head = method == "HEAD";
+    if native::is_native(parts) {
+        let (route, job) = native::find(method, parts, queue)?;
+        let (operation, details) = (Operation::Native(route), RequestParams::NONE);
+        return Ok(RouteMatch { operation, job, to_head, details, whole_names: false });
+    }
     let asked = if to_head { "GET" } else { method };
     let fits = |route: &&Route| leads_to(route.path, parts);
     let is_meant =
@@ -376,6 +370,9 @@ fn allow(routes: impl Iterator<Item = &'static Route>) -> String {
 
 /// Whether the body of a request for this operation is read.
 pub(super) fn reads_body(call: &RouteMatch) -> bool {
+    if let Operation::Native(route) = call.operation {
+        return route.has_body();
+    }
     let row = ROUTES.iter().find(|route| route.operation == call.operation);
     row.is_some_and(|route| route.method.has_body())
 }

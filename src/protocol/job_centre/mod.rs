@@ -10,8 +10,10 @@
 //!  Fresh --- first line of another protocol ------------^
 //! ```
 //!
-//! A session that waits takes no further request, so later requests are executed afterwards. A
-//! malformed line is answered in its place, and the next line is handled normally.
+//! A session that waits takes no further request, so later requests are executed afterwards. The
+//! same holds for a get that does not wait, but whose answer takes several passes, because jobs are
+//! just coming back or are being looked through. A malformed line is answered in its place, and the
+//! next line is handled normally.
 //!
 //! Exception: a first line that belongs to another protocol. A web page can make a browser connect
 //! to any port and controls part of what follows that line (the body of an HTTP request, a ticket
@@ -21,6 +23,7 @@ mod reply;
 mod request;
 mod request_cache;
 
+use super::operations::{Args, Call, Local, ServerLimits, Style, parse_line, write_line};
 use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
@@ -42,7 +45,9 @@ enum State {
     Fresh,
     /// They are handled.
     Open,
-    /// They wait until the reserve with this serial is answered.
+    /// They wait until the request of the native API is submitted, which is next.
+    Parsed,
+    /// They wait until the reserve, or the request of the native API, with this serial is answered.
     Waiting(u32),
     /// They are discarded.
     Ended,
@@ -54,6 +59,10 @@ pub struct Session {
     lines: LineReader,
     replies: OrderedReplies,
     state: State,
+    /// The request of the native API for whose reply it waits.
+    call: Option<Box<Call>>,
+    /// Whether the reserve that is waited for does not wait of itself.
+    deferred: bool,
 }
 
 impl Session {
@@ -66,6 +75,7 @@ impl Session {
     ) -> SessionAction<'s> {
         match self.state {
             State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
+            State::Parsed => return self.submit_native(shared, out),
             State::Open | State::Waiting(_) => return SessionAction::Stalled,
             State::Fresh => {
                 if let Some(step) = self.begin(input, shared.settings.max_request, out) {
@@ -101,11 +111,49 @@ impl Session {
                 }
                 SessionAction::Submit(serial, command)
             }
+            Err(RequestError::Native(kind)) => {
+                match parse_line(kind, line, shared.turn.now) {
+                    Ok(args) => {
+                        self.call = Some(Box::new(Call::new(args, Style::Line)));
+                        self.state = State::Parsed;
+                    }
+                    Err(problem) => self.reject(&RequestError::Problem(Box::new(problem)), out),
+                }
+                SessionAction::Continue
+            }
             Err(problem) => {
                 self.reject(&problem, out);
                 SessionAction::Continue
             }
         }
+    }
+
+    /// Submits the request of the native API that was parsed. Later requests wait for its reply.
+    #[cold]
+    fn submit_native<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let Some(call) = &mut self.call else { return SessionAction::Stalled };
+        let limits = ServerLimits::of(&shared.settings);
+        match call.local(&mut shared.turn, limits) {
+            Local::Command => {}
+            Local::Stats => return SessionAction::FetchStats,
+            Local::Drain(on) => return SessionAction::SetDraining(on),
+            Local::Connections(request) => return SessionAction::Connections(request),
+            Local::Stream(_) => unreachable!("streams are HTTP only"),
+            Local::Answered(next) => {
+                (self.state, self.call) = (State::Open, None);
+                let serial = self.replies.open();
+                self.replies.close(serial, out, |line| write_line(&next, line));
+                return SessionAction::Continue;
+            }
+        }
+        let serial = self.replies.open();
+        self.state = State::Waiting(serial);
+        let args: &'s Args = shared.scratch.native.insert(call.args());
+        SessionAction::Submit(serial, call.command(args))
     }
 
     /// Checks the first bytes of a connection. `None`: the line is parsed like any other.
@@ -159,6 +207,10 @@ impl Session {
         let waited = self.state == State::Waiting(serial);
         if waited {
             self.state = State::Open;
+            self.deferred = false;
+            if let Some(call) = self.call.take() {
+                return self.answer_native(serial, *call, reply, out);
+            }
         }
         if let Reply::Cancelled = reply {
             assert!(waited, "a reserve was cancelled that did not wait");
@@ -167,10 +219,33 @@ impl Session {
         self.replies.close(serial, out, |line| reply::write(reply, line));
     }
 
+    #[cold]
+    fn answer_native(&mut self, serial: u32, mut call: Call, reply: &Reply<'_>, out: &mut OutBuf) {
+        if *reply == Reply::Cancelled {
+            self.state = State::Ended;
+        }
+        let next = call.handle_reply(reply);
+        self.replies.close(serial, out, |line| {
+            if self.state != State::Ended {
+                write_line(&next, line);
+            }
+        });
+    }
+
+    /// The reserve with this serial takes several passes, though it does not wait: later requests
+    /// wait for it.
+    pub(super) fn handle_deferral(&mut self, serial: u32) {
+        if self.state == State::Open {
+            self.state = State::Waiting(serial);
+            self.deferred = true;
+        }
+    }
+
+    /// The reserve that waits, and is cancelled when its client leaves.
     pub(super) fn waits_for(&self) -> Option<u32> {
         match self.state {
-            State::Waiting(serial) => Some(serial),
-            State::Fresh | State::Open | State::Ended => None,
+            State::Waiting(serial) if !self.deferred => Some(serial),
+            State::Waiting(_) | State::Fresh | State::Open | State::Parsed | State::Ended => None,
         }
     }
 

@@ -40,6 +40,7 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
         Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
         Encoding::MsgPack => push_json(out, job.payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
+        Encoding::Bytes => push_packet(out, 0, job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
     match job.priority {
@@ -78,6 +79,10 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
               put until jobs are deleted",
             out,
         ),
+        Rejection::Draining => write_error(
+            &"the server is being drained: it takes no new jobs until it is started again",
+            out,
+        ),
         Rejection::ReservedByAnother(id) => write_error(
             &format_args!("field 'id': job {} is being worked on by another client", id.0),
             out,
@@ -92,7 +97,10 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
         Rejection::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        other @ Rejection::NameTaken(_) => Reply::Rejected(other).unexpected(),
+        other @ (Rejection::NameTaken(_)
+        | Rejection::UnknownJob(_)
+        | Rejection::ReplaceAfter(_)
+        | Rejection::ReplaceInGroup(_)) => Reply::Rejected(other).unexpected(),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::protocol::operations::{LineKind, NATIVE_PUT_FIELDS, Problem, line_row};
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
@@ -20,7 +21,9 @@ const DELAY: usize = 7;
 const TTL: usize = 8;
 const TTR: usize = 9;
 const TIMEOUT: usize = 10;
-const COUNT: usize = 11;
+/// Any field of the native API.
+const NATIVE: usize = 11;
+const COUNT: usize = 12;
 
 /// The fields of all requests.
 struct RequestFields;
@@ -40,6 +43,8 @@ impl Fields<COUNT> for RequestFields {
             b"ttl" => TTL,
             b"ttr" => TTR,
             b"timeout" => TIMEOUT,
+            b"limit" => NATIVE,
+            _ if NATIVE_PUT_FIELDS.iter().any(|known| known.as_bytes() == name) => NATIVE,
             _ => return None,
         })
     }
@@ -62,6 +67,10 @@ pub(super) enum RequestError {
         wanted: &'static str,
     },
     NotAnObject(JsonError),
+    /// No error: the line is for the native API.
+    Native(LineKind),
+    /// What the native API says is wrong.
+    Problem(Box<Problem>),
     /// A first line of more than `max` bytes that does not begin like a request.
     NoRequest {
         max: usize,
@@ -105,6 +114,8 @@ impl fmt::Display for RequestError {
                  request does: the connection is closed, nothing was carried out"
             ),
             Self::NotAnObject(error) => write!(f, "the line {error}"),
+            Self::Native(_) => f.write_str("the line is for the native API"),
+            Self::Problem(problem) => f.write_str(&problem.detail),
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")
             }
@@ -145,12 +156,29 @@ pub(super) fn parse<'a>(
         Err(error) => return Err(RequestError::NotAnObject(error)),
     };
     let command = match values[REQUEST] {
+        Value::String("put") if values[NATIVE] != Value::Absent => {
+            return Err(RequestError::Native(LineKind::Put));
+        }
         Value::String("put") => return put(&values, options),
+        Value::String("get") if values[NATIVE] != Value::Absent => {
+            return Err(RequestError::Native(LineKind::Get));
+        }
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
         Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
+        Value::String("touch") if values[TTR] != Value::Absent => {
+            return Err(match line_row("touch") {
+                Some(row) => RequestError::Native(LineKind::Operation(row)),
+                None => problem(values[TTR], "ttr", A_TIME),
+            });
+        }
         Value::String("touch") => Command::Touch { id: id(&values)?, lease: None },
-        Value::String(name) => return Err(RequestError::UnknownRequest(shorten(name))),
+        Value::String(name) => {
+            return Err(match line_row(name) {
+                Some(row) => RequestError::Native(LineKind::Operation(row)),
+                None => RequestError::UnknownRequest(shorten(name)),
+            });
+        }
         other => return Err(problem(other, "request", REQUESTS)),
     };
     cache.insert(line, &command);

@@ -26,8 +26,9 @@
 //!   submitted;
 //! - the queues of the open pop are those of the subscriptions.
 //!
-//! The work for subscriptions in one turn is bounded (`SUBSCRIPTION_NAMES_PER_TURN`); the rest
-//! comes first in the next turn.
+//! An open pop from the same queues as the last one says so ([`Wait::Again`]): its cost does not
+//! grow with their number. The work for subscriptions in one turn is bounded
+//! (`SUBSCRIPTION_NAMES_PER_TURN`); the rest comes first in the next turn.
 //!
 //! The length fields bound a packet, so `--max-request` does not apply.
 
@@ -53,7 +54,11 @@ use answers::Answers;
 use memchr::memchr;
 
 /// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_NAMES_PER_TURN`.
-const OPEN_POP_WORK: usize = 4;
+const OPEN_POP_WORK: usize = 32;
+
+/// Queues of an open pop that begins anew in the turn of a read. One from more of them is left to a
+/// turn that is resumed, so that other clients with short requests do not wait for it.
+const QUEUES_AT_ONCE: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -76,6 +81,11 @@ pub struct Session {
     credits: u32,
     /// The serial of the open pop, which waits in all of `queues`.
     open_pop: Option<u32>,
+    /// Whether the next open pop begins anew: `queues` are not those of the last one, or it was
+    /// cancelled.
+    has_new_queues: bool,
+    /// Whether a long open pop was left to a turn of its own.
+    has_yielded: bool,
     /// The serial of a command that changes the queues of the open pop. No other request is read
     /// until it is answered.
     pending_update: Option<u32>,
@@ -114,8 +124,11 @@ impl Session {
             return SessionAction::Yield;
         }
         if self.has_pending_submit() {
-            let (serial, command) = self.submit_open_pop(shared, out);
-            return SessionAction::Submit(serial, command);
+            if self.has_new_queues && self.queues.len() > QUEUES_AT_ONCE && !self.has_yielded {
+                self.has_yielded = true;
+                return SessionAction::Yield;
+            }
+            return SessionAction::SubmitPending;
         }
         let start = input.unread();
         match packets::next(input) {
@@ -189,23 +202,21 @@ impl Session {
             return self.fail(Incident::TooManySubscriptions);
         }
         self.queues.push(queue);
-        match self.open_pop {
-            Some(open_pop) => {
-                self.update_subscription(Command::Subscribe { serial: open_pop, queue }, out)
-            }
-            None => SessionAction::Continue,
-        }
+        let Some(serial) = self.open_pop else {
+            self.has_new_queues = true;
+            return SessionAction::Continue;
+        };
+        self.update_subscription(Command::Subscribe { serial, queue }, out)
     }
 
     fn unsubscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
         let Some(number) = self.queues.position(queue) else { return SessionAction::Continue };
         self.queues.remove(number);
-        match self.open_pop {
-            Some(open_pop) => {
-                self.update_subscription(Command::Unsubscribe { serial: open_pop, queue }, out)
-            }
-            None => SessionAction::Continue,
-        }
+        let Some(serial) = self.open_pop else {
+            self.has_new_queues = true;
+            return SessionAction::Continue;
+        };
+        self.update_subscription(Command::Unsubscribe { serial, queue }, out)
     }
 
     fn update_subscription<'s>(
@@ -221,7 +232,7 @@ impl Session {
 
     /// The open pop that is due. `None`: the work of this turn is at its bound.
     pub(super) fn poll_pending_submit<'s>(
-        &mut self,
+        &'s mut self,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> Option<(u32, Command<'s>)> {
@@ -231,8 +242,8 @@ impl Session {
 
     /// A pop from all subscribed queues, which waits.
     fn submit_open_pop<'s>(
-        &mut self,
-        shared: &'s mut SessionContext,
+        &'s mut self,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> (u32, Command<'s>) {
         assert!(self.credits > 0 && self.open_pop.is_none(), "a pop without a credit");
@@ -240,13 +251,12 @@ impl Session {
         // A delivery is not ordered among the replies, so its place is given up at once.
         self.answers.close(serial, out, |_| {});
         self.open_pop = Some(serial);
-        shared.turn.work += OPEN_POP_WORK + self.queues.len();
-        shared.scratch.queues.clear();
-        for queue in self.queues.from(0) {
-            shared.scratch.queues.push(queue);
-        }
-        let queues = shared.scratch.queues.from(0);
-        (serial, Command::Pop { queues, wait: Wait::Forever })
+        let has_new_queues = std::mem::take(&mut self.has_new_queues);
+        self.has_yielded = false;
+        let names = if has_new_queues { self.queues.len() } else { 0 };
+        shared.turn.work += OPEN_POP_WORK + names;
+        let wait = if has_new_queues { Wait::Forever } else { Wait::Again };
+        (serial, Command::Pop { queues: self.queues.from(0), wait })
     }
 
     /// A serial that no pending command has, the open pop included, which may be older than 2^32
@@ -290,13 +300,14 @@ impl Session {
                     self.credits -= 1;
                     self.answers.deliver_all(std::mem::take(packets), out);
                 }
-                Reply::Cancelled => {}
+                Reply::Cancelled => self.has_new_queues = true,
                 other => other.unexpected(),
             }
             return None;
         }
         if self.pending_update == Some(serial) {
             self.pending_update = None;
+            self.has_new_queues |= !matches!(reply, Reply::Done);
             self.answers.close(serial, out, |_| {});
             return None;
         }

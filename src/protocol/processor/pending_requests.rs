@@ -133,6 +133,10 @@ fn rejected(kind: RequestKind, name: &[u8], rejection: Rejection) -> LogLine {
             Severity::Error,
             format!("there is no memory for '{name}' (--max-memory) until jobs go"),
         ),
+        Rejection::Draining => (
+            Severity::Error,
+            format!("the server is being drained and takes no new jobs: '{name}' was not added"),
+        ),
         Rejection::NotReserved(_) => (
             Severity::Warn,
             format!("job '{name}' is not dispatched: it waits in its queue, or has ended"),
@@ -141,7 +145,11 @@ fn rejected(kind: RequestKind, name: &[u8], rejection: Rejection) -> LogLine {
             Severity::Warn,
             format!("job '{name}' is being worked on by another protocol's client"),
         ),
-        Rejection::LeaseExpired(_) | Rejection::NotBuried(_) => {
+        Rejection::LeaseExpired(_)
+        | Rejection::NotBuried(_)
+        | Rejection::UnknownJob(_)
+        | Rejection::ReplaceAfter(_)
+        | Rejection::ReplaceInGroup(_) => {
             (Severity::Warn, format!("job '{name}' is in another state"))
         }
     };

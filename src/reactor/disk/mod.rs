@@ -10,9 +10,11 @@ mod holder;
 mod reserve;
 mod segment_files;
 mod segment_preparer;
+mod segment_reader;
 
 pub use directory::{Directory, LockMode};
 pub use file_disk::{FileDisk, Notify};
+pub use segment_reader::BackupReader;
 
 #[cfg(test)]
 mod testing {

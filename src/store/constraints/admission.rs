@@ -334,7 +334,8 @@ impl Store {
         let budget = self.constraints.start_budget();
         while self.constraints.is_running(budget) {
             // Matching comes after all unblocking: earlier, a waiter could get a less urgent job.
-            let progressed = self.constraints.recheck_one_scanned()
+            let progressed = self.settle_ended(now, fx)
+                || self.constraints.recheck_one_scanned()
                 || self.process_dirty(now)
                 || self.constraints.recheck_changed()
                 || self.constraints.schedule_one_pop_recheck()
@@ -346,6 +347,8 @@ impl Store {
                 break;
             }
         }
+        // In the call that has ended them, whatever the budget of constraints is.
+        while self.settle_ended(now, fx) {}
         self.constraints.settle();
     }
 

@@ -15,6 +15,12 @@ use crate::store::job::Job;
 use std::collections::BTreeSet;
 
 impl Constraints {
+    /// The constraint at whose limiter the jobs of this class wait. O(1).
+    pub(in crate::store) fn constraint_of(&self, class: JobClassIdx) -> ConstraintIdx {
+        let waitlist = self.classes[class].expect_waitlist();
+        self.limiters[self.waitlists[waitlist].limiter].constraint
+    }
+
     /// Whether this limiter admits one more job now. O(1).
     pub(super) fn has_capacity(&mut self, limiter: LimiterIdx, now: Now) -> bool {
         let record = &mut self.limiters[limiter];

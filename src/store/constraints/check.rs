@@ -111,10 +111,17 @@ impl Constraints {
                 _ => {}
             }
         }
+        for (_, list) in global.all_withheld() {
+            for excluded in list.iter().map(|&slot| jobs[slot].excluded_workers()) {
+                if !excluded.is_empty() {
+                    *pinned.entry((QueueScope::Any, excluded)).or_insert(0) += 1;
+                }
+            }
+        }
         assert_eq!(
             pinned_exclusion_sets(queues, global),
             pinned,
-            "exclusion sets are pinned for other jobs than the waiting ones"
+            "exclusion sets are pinned for other jobs than the waiting and withheld ones"
         );
         for (number, class) in self.classes.iter() {
             assert_eq!(counts.get(&number), Some(&class.jobs), "job count of a class");

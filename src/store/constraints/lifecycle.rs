@@ -31,6 +31,7 @@ use crate::store::queues::Queues;
 use crate::store::{DirtyRecord, Effects, Outcome, RecordKey, Store};
 use crate::wire::Paths;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 impl Constraints {
     /// Adds an active constraint with its record, which it returns, and starts a scan.
@@ -131,6 +132,13 @@ impl Constraints {
             None => Outcome::Constraint(ConstraintReply::NoConstraint),
         };
         fx.answer(ticket, outcome);
+    }
+
+    /// The constraints behind this name, bytewise.
+    pub(in crate::store) fn behind(&self, name: Option<&str>) -> impl Iterator<Item = &Constraint> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.by_name.range::<str, _>((from, Bound::Unbounded));
+        range.map(|(_, &constraint)| &self.states[constraint].definition)
     }
 
     /// The limiters of a job in the queue of this name: first those of constraints without `per`,

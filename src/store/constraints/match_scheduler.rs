@@ -92,6 +92,11 @@ impl Constraints {
         self.pending = true;
     }
 
+    /// Pending work of this call is run at its end.
+    pub(in crate::store) fn wake(&mut self) {
+        self.pending = true;
+    }
+
     /// A queue on hold was asked for a job: a reserve that finds nothing else is answered when the
     /// hold ends.
     pub(in crate::store) fn note_hold(&mut self) {
@@ -303,12 +308,13 @@ impl Store {
         'heads: loop {
             let heads = self.global_ready.awaited_heads(queue, &self.queues, &self.jobs);
             for &slot in &heads {
-                let is_expired = self.jobs[slot].is_expired(now);
+                let is_withheld = queue == QueueScope::Any && self.withhold_if_paused(slot);
+                let is_expired = !is_withheld && self.jobs[slot].is_expired(now);
                 if is_expired {
                     self.expire_head(slot, now, fx);
                     self.constraints.count_expired();
                 }
-                if is_expired || self.is_blocked(slot, now) {
+                if is_withheld || is_expired || self.is_blocked(slot, now) {
                     if !self.constraints.has_scan_budget(&mut budget) {
                         return NextMatch::Unknown;
                     }
@@ -325,7 +331,13 @@ impl Store {
 
     /// The first waiter eligible for this head of a queue or of the global ready heap. O(waiters
     /// passed over).
-    fn first_waiter_for(&self, slot: JobIdx, queue: QueueScope) -> Option<WaiterIdx> {
+    fn first_waiter_for(&mut self, slot: JobIdx, queue: QueueScope) -> Option<WaiterIdx> {
+        let record = &mut self.queues[self.jobs[slot].queue];
+        if self.jobs[slot].excluded_workers().is_empty() {
+            self.waiters.settle_first_pop(&mut record.waiters, &mut record.parked_pops);
+        } else {
+            self.waiters.settle_pops(&mut record.waiters, &mut record.parked_pops);
+        }
         let job = &self.jobs[slot];
         let record = &self.queues[job.queue];
         let own = if queue == QueueScope::Any && !record.is_head(slot, job) {

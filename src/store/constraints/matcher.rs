@@ -37,7 +37,7 @@ impl<'a> PayloadView<'a> {
         self.found.get_or_init(|| match encoding {
             Encoding::Json | Encoding::JsonLine => json::find(bytes, self.paths),
             Encoding::MsgPack => msgpack::find(bytes, self.paths),
-            Encoding::Packet { .. } => Found::nothing(self.paths),
+            Encoding::Packet { .. } | Encoding::Bytes => Found::nothing(self.paths),
         })
     }
 

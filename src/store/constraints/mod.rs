@@ -34,11 +34,9 @@
 //! this or a later pass; until it is done, [`super::Store::next_deadline`] is "now". A reserve that
 //! exhausts its budget, because very many jobs in the ready heap may not run (a limit was lowered
 //! under jobs with key values of their own), gets the best job that it has seen, or waits until the
-//! scan ends, even if it is one that does not wait. It answers "no job" only after a complete scan,
-//! or after [`SCAN_DEFER_MAX_MS`]. A changed constraint is applied to existing jobs by a scan of a
+//! scan ends, even if it is one that does not wait. It answers "no job" only after a complete scan
+//! of its queues. A changed constraint is applied to existing jobs by a scan of a
 //! bounded number of jobs in each pass; a change of limits alone costs one step for each limiter.
-//!
-//! [`SCAN_DEFER_MAX_MS`]: crate::base::limits::SCAN_DEFER_MAX_MS
 //!
 //! Memory of a limiter: its key value (a hash, if longer than 256 bytes) twice, and a class and a
 //! waitlist for each queue, until the last of its jobs is gone, and with a rate until its token
@@ -222,6 +220,11 @@ impl Constraints {
         self.steps += 2;
     }
 
+    /// Counts a job of a paused queue that has left the global ready heap.
+    pub(super) fn count_withheld(&mut self) {
+        self.steps += 1;
+    }
+
     /// Whether no job has limiters.
     pub(super) fn is_inactive(&self) -> bool {
         self.classes.is_empty()
@@ -279,16 +282,28 @@ impl Constraints {
     /// Called when a reserve has found nothing in a queue with classes: if jobs are about to be
     /// unblocked, it may have missed one.
     pub(super) fn note_pending_unblocks(&mut self) {
-        let unblocking = [&self.dirty, &self.limiters_scanned].iter().any(|list| !list.is_empty());
-        self.scan_incomplete |= unblocking
-            || !self.changed_limits.is_empty()
-            || !self.paused.is_empty()
-            || self.is_scanning();
+        self.scan_incomplete |= self.is_unblocking();
     }
 
     /// Whether jobs are left that have not been matched against the present constraints.
     pub(super) fn is_scanning(&self) -> bool {
         self.scan_pos < self.scan_until
+    }
+
+    /// Whether jobs of a queue, which may have classes, are not matched or unblocked yet. O(log q).
+    pub(super) fn may_find_more(&self, queue: QueueIdx, has_classes: bool) -> bool {
+        let is_scheduled =
+            self.queues_to_match.contains(queue.into()) || self.released.contains(&queue);
+        is_scheduled || (has_classes && self.is_unblocking())
+    }
+
+    /// Whether jobs may be about to be unblocked.
+    fn is_unblocking(&self) -> bool {
+        !self.dirty.is_empty()
+            || !self.limiters_scanned.is_empty()
+            || !self.changed_limits.is_empty()
+            || !self.paused.is_empty()
+            || self.is_scanning()
     }
 
     /// Answers a command that has changed a constraint once the change is in force for all jobs.

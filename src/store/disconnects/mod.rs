@@ -8,12 +8,16 @@
 //! served one after the other. What a job frees elsewhere, such as capacity of a limiter, is free
 //! at once.
 //!
+//! Jobs that many others wait for (`dependencies`) end in the same way: what they release becomes
+//! available in one moment.
+//!
 //! Invariants: a queue is marked exactly if it is in the list of marked queues; marked queues are
 //! on hold while jobs of a client are being requeued, and lose their marks before the next
 //! client's are.
 
-use super::idx::{JobIdx, QueueIdx};
+use super::idx::{JobIdx, QueueIdx, SourceIdx};
 use super::spread_work::HoldMarks;
+use super::state_machine::Transition;
 use super::{Effects, Store};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
@@ -21,11 +25,19 @@ use crate::model::id::ClientId;
 use crate::model::stats::JobCounter;
 use std::collections::{BTreeSet, VecDeque};
 
+/// What has ended, so that many jobs become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Client(ClientId),
+    Source(SourceIdx),
+}
+
 /// Clients that have ended. See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Disconnects {
-    /// Ended clients with reserved jobs; those of the first one are being requeued.
-    pending: VecDeque<ClientId>,
+    /// Ended clients with reserved jobs, and sources of dependencies that have ended; the jobs of
+    /// the first one are being requeued.
+    pending: VecDeque<Ended>,
     /// Ended clients without reserved jobs, not reported yet.
     ended: VecDeque<ClientId>,
     /// Whether marked queues are on hold.
@@ -52,7 +64,21 @@ impl Disconnects {
     /// Whether the client of this index has ended and has reserved jobs. O(ended clients): for
     /// checks.
     pub(super) fn is_ending(&self, index: u32) -> bool {
-        self.pending.iter().any(|client| client.index == index)
+        let is_meant = |ended: &Ended| matches!(ended, Ended::Client(it) if it.index == index);
+        self.pending.iter().any(is_meant)
+    }
+
+    /// A source that has ended is settled in later passes.
+    pub(super) fn add_source(&mut self, source: SourceIdx) {
+        self.pending.push_back(Ended::Source(source));
+    }
+
+    /// The sources that are settled in later passes. O(pending): for checks.
+    pub(super) fn sources(&self) -> impl Iterator<Item = SourceIdx> {
+        self.pending.iter().filter_map(|ended| match ended {
+            Ended::Source(source) => Some(*source),
+            Ended::Client(_) => None,
+        })
     }
 
     /// Ended clients and marks that later passes end.
@@ -76,19 +102,24 @@ impl Store {
             self.workers.detach(place, client, &mut self.reservations);
         }
         self.registry_watchers.disconnect_client(client);
+        self.actions.forget_client(client);
+        self.index_work.forget_client(client);
+        self.rankings.forget_client(client);
+        self.end_import(client);
         debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
         self.constraints.disconnect_client(client);
         let budget = self.spread.steps_left();
         if self.reservations.has_more_jobs(client, budget, &self.jobs) {
-            self.disconnects.pending.push_back(client);
+            self.disconnects.pending.push_back(Ended::Client(client));
             self.spread.begin_task();
         } else {
             let mut requeued = std::mem::take(&mut self.requeue_buf);
             while let Some(slot) = self.reservations.first_job(client) {
-                self.abandon(slot, now, fx);
-                requeued.push(slot);
+                if self.abandon(slot, now, fx) {
+                    requeued.push(slot);
+                }
+                self.spread.spend(1);
             }
-            self.spread.spend(requeued.len());
             self.end_client(client);
             self.requeue_batch(requeued, now, fx);
         }
@@ -114,36 +145,75 @@ impl Store {
                 self.queues.list_if_idle(queue);
                 continue;
             }
-            let Some(&client) = self.disconnects.pending.front() else { return };
+            let Some(&ended) = self.disconnects.pending.front() else { return };
             self.disconnects.holding = true;
-            if let Some(slot) = self.reservations.first_job(client) {
-                self.requeue_on_hold(slot, now, fx);
-            } else {
-                self.disconnects.pending.pop_front();
-                self.spread.end_task();
-                self.end_client(client);
-                self.end_hold();
+            match ended {
+                Ended::Client(client) => {
+                    if let Some(slot) = self.reservations.first_job(client) {
+                        self.requeue_on_hold(slot, now, fx);
+                        continue;
+                    }
+                    self.end_client(client);
+                }
+                Ended::Source(source) => {
+                    if self.settle_edge(source, true, now, fx) {
+                        continue;
+                    }
+                    self.finish_source(source, fx);
+                }
             }
+            self.disconnects.pending.pop_front();
+            self.spread.end_task();
+            self.end_hold();
         }
     }
 
-    /// Takes a job from a client that has ended. O(log n).
-    fn abandon(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+    /// Takes a job from a client that has ended, and says whether it goes back to its queue: one
+    /// whose attempts are used up is buried. O(log n).
+    fn abandon(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
         fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
         self.unlink_cold(slot);
         self.totals.count(JobCounter::Abandoned);
         if self.jobs[slot].has_row() {
             self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
         }
+        self.jobs[slot].max_attempts() == 0 || self.end_attempt_by_loss(slot, now, fx)
+    }
+
+    /// Counts an attempt that ended with its connection. Returns false if that was the last one:
+    /// then the job is buried.
+    #[cold]
+    fn end_attempt_by_loss(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
+        let left = self.jobs[slot].attempts_left();
+        self.jobs.change(slot, |job| {
+            job.count_attempt();
+            job.set_run_error("LeaseExpired", "the connection of its worker was lost", now.wall);
+        });
+        fx.mark_state_dirty(slot, &self.jobs[slot]);
+        if !left {
+            if self.jobs[slot].has_row() {
+                self.queues.record_transition(slot, Transition::Bury, now, &mut self.jobs, fx);
+            }
+            self.link_buried(slot, now);
+            self.notify_end_if_watched(slot, now, fx);
+        }
+        left
     }
 
     /// Requeues a job of an ended client; its queue is on hold from now on. O(log n).
     fn requeue_on_hold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
-        self.abandon(slot, now, fx);
+        if !self.abandon(slot, now, fx) {
+            return;
+        }
         if self.jobs[slot].is_expired(now) {
             drop(self.remove(slot, fx));
             return;
         }
+        self.enqueue_on_hold(slot, now);
+    }
+
+    /// Adds an unlinked job to its queue, which is on hold from now on. O(log n).
+    pub(super) fn enqueue_on_hold(&mut self, slot: JobIdx, now: Now) {
         let queue = self.jobs[slot].queue;
         if !self.queues[queue].holds.has(HoldMarks::RELEASED) {
             self.queues[queue].holds.set(HoldMarks::RELEASED);
@@ -168,8 +238,9 @@ impl Store {
         self.disconnects.ended.push_back(client);
     }
 
-    /// Whether a queue hands out nothing now. Then it is matched when it may again, and a reserve
-    /// that does not wait is answered then. O(1), and O(log queues) if it is on hold.
+    /// Whether a queue hands out nothing now. Then it is matched when it may again. A reserve that
+    /// does not wait is answered then, but of a paused queue at once. O(1), and O(log queues) if it
+    /// is on hold.
     #[inline]
     pub(super) fn is_on_hold(&mut self, queue: QueueIdx) -> bool {
         self.queues[queue].holds.any() && self.note_hold(queue)
@@ -179,6 +250,9 @@ impl Store {
     fn note_hold(&mut self, queue: QueueIdx) -> bool {
         if self.is_released(queue) {
             self.disconnects.awaited.insert(queue);
+        }
+        if self.queues[queue].holds.has(HoldMarks::PAUSED) {
+            return true;
         }
         let on_hold = self.is_held(queue);
         if on_hold {
@@ -192,9 +266,16 @@ impl Store {
         self.disconnects.holding && self.queues[queue].holds.has(HoldMarks::RELEASED)
     }
 
-    /// Whether waiters of this queue may be unmatched because it is on hold. For checks. O(1).
+    /// Whether a queue is on hold until something ends that takes a few passes. Not if it is
+    /// paused: no reserve is deferred until that ends. O(1).
     pub(super) fn is_held(&self, queue: QueueIdx) -> bool {
-        self.is_released(queue) || self.queues[queue].holds.has(HoldMarks::GATHERED)
+        let holds = self.queues[queue].holds;
+        !holds.has(HoldMarks::PAUSED) && (self.is_released(queue) || holds.has(HoldMarks::GATHERED))
+    }
+
+    /// Whether waiters of this queue may be unmatched because it is on hold. For checks. O(1).
+    pub(super) fn may_be_unmatched(&self, queue: QueueIdx) -> bool {
+        self.is_held(queue) || self.queues[queue].holds.has(HoldMarks::PAUSED)
     }
 
     /// Asserts that the marks of queues and their list agree. O(queues): for checks.
@@ -209,6 +290,10 @@ impl Store {
         let Disconnects { holding, holds_global, .. } = self.disconnects;
         assert!(holding || self.disconnects.awaited.is_empty(), "released queues are not matched");
         let unfinished = self.disconnects.unfinished() + self.large_pops.len();
+        let unfinished = unfinished + self.pauses.unfinished() + self.actions.running();
+        let unfinished = unfinished + self.index_work.running() + self.awaited_ends.len();
+        let unfinished = unfinished + self.rankings.unfinished();
+        let unfinished = unfinished + self.dependencies.unfinished();
         assert_eq!(self.spread.tasks(), unfinished, "work that is spread is counted wrongly");
         assert!(holding || !holds_global, "the global ready heap is on hold without reason");
         assert!(

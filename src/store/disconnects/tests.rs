@@ -9,6 +9,7 @@ use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Scalar, WorkerCommand};
 use crate::store::Outcome;
+use crate::store::spread_work::Passes;
 use std::collections::BTreeMap;
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -105,31 +106,24 @@ impl Observer {
         self.note_outcomes();
     }
 
-    fn run_pass(&mut self) {
-        self.fx.clear();
-        self.store.expire(16, self.now, &mut self.fx);
+    fn jobs_of(&self, client: ClientId) -> Vec<(&'static str, i64)> {
+        let jobs = self.jobs.values().filter(|job| job.2 == Some(client));
+        jobs.map(|&(queue, priority, _)| (queue, priority)).collect()
+    }
+}
+
+impl Passes for Observer {
+    fn parts(&mut self) -> (&mut Store, &mut Effects, Now) {
+        (&mut self.store, &mut self.fx, self.now)
+    }
+
+    fn note_pass(&mut self) {
         let ended = self.store.disconnects.ended.clone();
         for job in self.jobs.values_mut().filter(|job| job.2.is_some_and(|by| ended.contains(&by)))
         {
             job.2 = None;
         }
         self.note_outcomes();
-    }
-
-    /// Passes until nothing is left to do; returns their number.
-    fn settle(&mut self) -> usize {
-        let mut passes = 0;
-        while self.store.next_deadline() == Some(Mono(0)) {
-            passes += 1;
-            assert!(passes < 10_000, "it never ends");
-            self.run_pass();
-        }
-        passes
-    }
-
-    fn jobs_of(&self, client: ClientId) -> Vec<(&'static str, i64)> {
-        let jobs = self.jobs.values().filter(|job| job.2 == Some(client));
-        jobs.map(|&(queue, priority, _)| (queue, priority)).collect()
     }
 }
 
@@ -215,7 +209,7 @@ fn random_commands_meet_no_job_of_a_client_that_is_being_ended() {
         for _ in 0..300 {
             let index = usize::try_from(below(4)).unwrap();
             let this = client(u32::try_from(index).unwrap() + 1, generations[index]);
-            if observer.store.disconnects.pending.iter().any(|ended| ended.index == this.index) {
+            if observer.store.disconnects.is_ending(this.index) {
                 // The index is used again only when the client is ended.
                 observer.run_pass();
                 continue;

@@ -18,6 +18,7 @@
 //! Invariants: a queue has at most one pop that gathers; a job has the status `Popped` exactly if
 //! it is a member of a pop and not taken yet.
 
+use super::dependencies::JobEnds;
 use super::idx::{JobIdx, KeyGroupIdx, QueueIdx};
 use super::spread_work::HoldMarks;
 use super::{DirtyRecord, Effects, RecordKey, Store};
@@ -44,10 +45,14 @@ struct LargePop {
     queue: QueueIdx,
     /// The packets gathered, in the order of the answer.
     members: Vec<JobIdx>,
+    /// What ends with them, once their end is recorded, and has not yet ended.
+    ends: VecDeque<JobEnds>,
     /// The id of the last one gathered from the group: the next is older.
     below: u64,
     /// Those taken so far; `None`: it gathers.
     packets: Option<Vec<Packet>>,
+    /// Their bytes.
+    packet_bytes: usize,
 }
 
 impl LargePops {
@@ -68,6 +73,11 @@ impl LargePops {
             pop.members[taken..].to_vec()
         };
         self.pops.iter().flat_map(left).collect()
+    }
+
+    /// What ends with the packets that are gathered. O(packets): for checks.
+    pub(super) fn ends(&self) -> impl Iterator<Item = &JobEnds> {
+        self.pops.iter().flat_map(|pop| pop.ends.iter())
     }
 
     /// Whether the pop of this ticket is in progress. O(pops).
@@ -93,17 +103,28 @@ impl Store {
         let queue = self.jobs[selected].queue;
         self.key_groups.begin_walk(queue, group);
         self.queues[queue].holds.set(HoldMarks::GATHERED);
-        self.mark_popped(selected, now);
+        let ends = self.mark_popped(selected, now).into_iter().collect();
         // The client's next request waits: see `Store::is_deferred`.
         self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
         let members = vec![selected];
-        let pop = LargePop { ticket, queue, members, below: u64::MAX, packets: None };
+        let pop = LargePop {
+            ticket,
+            queue,
+            members,
+            ends,
+            below: u64::MAX,
+            packets: None,
+            packet_bytes: 0,
+        };
         self.large_pops.pops.push_back(pop);
         self.spread.begin_task();
     }
 
-    /// Takes an unlinked packet out of all tables but that of jobs. O(1).
-    fn mark_popped(&mut self, slot: JobIdx, now: Now) {
+    /// Takes an unlinked packet out of all tables but that of jobs. Returns what ends
+    /// with it. O(1).
+    fn mark_popped(&mut self, slot: JobIdx, now: Now) -> Option<JobEnds> {
+        let ends = self.take_ends(slot);
+        self.count_popped(slot);
         self.detach_from_queue(slot);
         let job = &mut self.jobs[slot];
         job.clear_links();
@@ -112,6 +133,7 @@ impl Store {
         self.totals.count(JobCounter::Popped);
         let known = self.ids.remove(job.id());
         debug_assert_eq!(known, Some(slot), "a packet was not found by its id");
+        ends
     }
 
     /// Gathers and takes packets of the oldest pops, up to the steps that are left in this pass.
@@ -151,7 +173,7 @@ impl Store {
             if self.jobs[slot].is_expired(now) {
                 drop(self.remove(slot, fx));
             } else {
-                self.mark_popped(slot, now);
+                pop.ends.extend(self.mark_popped(slot, now));
                 pop.members.push(slot);
             }
         }
@@ -175,9 +197,17 @@ impl Store {
         }
     }
 
-    /// Takes packets whose end is recorded, and answers the pop after the last one. Returns whether
-    /// any is left.
+    /// Takes packets whose end is recorded, after what ends with them, and answers the pop after
+    /// the last one. Returns whether any is left.
     fn take_packets(&mut self, pop: &mut LargePop, fx: &mut Effects) -> bool {
+        // What is settled for them comes at the end of the pass.
+        while !pop.ends.is_empty() && self.spread.steps_left() > 0 {
+            self.spread.spend(1);
+            pop.ends.pop_front().into_iter().for_each(|ends| self.end_popped(&ends));
+        }
+        if !pop.ends.is_empty() {
+            return true;
+        }
         let packets = pop.packets.get_or_insert_default();
         while packets.len() < pop.members.len() {
             if self.spread.steps_left() == 0 {
@@ -187,11 +217,11 @@ impl Store {
             let slot = pop.members[packets.len()];
             let packet = self.jobs.remove(slot).into_packet();
             fx.mark_dirty(DirtyRecord::Forgotten(RecordKey::Job(slot)));
+            pop.packet_bytes += packet.bytes.len();
             self.large_pops.packet_bytes += packet.bytes.len();
             packets.push(packet);
         }
-        let bytes: usize = packets.iter().map(|packet| packet.bytes.len()).sum();
-        self.large_pops.packet_bytes -= bytes;
+        self.large_pops.packet_bytes -= pop.packet_bytes;
         fx.reply(pop.ticket, OwnedReply::Packets(std::mem::take(packets)));
         self.queues[pop.queue].holds.clear(HoldMarks::TAKEN);
         self.queues.list_if_idle(pop.queue);

@@ -8,6 +8,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::ClientId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::store::Outcome;
+use crate::store::spread_work::Passes;
 use std::collections::BTreeMap;
 
 const QUEUES: [&str; 2] = ["a", "b"];
@@ -152,22 +153,15 @@ impl Observer {
         assert_eq!(left.map(|(id, _)| id), None, "a packet of the group stays");
         self.answers.insert(serial, ids);
     }
+}
 
-    fn run_pass(&mut self) {
-        self.fx.clear();
-        self.store.expire(16, self.now, &mut self.fx);
-        self.note_answers();
+impl Passes for Observer {
+    fn parts(&mut self) -> (&mut Store, &mut Effects, Now) {
+        (&mut self.store, &mut self.fx, self.now)
     }
 
-    /// Passes until nothing is left to do; returns their number.
-    fn settle(&mut self) -> usize {
-        let mut passes = 0;
-        while self.store.next_deadline() == Some(Mono(0)) {
-            passes += 1;
-            assert!(passes < 10_000, "it never ends");
-            self.run_pass();
-        }
-        passes
+    fn note_pass(&mut self) {
+        self.note_answers();
     }
 }
 

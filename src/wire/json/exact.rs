@@ -78,6 +78,23 @@ pub fn members<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<Members<'_,
 /// The texts of wanted members, and the name of one that is not wanted.
 pub type Members<'a, const N: usize> = ([Option<&'a str>; N], Option<&'a str>);
 
+/// All members of an object in their order: unescaped names, and values as their texts. Half a
+/// surrogate pair in a name is U+FFFD. O(text).
+///
+/// # Errors
+/// Says why `bytes` are no JSON object.
+pub fn object_members(bytes: &[u8]) -> Result<Vec<(Cow<'_, str>, &str)>, JsonError> {
+    let (text, first) = begin(bytes)?;
+    let mut json = serde_json::Deserializer::from_str(text);
+    if first != b'{' {
+        value(bytes)?;
+        return Err(JsonError::NotObject(kind(first)));
+    }
+    let members = json.deserialize_map(AllMembers).map_err(|error| syntax(text, &error))?;
+    json.end().map_err(|error| syntax(text, &error))?;
+    Ok(members)
+}
+
 /// Any JSON value as its text, without the blanks around it. O(text).
 ///
 /// # Errors
@@ -187,6 +204,31 @@ impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
             }
         }
         Ok((values, other))
+    }
+}
+
+/// Collects all members of an object.
+struct AllMembers;
+
+impl<'de> Visitor<'de> for AllMembers {
+    type Value = Vec<(Cow<'de, str>, &'de str)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(name) = map.next_key::<&RawValue>()? {
+            let text = name.get();
+            let name = if text.contains('\\') {
+                Cow::Owned(serde_json::from_str(text).unwrap_or_else(|_| "\u{fffd}".to_owned()))
+            } else {
+                Cow::Borrowed(&text[1..text.len() - 1])
+            };
+            members.push((name, map.next_value::<&RawValue>()?.get()));
+        }
+        Ok(members)
     }
 }
 

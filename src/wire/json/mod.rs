@@ -15,7 +15,7 @@ mod tape;
 mod write;
 
 pub use canonical::canonical;
-pub use exact::{Members, elements, members, value};
+pub use exact::{Members, elements, members, object_members, value};
 pub(in crate::wire) use lexer::{Lexer, Number, Token, number, unescape};
 pub use lexer::{at, check, find};
 pub use write::{push_number, push_packet, push_string};

@@ -30,6 +30,7 @@ const FAILED_ONCE: &[u64] = &[
     72_000_002_704,
     391_163_013_341,
     395_558_029_867,
+    6_200_000_001_498,
     400_021_223_990_244_224,
     400_021_223_990_244_796,
     400_021_223_990_245_295,
@@ -249,6 +250,9 @@ impl Simulation {
         let body: Value = serde_json::from_slice(&text).unwrap_or_default();
         seeds::say(|| format!("  {client:?} < {status} {body}"));
         let number = |field: &str| body[field].as_str().unwrap().parse::<u64>().unwrap();
+        if matches!(status, 201 | 204) {
+            self.keep_found();
+        }
         match asked {
             Asked::Put => {
                 assert_eq!(status, 201, "{body}");
@@ -273,6 +277,15 @@ impl Simulation {
                 let job = self.jobs.get_mut(&id).unwrap();
                 job.told_successes += u32::from(holds && good);
                 job.told_costs += u32::from(holds && !good);
+            }
+        }
+    }
+
+    /// A change is acknowledged, so everything before it is durable, what was found included.
+    fn keep_found(&mut self) {
+        for job in self.jobs.values_mut() {
+            if std::mem::take(&mut job.found_success) {
+                job.told_successes = 1;
             }
         }
     }
@@ -359,11 +372,12 @@ impl Simulation {
                 }
                 assert_eq!(job.successes, 1, "job {id} is lost");
                 if job.told_successes == 0 {
-                    job.told_successes = 1;
+                    job.found_success = true;
                     self.note("an unacknowledged success counts");
                 }
                 continue;
             };
+            job.found_success = false;
             assert_eq!(job.told_successes, 0, "job {id} was done, and is {state:?}");
             let failed = state.status == "error";
             assert!(failed || job.told_costs <= RETRIES, "job {id} had failed, and is {state:?}");

@@ -64,6 +64,9 @@ pub(super) struct Job {
     /// Of these, the acknowledged ones.
     pub(super) told_successes: u32,
     pub(super) told_costs: u32,
+    /// A restart has found its success, which was not acknowledged: a crash may lose it as long as
+    /// nothing is acknowledged after the restart.
+    pub(super) found_success: bool,
     /// To which worker it was sent last, and under which lease.
     pub(super) sent: Option<(u64, u32)>,
     /// The lease of a run that is older than the server: it is not sent again.

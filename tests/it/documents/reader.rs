@@ -108,7 +108,7 @@ impl Reader {
             panic!("{}: nothing was run that could have printed this", block.place);
         };
         let printed = part(&self.shown(&printed));
-        let is_error = block.text.contains("\"error\"");
+        let is_error = ["\"error\"", "/problems/"].iter().any(|sign| block.text.contains(sign));
         assert!(
             fits(&block.text, &printed) && went_well != is_error,
             "{}: shown is\n{}\nbut this came:\n{printed}",

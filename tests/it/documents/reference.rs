@@ -1,6 +1,7 @@
 //! Pages that are generated: `docs/configuration.md` from what the program prints for `--help`,
-//! `docs/limits.md` from `src/base/limits.rs` and `src/journal/limits.rs`, `docs/metrics.md` from
-//! `tests/texts/metrics.txt` (with which the tests of the metrics compare what the server writes).
+//! `docs/limits.md` from `src/base/pass_limits.rs`, `src/base/limits.rs` and
+//! `src/journal/limits.rs`, `docs/metrics.md` from `tests/texts/metrics.txt` (with which the tests
+//! of the metrics compare what the server writes).
 //!
 //! A page has text of its own, and parts that begin with `<!-- generated: NAME -->` and end with
 //! `<!-- end -->`. The tests compare these parts. To write them anew:
@@ -290,7 +291,8 @@ fn limits_table(source: &str) -> String {
 #[test]
 fn limits_page_matches_the_source() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-    let sources = read("src/base/limits.rs") + &read("src/journal/limits.rs");
+    let files = ["src/base/pass_limits.rs", "src/base/limits.rs", "src/journal/limits.rs"];
+    let sources = files.map(read).concat();
     check_part("docs/limits.md", "limits", &limits_table(&sources));
 }
 

@@ -1,5 +1,7 @@
 //! Counts what has happened in the runs.
 
+use super::native::NativeSeen;
+
 /// How often something was seen: a test that sees nothing tests nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -26,6 +28,14 @@ pub(super) struct Seen {
     pub(super) constraints: u64,
     pub(super) constraints_kept: u64,
     pub(super) constraints_in_doubt: u64,
+    pub(super) managed: u64,
+    pub(super) moved: u64,
+    pub(super) paused: u64,
+    pub(super) pauses_in_doubt: u64,
+    pub(super) released: u64,
+    pub(super) doomed: u64,
+    pub(super) held: u64,
+    pub(super) native: NativeSeen,
 }
 
 impl Seen {
@@ -53,6 +63,17 @@ impl Seen {
         self.constraints += more.constraints;
         self.constraints_kept += more.constraints_kept;
         self.constraints_in_doubt += more.constraints_in_doubt;
+        self.managed += more.managed;
+        self.moved += more.moved;
+        self.paused += more.paused;
+        self.pauses_in_doubt += more.pauses_in_doubt;
+        self.released += more.released;
+        self.doomed += more.doomed;
+        self.held += more.held;
+        let mut native = more.native;
+        for (count, more) in self.native.counts().into_iter().zip(native.counts()) {
+            *count += *more;
+        }
     }
 
     pub(super) fn assert_everything(&self) {
@@ -81,7 +102,17 @@ impl Seen {
             self.constraints,
             self.constraints_kept,
             self.constraints_in_doubt,
+            self.managed,
+            self.moved,
+            self.paused,
+            self.pauses_in_doubt,
+            self.released,
+            self.doomed,
+            self.held,
         ];
-        assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
+        let mut native = self.native;
+        let native = native.counts().map(|count| *count);
+        let all = counts.iter().chain(&native).all(|&count| count > 0);
+        assert!(all, "not everything happened: {self:?}");
     }
 }

@@ -7,7 +7,8 @@ use super::coverage::Seen;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::JobId;
 use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply, QueueSize};
-use jobcentre::model::reply::Reply;
+use jobcentre::model::manage::{ManageReply, Missing};
+use jobcentre::model::reply::{Rejection, Reply};
 use jobcentre::model::row::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Records {
     /// Of each job the newest row that a client got.
     rows: BTreeMap<u64, Arc<Row>>,
     declared: BTreeMap<&'static [u8], Declared>,
+    /// Queues whose rows may end: how often their indexes are being switched on or off.
+    switched: BTreeMap<&'static [u8], u32>,
 }
 
 impl Records {
@@ -44,6 +47,10 @@ impl Records {
     /// A client gets a row.
     pub(super) fn told(&mut self, row: &Arc<Row>) {
         check(row);
+        if self.switched.get(&*row.queue).is_some_and(|&count| count > 0) {
+            // It may be gone already, though what it says was true.
+            return;
+        }
         if let Some(known) = self.rows.get(&row.id.0) {
             extends(known, row);
         }
@@ -77,8 +84,33 @@ impl Records {
         known.there = there.filter(|_| known.asked == 0);
     }
 
+    /// The index of a queue is switched on or off, and with it the rows of its jobs may end.
+    pub(super) fn ask_index(&mut self, queue: &'static [u8]) {
+        self.rows.retain(|_, row| *row.queue != *queue);
+        *self.switched.entry(queue).or_default() += 1;
+        if DECLARED.contains(&queue) {
+            self.ask(queue);
+        }
+    }
+
+    /// The reply to that.
+    pub(super) fn told_index(&mut self, queue: &'static [u8], reply: &ManageReply) {
+        let there = match reply {
+            ManageReply::Index { on, .. } => Some(*on),
+            ManageReply::Missing(Missing::Queue) => Some(false),
+            ManageReply::Rejected(Rejection::DiskFull) => None,
+            other => panic!("an index was answered {other:?}"),
+        };
+        *self.switched.get_mut(queue).unwrap() -= 1;
+        if let Some(known) = self.declared.get_mut(queue) {
+            known.asked -= 1;
+            known.there = there.filter(|_| known.asked == 0);
+        }
+    }
+
     pub(super) fn end_of_life(&mut self) {
         self.declared.values_mut().for_each(|known| known.asked = 0);
+        self.switched.clear();
     }
 
     /// Looks at the queues that came back.
@@ -113,7 +145,9 @@ fn extends(old: &Row, new: &Row) {
     assert!(new.version >= old.version, "job {} has lost events", old.id.0);
     let (before, now) = (old.events.oldest_first(), new.events.oldest_first());
     assert_eq!(before, now[..before.len()], "the past of job {} has changed", old.id.0);
-    let constant = |row: &Row| (row.id, row.encoding, row.priority.clone());
+    let changed = now[before.len()..].iter().any(|event| event.kind == EventKind::Changed);
+    let priority = |row: &Row| row.priority.clone().filter(|_| !changed);
+    let constant = |row: &Row| (row.id, row.encoding, priority(row));
     assert_eq!(constant(old), constant(new), "job {} is another one", old.id.0);
     assert!(old.payload == new.payload && old.queue == new.queue, "job {}", old.id.0);
     assert!(new.version > old.version || new == old, "job {} has changed silently", old.id.0);

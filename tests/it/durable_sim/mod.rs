@@ -15,9 +15,13 @@
 mod answers;
 mod constraint_model;
 mod coverage;
+mod dependencies;
+mod drain;
 mod histories;
 mod indexed_queues;
 mod large_pops;
+mod manage;
+mod native;
 mod oracle;
 mod restart;
 mod waits;
@@ -57,6 +61,10 @@ struct Simulation {
     working: bool,
     /// Whether there are constraints.
     constrained: bool,
+    /// Of a hundred commands, how many are of the native API.
+    managing: usize,
+    /// Of a hundred commands, how many are of the native API in queues of its own.
+    native: usize,
     /// How many steps a pass has for work that is spread over passes, if these are few.
     spread_steps: Option<usize>,
     /// The choices of clients that wait, if there are any.
@@ -75,6 +83,10 @@ impl Simulation {
     fn new(seed: u64) -> Self {
         let (mut rng, mut patience) = (TestRng::new(seed), TestRng::new(!seed));
         let patient = patience.percent(50);
+        // Beside the other choices, so that seeds that have failed are the same runs as then.
+        let managing = !FAILED_ONCE.contains(&seed) && patience.percent(50);
+        let native = *TestRng::new(seed ^ 0x6e61).pick(&[0, 0, 0, 50]);
+        let native = if FAILED_ONCE[..WITHOUT_NATIVE].contains(&seed) { 0 } else { native };
         let sync = match rng.below(4) {
             0 => SyncMode::Every(Duration::from_millis(5)),
             1 => SyncMode::Never,
@@ -99,6 +111,8 @@ impl Simulation {
             working: rng.percent(60),
             constrained: rng.percent(25),
             rng,
+            managing: if managing { 15 } else { 0 },
+            native,
             spread_steps: (seed % 3 == 1).then(|| 1 + usize::try_from(seed / 3 % 7).unwrap()),
             patience: patient.then_some(patience),
         }
@@ -121,6 +135,7 @@ impl Simulation {
         self.generation += 1;
         let mut engine = recover(self);
         engine.check_invariants();
+        self.oracle.native.came_back(&engine);
         if self.rng.percent(70) && self.settle(&mut engine) {
             self.oracle.examine(&mut engine, self.generation, self.now);
         }
@@ -209,12 +224,20 @@ impl Simulation {
     }
 
     fn take_completions(&mut self, engine: &mut Engine) {
+        self.oracle.native.note_actions(engine);
         while let Some(completion) = engine.poll_completion() {
-            self.oracle.told(completion.ticket, &completion.reply);
+            if native::is_client(completion.ticket.client) {
+                self.oracle.native.told(completion.ticket, &completion.reply);
+            } else {
+                self.oracle.told(completion.ticket, &completion.reply);
+            }
         }
     }
 
     fn submit(&mut self, engine: &mut Engine) {
+        if self.native > 0 && self.rng.percent(self.native) {
+            return self.use_native_api(engine);
+        }
         let ticket = self.ticket();
         let queue = *self.rng.pick(&QUEUES);
         let id = self.oracle.some_id(ticket.client, &mut self.rng);
@@ -232,6 +255,9 @@ impl Simulation {
         }
         if self.working && self.rng.percent(40) {
             return self.labour(engine, ticket, id);
+        }
+        if self.managing > 0 && self.rng.percent(self.managing) {
+            return self.manage(engine, ticket, queue, id);
         }
         if self.constrained && self.rng.percent(10) {
             return self.legislate(engine, ticket);
@@ -313,6 +339,9 @@ const FAILED_ONCE: &[u64] = &[
     1_038_477_755_518,
 ];
 
+/// The first of these failed before jobs of the native API were drawn.
+const WITHOUT_NATIVE: usize = 11;
+
 const PLAN: Plan = Plan::new(150, FAILED_ONCE);
 
 fn run(seed: u64) -> Seen {
@@ -324,7 +353,9 @@ fn run(seed: u64) -> Seen {
     let mut engine = recover(&simulation);
     simulation.disk.platter.lock().unwrap().capacity = u64::MAX;
     assert!(simulation.settle(&mut engine), "the disk is in order");
+    simulation.oracle.native.came_back(&engine);
     simulation.oracle.examine(&mut engine, simulation.generation, simulation.now);
+    simulation.oracle.seen.native = simulation.oracle.native.seen;
     let (disk, now) = (simulation.disk.clone(), simulation.now);
     simulation.oracle.drain(&mut engine, simulation.generation, now, |engine| {
         for _ in 0..20 {

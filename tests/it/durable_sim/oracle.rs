@@ -1,18 +1,21 @@
 //! What clients were told, and what may have happened besides.
 
-use super::constraint_model::{self, ConstraintModel};
+use super::constraint_model::ConstraintModel;
 use super::coverage::Seen;
+use super::dependencies::DependencyModel;
 use super::histories::Records;
+use super::manage::PauseModel;
+use super::native::{self, NativeModel};
 use super::workers::Service;
 use crate::rng::TestRng;
 use crate::seeds;
-use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
 use jobcentre::engine::{CommandExecutor, Engine};
-use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
-use jobcentre::model::job::{Encoding, JobOptions, Packet, Payload, Status};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Status};
+use jobcentre::model::manage::ManageReply;
 use jobcentre::model::reply::{JobView, Rejection, Reply};
 use jobcentre::model::row::Row;
 use jobcentre::model::worker::TrackedReply;
@@ -35,6 +38,16 @@ pub(super) enum Asked {
     Take(Option<u32>),
     /// That the constraint of this name be another one, or none.
     Constraint(&'static str),
+    /// That a job be put away; by the native API, as the next two.
+    Bury(JobId),
+    /// That a job be kicked or changed.
+    Manage(JobId),
+    /// That a job be moved to this queue.
+    Move(JobId, &'static [u8]),
+    /// That this queue be paused or resumed.
+    Pause(&'static [u8]),
+    /// The index of a queue is switched on or off.
+    Index(&'static [u8]),
     /// That a worker be enlisted.
     Enlist,
     /// Something that changes nothing by itself.
@@ -59,12 +72,14 @@ pub(super) enum Fate {
 
 #[derive(Debug)]
 pub(super) struct Known {
-    queue: &'static [u8],
+    pub(super) queue: &'static [u8],
+    /// Where it may have been moved to since it was certain where it is.
+    pub(super) moving: Vec<&'static [u8]>,
     packet: bool,
     pub(super) kept: bool,
     /// Its result goes with the first answer that shows it to a follower.
     pub(super) fetch_once: bool,
-    put: Fate,
+    pub(super) put: Fate,
     pub(super) ended: Fate,
     pub(super) status: Option<Status>,
     /// Requests under way that may change its status.
@@ -90,13 +105,16 @@ fn cut(text: &str) -> String {
 pub(super) struct Oracle {
     pub(super) jobs: BTreeMap<Vec<u8>, Known>,
     pub(super) ids: BTreeMap<u64, Vec<u8>>,
-    asked: BTreeMap<Ticket, Asked>,
+    pub(super) asked: BTreeMap<Ticket, Asked>,
     held: Vec<(ClientId, JobId)>,
     /// Those that may wait until there is something for them.
     pub(super) waiting: BTreeSet<Ticket>,
-    records: Records,
+    pub(super) records: Records,
     pub(super) service: Service,
     pub(super) constraints: ConstraintModel,
+    pub(super) pauses: PauseModel,
+    pub(super) dependencies: DependencyModel,
+    pub(super) native: NativeModel,
     pub(super) seen: Seen,
 }
 
@@ -109,7 +127,7 @@ impl Oracle {
             return *rng.pick(&own);
         }
         let known: Vec<u64> = self.ids.keys().copied().collect();
-        if known.is_empty() { JobId(1) } else { JobId(*rng.pick(&known)) }
+        if known.is_empty() { self.native.unknown_id() } else { JobId(*rng.pick(&known)) }
     }
 
     pub(super) fn ask_put(
@@ -121,6 +139,7 @@ impl Oracle {
     ) {
         let known = Known {
             queue,
+            moving: Vec::new(),
             packet: matches!(payload.encoding, Encoding::Packet { .. }),
             kept: options.is_some_and(|options| options.result_retention_ms > 0),
             fetch_once: options.is_some_and(|options| options.result_once),
@@ -148,6 +167,10 @@ impl Oracle {
 
     pub(super) fn ask(&mut self, ticket: Ticket, asked: Asked) {
         seeds::say(|| format!("{} > {asked:?}", ticket.serial));
+        if let Asked::Index(name) = asked {
+            self.records.ask_index(name);
+        }
+        self.note_ending(&asked);
         if let Asked::Queue(name) = asked {
             self.records.ask(name);
         }
@@ -156,6 +179,9 @@ impl Oracle {
         | Asked::Report(id, _)
         | Asked::Follow(id)
         | Asked::Change(id, _)
+        | Asked::Bury(id)
+        | Asked::Manage(id)
+        | Asked::Move(id, _)
         | Asked::Row(id) = asked
             && let Some(known) = self.known(id)
         {
@@ -175,6 +201,7 @@ impl Oracle {
 
     /// This id is this job's and no other's, for ever.
     fn identify(&mut self, id: JobId, bytes: &[u8]) {
+        self.know_dependent(id, bytes);
         let former = self.ids.insert(id.0, bytes.to_vec());
         assert!(former.is_none_or(|former| former == bytes), "id {} was used twice", id.0);
         let holders = self.ids.values().filter(|content| *content == bytes).count();
@@ -187,7 +214,8 @@ impl Oracle {
         let known = self.jobs.get_mut(bytes).expect("a job that was not put");
         assert_ne!(known.put, Fate::No, "a job whose put was refused");
         assert_ne!(known.ended, Fate::Certain, "job {} was ended and is there", job.id.0);
-        assert_eq!(known.queue, job.queue, "job {} is in another queue", job.id.0);
+        let is_there = known.queue == job.queue || known.moving.contains(&job.queue);
+        assert!(is_there, "job {} is in another queue", job.id.0);
         assert_eq!(known.packet, matches!(job.payload.encoding, Encoding::Packet { .. }));
         (known.put, known.ended) = (Fate::Certain, Fate::No);
     }
@@ -202,14 +230,7 @@ impl Oracle {
             self.seen.waited += 1;
         }
         match (asked, reply) {
-            (Asked::Put(bytes), Reply::Put(id)) => {
-                self.identify(*id, &bytes);
-                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
-            }
-            (Asked::Put(bytes), Reply::Rejected(Rejection::DiskFull)) => {
-                self.seen.disk_full += 1;
-                self.told_not_put(&bytes);
-            }
+            (Asked::Put(bytes), reply) => self.told_put(&bytes, reply),
             (Asked::PutRow(bytes), Reply::Indexed(IndexedReply::Row(row))) => {
                 self.identify(row.id, &bytes);
                 assert_eq!(*row.payload, *bytes);
@@ -231,11 +252,16 @@ impl Oracle {
             }
             (Asked::Take(service), Reply::Job(job)) => {
                 self.check_job(job);
+                self.check_dependent(job.id);
                 self.handed_out(job.id, service);
                 self.held.push((ticket.client, job.id));
             }
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
             (Asked::Constraint(name), reply) => self.told_constraint(name, ticket, reply),
+            (asked, Reply::Manage(reply)) => {
+                self.told_cancel(ticket, reply);
+                self.told_managed(ticket, &asked, reply);
+            }
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
             (Asked::Follow(id), Reply::Tracked(TrackedReply::NotYet | TrackedReply::Cancelled)) => {
                 self.told_nothing(id);
@@ -260,6 +286,21 @@ impl Oracle {
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
         }
+    }
+
+    fn told_put(&mut self, bytes: &[u8], reply: &Reply<'_>) {
+        let id = match reply {
+            Reply::Put(id) => *id,
+            Reply::Manage(ManageReply::Job(job)) => job.id,
+            Reply::Rejected(Rejection::DiskFull)
+            | Reply::Manage(ManageReply::Rejected(Rejection::DiskFull)) => {
+                self.seen.disk_full += 1;
+                return self.told_not_put(bytes);
+            }
+            reply => panic!("a put was answered by {reply:?}"),
+        };
+        self.identify(id, bytes);
+        self.jobs.get_mut(bytes).unwrap().put = Fate::Certain;
     }
 
     fn told_rows(&mut self, reply: &IndexedReply) {
@@ -296,17 +337,8 @@ impl Oracle {
         }
     }
 
-    fn told_popped(&mut self, packets: &[Packet]) {
-        for packet in packets {
-            self.seen.popped += 1;
-            let known = self.jobs.get_mut(&packet.bytes[..]).expect("a packet that was not put");
-            assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
-            (known.put, known.ended) = (Fate::Certain, Fate::Certain);
-        }
-    }
-
     pub(super) fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
-        let popping = self.asked.values().any(|asked| matches!(asked, Asked::Pop(_)));
+        let popping = self.is_popping() || self.may_vanish(id);
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
         match reply {
@@ -343,8 +375,9 @@ impl Oracle {
         for (_, asked) in std::mem::take(&mut self.asked) {
             match asked {
                 Asked::Pop(queue) => {
-                    for known in self.jobs.values_mut().filter(|known| known.queue == queue) {
-                        if known.ended == Fate::No {
+                    for known in self.jobs.values_mut() {
+                        let is_there = known.queue == queue || known.moving.contains(&queue);
+                        if is_there && known.ended == Fate::No {
                             known.ended = Fate::Possible;
                         }
                     }
@@ -358,7 +391,7 @@ impl Oracle {
                         }
                     }
                 }
-                Asked::Change(id, _) => {
+                Asked::Change(id, _) | Asked::Bury(id) | Asked::Manage(id) | Asked::Move(id, _) => {
                     if let Some(known) = self.known(id) {
                         known.status = None;
                     }
@@ -370,6 +403,8 @@ impl Oracle {
                 | Asked::Queue(_)
                 | Asked::Enlist
                 | Asked::Constraint(_)
+                | Asked::Pause(_)
+                | Asked::Index(_)
                 | Asked::Nothing
                 | Asked::Take(_) => {}
             }
@@ -419,11 +454,20 @@ impl Oracle {
             engine.submit(ticket, &Command::Peek { id: JobId(id) }, now);
             let completion = engine.poll_completion().expect("a look is answered at once");
             let Reply::Peeked(sight) = completion.reply else { continue };
+            if native::QUEUES.contains(&sight.job.queue) {
+                continue;
+            }
             let bytes = sight.job.payload.bytes.to_vec();
             let unanswered = self.jobs.get(&bytes).is_some_and(|known| known.put == Fate::Possible);
             self.seen.unanswered_and_there += u64::from(unanswered);
             self.check_job(&sight.job);
             assert!(found.insert(bytes.clone()), "a job came twice");
+            let (queue, known) = (sight.job.queue, self.jobs.get_mut(&bytes).unwrap());
+            if let Some(to) = known.moving.iter().find(|to| **to == queue).copied() {
+                known.queue = to;
+                self.seen.moved += 1;
+            }
+            known.moving.clear();
             if let Some(status) = self.jobs[&bytes].status {
                 assert_eq!(sight.status, status, "job {id} is in another status");
                 self.seen.running += u64::from(status == Status::Reserved);
@@ -434,11 +478,15 @@ impl Oracle {
         assert!(engine.poll_completion().is_none());
         self.examine_records(engine, client, now);
         self.check_constraints(engine, client, now);
+        self.check_pauses(engine, client, now);
+        let ids = self.ids.iter().filter(|(id, _)| self.may_vanish(JobId(**id)));
+        let vanishing: BTreeSet<Vec<u8>> = ids.map(|(_, bytes)| bytes.clone()).collect();
         for (content, known) in &mut self.jobs {
             if found.contains(content) {
                 continue;
             }
             let lost = known.put == Fate::Certain && known.ended == Fate::No;
+            let lost = lost && !vanishing.contains(content);
             assert!(!lost, "lost: {}", String::from_utf8_lossy(content));
             self.seen.gone += u64::from(known.ended == Fate::Certain);
             self.seen.unanswered_and_not += u64::from(known.put == Fate::Possible);
@@ -447,46 +495,5 @@ impl Oracle {
             }
             known.ended = Fate::Certain;
         }
-    }
-
-    /// Takes every job that is ready: each comes once. That a job with a record was taken is
-    /// written down, so the disk has to `work` before that is told.
-    pub(super) fn drain(
-        &mut self,
-        engine: &mut Engine,
-        generation: u32,
-        now: Now,
-        mut work: impl FnMut(&mut Engine),
-    ) {
-        let client = ClientId { index: 98, generation };
-        let mut names = StringList::default();
-        for queue in super::QUEUES {
-            names.push(queue);
-        }
-        let mut taken = BTreeSet::new();
-        constraint_model::free_all(engine, client, now);
-        work(engine);
-        while engine.poll_completion().is_some() {}
-        for serial in 0.. {
-            let command = Command::Reserve { queues: names.from(0), wait: Wait::No };
-            engine.submit(Ticket { client, serial }, &command, now);
-            let mut more = self.told_drained(engine, &mut taken);
-            if more.is_none() {
-                work(engine);
-                more = self.told_drained(engine, &mut taken);
-            }
-            if !more.expect("it is answered when it is durable") {
-                break;
-            }
-        }
-    }
-
-    /// Whether a job was handed out, if that is told.
-    fn told_drained(&mut self, engine: &mut Engine, taken: &mut BTreeSet<JobId>) -> Option<bool> {
-        let Reply::Job(job) = engine.poll_completion()?.reply else { return Some(false) };
-        self.check_job(&job);
-        assert!(taken.insert(job.id), "a job was handed out twice");
-        self.seen.drained += 1;
-        Some(true)
     }
 }

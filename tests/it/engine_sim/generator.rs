@@ -1,14 +1,20 @@
 //! The generator: random commands, mostly about jobs that exist.
 
+use super::imports::foreign;
 use super::indexed_requests::{IndexedRequest, STATES};
+use super::manage_requests::random_request as manage;
 use super::requests::{PRIORITIES, QUEUES, Request};
+use super::run_requests::{NativeJob, RunRequest, random_request as random_run_request};
 use super::worker_requests::{random_constraint, random_request};
+use crate::oracle::dependencies::Deps;
+use crate::oracle::keys::Key;
 use crate::oracle::types::{Load, Queue, Text};
 use crate::oracle::{Job, Oracle};
 use crate::rng::TestRng;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Priority, Retry, Status, TieBreak};
+use jobcentre::model::manage::OnDuplicate;
 
 /// How a run is inclined.
 #[derive(Debug)]
@@ -42,6 +48,8 @@ pub(super) struct Profile {
     watching: usize,
     /// How many are about work that is followed.
     working: usize,
+    /// How many are of the native API.
+    pub(super) managing: usize,
     /// Whether there are constraints.
     has_constraints: bool,
 }
@@ -82,6 +90,7 @@ impl Profile {
             popping: *rng.pick(&[10, 40, 90]),
             watching: *rng.pick(&[0, 0, 3, 10, 40]),
             working: *rng.pick(&[0, 0, 10, 40, 60]),
+            managing: 0,
             has_constraints: rng.percent(50),
         };
         if profile.working > 0 {
@@ -104,6 +113,14 @@ impl Profile {
     pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> Request {
         if self.has_constraints && self.working > 0 && rng.percent(5) {
             return Request::Work(random_constraint(rng));
+        }
+        if self.managing > 0 && rng.percent(self.managing) {
+            if rng.percent(60) {
+                return Request::Run(self.run_request(rng, client, oracle));
+            }
+            let queue = self.a_queue(rng);
+            let request = manage(rng, (client, queue, self.queues), oracle, &self.durations);
+            return Request::Manage(request);
         }
         let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
         let crowded = oracle.jobs.iter().filter(live).count() >= self.crowd;
@@ -192,6 +209,66 @@ impl Profile {
         Request::Put { queue, priority, tie_break, load, options }
     }
 
+    /// Something of the native API about runs.
+    fn run_request(&self, rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> RunRequest {
+        let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
+        if rng.percent(25) && oracle.jobs.iter().filter(live).count() < self.crowd {
+            let queue = self.a_queue(rng);
+            if rng.percent(70) {
+                return RunRequest::Put(queue, Box::new(self.native_job(rng, oracle)));
+            }
+            // Where there are constraints, few jobs may be large.
+            let count = if self.has_constraints { rng.below(2) } else { rng.below(4) };
+            let priority = self.native_job(rng, oracle).priority;
+            // A waiter is shown the priority at the end of the command: none is raised by another.
+            let job = |_| NativeJob { priority, ..self.native_job(rng, oracle) };
+            let jobs = (0..count).map(job).collect();
+            if self.managing == 0 {
+                return RunRequest::PutMany(queue, jobs);
+            }
+            return match foreign(jobs, oracle, &self.durations) {
+                // As often as an import keeps a group.
+                Ok(jobs) if jobs.is_empty() => RunRequest::EndImport,
+                Ok(jobs) => RunRequest::Import(queue, jobs),
+                Err(jobs) => RunRequest::PutMany(queue, jobs),
+            };
+        }
+        let queues = (self.some_queues(rng), self.wait(rng));
+        let request = random_run_request(rng, client, queues, oracle, &self.durations);
+        // The engine tells watchers of jobs that are over when it comes across them.
+        match request {
+            RunRequest::List(queue, state, limit) if self.managing > 0 && limit > 3 => {
+                RunRequest::Export((limit == 4).then_some(queue), state)
+            }
+            RunRequest::AwaitEnd(id, _) if self.lazy > 0 => RunRequest::AwaitEnd(id, 0),
+            request => request,
+        }
+    }
+
+    fn native_job(&self, rng: &mut TestRng, oracle: &Oracle) -> NativeJob {
+        let Request::Put { priority, load, options, .. } = self.put(rng, oracle) else {
+            unreachable!("it puts")
+        };
+        let priority = match priority {
+            Priority::Unselected => Priority::Small(0),
+            priority => priority,
+        };
+        let options = options.unwrap_or_else(|| self.options(rng));
+        let options = JobOptions { tracked: false, result_once: false, ..options };
+        let key = rng.percent(50).then(|| Key {
+            bytes: Text::new(["k", "\0", "another key"][rng.below(3)].as_bytes()),
+            ttl_ms: if rng.percent(50) { (*rng.pick(&self.durations)).min(10_000) } else { 0 },
+            on_duplicate: *rng.pick(&[
+                OnDuplicate::Keep,
+                OnDuplicate::Replace,
+                OnDuplicate::Reject,
+            ]),
+            is_taken: true,
+        });
+        let deps = dependencies(rng, oracle);
+        NativeJob { priority, load, options, key, deps }
+    }
+
     fn options(&self, rng: &mut TestRng) -> JobOptions {
         let mut duration = |percent| {
             let some = rng.percent(percent);
@@ -200,7 +277,8 @@ impl Profile {
         let [delay_ms, ttl_ms, lease_ms] = [duration(30), duration(40), duration(60)];
         let [keep_ms, bury_ms, first_ms, max_ms] =
             [duration(50), duration(40), duration(90), duration(90)];
-        let most_jitter = if self.working > 0 { 50 } else { 100 };
+        let waited_for = self.working > 0 || self.managing > 0;
+        let most_jitter = if waited_for { 50 } else { 100 };
         let retry = rng.percent(60).then(|| Retry {
             limit: *rng.pick(&[0, 1, 2, 5, u32::MAX]),
             first_ms,
@@ -220,6 +298,10 @@ impl Profile {
             dead_retention_ms: bury_ms,
             tracked: followed,
             result_once: fetch_once,
+            max_attempts: match self.managing {
+                0 => 0,
+                _ => *rng.pick(&[0, 0, 1, 2, 3, 10]),
+            },
         }
     }
 
@@ -327,4 +409,32 @@ pub(super) fn an_id(rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> Job
 fn one_of(rng: &mut TestRng, oracle: &Oracle, such: impl Fn(&Job) -> bool) -> JobId {
     let found: Vec<u64> = oracle.jobs.iter().filter(|job| such(job)).map(|job| job.id).collect();
     if found.is_empty() { JobId::NEVER } else { JobId(*rng.pick(&found)) }
+}
+
+/// What a job waits for: mostly jobs that are there.
+fn dependencies(rng: &mut TestRng, oracle: &Oracle) -> Deps {
+    if !rng.percent(50) {
+        return Deps::default();
+    }
+    let last = usize::try_from(oracle.last_id).unwrap();
+    let mut after = Vec::new();
+    for _ in 0..*rng.pick(&[0, 1, 1, 1, 2, 3]) {
+        let id = match rng.below(50) {
+            0 => JobId::NEVER.0,
+            1 => oracle.last_id + 1,
+            2..8 if last > 0 => rng.between(1, last) as u64,
+            _ if !oracle.jobs.is_empty() => rng.pick(&oracle.jobs).id,
+            _ => continue,
+        };
+        if !after.contains(&id) {
+            after.push(id);
+        }
+    }
+    let mut name = |percent| {
+        let some = rng.percent(percent);
+        some.then(|| Text::new(["g", "h", "i", "j"][rng.below(4)].as_bytes()))
+    };
+    let group = name(25);
+    let after_group = name(15).filter(|other| Some(other) != group.as_ref());
+    Deps { after, group, after_group, runs_if_lost: rng.percent(40) }
 }

@@ -30,7 +30,7 @@ pub(super) enum IndexedRequest {
     AppendEvent { queue: Queue, id: JobId, event: Text },
 }
 
-fn query(state: Option<usize>) -> Arc<Query> {
+pub(super) fn query(state: Option<usize>) -> Arc<Query> {
     let left = Expr::Text("j.state".into());
     let options = state.map(|state| match STATES[state].1 {
         "" => Term { op: Op::Is, left, right: Expr::Null },
@@ -39,7 +39,7 @@ fn query(state: Option<usize>) -> Arc<Query> {
     Arc::new(Query { terms: options.into_iter().collect() })
 }
 
-fn is_in(state: Option<usize>) -> impl Fn(&Job) -> bool {
+pub(super) fn is_in(state: Option<usize>) -> impl Fn(&Job) -> bool {
     move |job| state.is_none_or(|state| job.state() == Some(STATES[state].0))
 }
 

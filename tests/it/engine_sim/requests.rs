@@ -1,7 +1,10 @@
 //! Requests, owned: what the engine is asked, and what the oracle is.
 
 use super::indexed_requests::IndexedRequest;
+use super::manage_requests::ManageRequest;
+use super::run_requests::RunRequest;
 use super::worker_requests::WorkerRequest;
+use crate::oracle::dependencies::Deps;
 use crate::oracle::types::{Load, Queue};
 use crate::oracle::{NewJob, Oracle};
 use jobcentre::base::strings::StringList;
@@ -75,11 +78,13 @@ pub(super) enum Request {
     Peek(JobId),
     Indexed(IndexedRequest),
     Work(WorkerRequest),
+    Manage(ManageRequest),
+    Run(RunRequest),
 }
 
 impl Request {
     /// Hands the command, in the model's form, to `submit`.
-    pub(super) fn with_command(&self, submit: impl FnOnce(&Command<'_>)) {
+    pub(super) fn with_command(&self, oracle: &Oracle, submit: impl FnOnce(&Command<'_>)) {
         let mut names = StringList::default();
         if let Self::Reserve { queues, .. } | Self::Pop { queues, .. } = self {
             for &queue in queues {
@@ -117,8 +122,14 @@ impl Request {
             Self::Indexed(ref request) => {
                 return request.with_command(|command| submit(&Command::Indexed(*command)));
             }
+            Self::Manage(ref request) => {
+                return request.with_command(|command| submit(&Command::Manage(*command)));
+            }
             Self::Work(ref request) => {
                 return request.with_command(|command| submit(&Command::Work(*command)));
+            }
+            Self::Run(ref request) => {
+                return request.with_command(oracle, |command| submit(&Command::Manage(*command)));
             }
         };
         submit(&command);
@@ -129,7 +140,18 @@ impl Request {
         match *self {
             Self::Put { queue, priority, tie_break, ref load, options } => {
                 let (priority, load) = (urgency(priority), load.clone());
-                oracle.put(ticket, NewJob { queue, priority, tie_break, load, options });
+                oracle.put(
+                    ticket,
+                    NewJob {
+                        queue,
+                        priority,
+                        tie_break,
+                        load,
+                        options,
+                        key: None,
+                        deps: Deps::default(),
+                    },
+                );
             }
             Self::Reserve { ref queues, wait } => oracle.reserve(ticket, queues, wait),
             Self::Pop { ref queues, wait } => oracle.pop(ticket, queues, wait),
@@ -148,6 +170,8 @@ impl Request {
             Self::Peek(id) => oracle.peek(ticket, id),
             Self::Indexed(ref request) => request.perform(oracle, ticket),
             Self::Work(ref request) => request.perform(oracle, ticket),
+            Self::Manage(ref request) => request.perform(oracle, ticket),
+            Self::Run(ref request) => request.perform(oracle, ticket),
         }
     }
 
@@ -156,6 +180,8 @@ impl Request {
         match self {
             Self::Indexed(request) => request.id_mut(),
             Self::Work(request) => request.id_mut(),
+            Self::Manage(request) => request.id_mut(),
+            Self::Run(request) => request.id_mut(),
             Self::Delete(id)
             | Self::Release(id, _)
             | Self::Touch(id, _)

@@ -1,6 +1,7 @@
 //! Shortens a sequence of steps that fails.
 
 use super::requests::Request;
+use super::run_requests::RunRequest;
 use super::simulation::{Simulation, Step};
 use super::worker_requests::WorkerRequest;
 use jobcentre::engine::CommandExecutor;
@@ -24,7 +25,10 @@ pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
 
 /// Whether no place has two clients at a time: an engine may rely on that.
 fn is_possible(steps: &[Step]) -> bool {
-    let worked = |step: &Step| matches!(step, Step::Submit(_, Request::Work(_)));
+    let worked = |step: &Step| {
+        use Request::{Run, Work};
+        matches!(step, Step::Submit(_, Work(_) | Run(RunRequest::AwaitEnd(_, 1..))))
+    };
     let worked = steps.iter().any(worked);
     let is_lazy =
         |pair: &[Step]| matches!(pair[0], Step::Time(_)) && !matches!(pair[1], Step::Expire);
@@ -50,10 +54,12 @@ fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     let mut fewer = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let is_left_out = left_out.contains(&number);
-        let takes_id = |ask: &Request| {
-            matches!(ask, Request::Put { .. } | Request::Work(WorkerRequest::Register(_)))
+        let takes_ids = match step {
+            Step::Submit(_, Request::Put { .. } | Request::Work(WorkerRequest::Register(_))) => 1,
+            Step::Submit(_, Request::Run(request)) => request.puts(),
+            _ => 0,
         };
-        if matches!(step, Step::Submit(_, ask) if takes_id(ask)) {
+        for _ in 0..takes_ids {
             ids.push(if is_left_out { 0 } else { next });
             next += u64::from(!is_left_out);
         }

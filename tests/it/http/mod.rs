@@ -4,4 +4,8 @@
 mod held;
 mod lightjq;
 mod long;
+mod native;
 mod real;
+mod schedules;
+mod stream;
+mod transfer;

@@ -8,7 +8,7 @@ fn ask(client: &mut Client, request: &[u8]) -> (String, String) {
 }
 
 /// The status line and the body of the next answer.
-fn answer(client: &mut Client) -> (String, String) {
+pub(super) fn answer(client: &mut Client) -> (String, String) {
     let (status, mut length) = (client.receive(), 0);
     loop {
         let field = client.receive();
@@ -31,6 +31,59 @@ fn post(path: &str, body: &str) -> Vec<u8> {
 
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+}
+
+/// Ten connections put the same key, each a hundred times without waiting for answers.
+#[test]
+fn simultaneous_puts_of_one_key_make_one_job() {
+    let server = Server::start(&["--http", ":0"]);
+    let body = r#"{"payload":1,"key":"k"}"#;
+    let put = format!(
+        "POST /api/v1/queues/q/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+         application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let address = server.address_of("http");
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(address)).collect();
+    for client in &mut clients {
+        client.send_bytes(put.repeat(100).as_bytes());
+    }
+    let mut added = 0;
+    for client in &mut clients {
+        for _ in 0..100 {
+            let (status, body) = answer(client);
+            let job: serde_json::Value = serde_json::from_str(&body).unwrap();
+            let is_new = job.get("duplicate").is_none();
+            let wanted = if is_new { "HTTP/1.1 201 Created" } else { "HTTP/1.1 200 OK" };
+            assert_eq!(
+                (status.as_str(), &job["id"], &job["key"]),
+                (wanted, &1.into(), &"k".into())
+            );
+            added += u32::from(is_new);
+        }
+    }
+    assert_eq!(added, 1);
+    // Done, it is free.
+    let client = &mut clients[0];
+    let json = "Content-Type: application/json";
+    let reserve = r#"{"queues":["q"]}"#;
+    let reserve = format!(
+        "POST /api/v1/reserve HTTP/1.1\r\nHost: localhost\r\n{json}\r\nContent-Length: \
+         {}\r\n\r\n{reserve}",
+        reserve.len()
+    );
+    let (_, body) = ask(client, reserve.as_bytes());
+    let jobs: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let done = format!("{{\"token\":{}}}", jobs["jobs"][0]["token"]);
+    let done = format!(
+        "POST /api/v1/jobs/1/complete HTTP/1.1\r\nHost: localhost\r\n{json}\r\nContent-Length: \
+         {}\r\n\r\n{done}",
+        done.len()
+    );
+    client.send_bytes(done.as_bytes());
+    while client.receive() != "\r" {}
+    let (status, body) = ask(client, put.as_bytes());
+    assert!(status.ends_with("201 Created") && body.starts_with("{\"id\":2,"), "{status} {body}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The journal: on a simulated disk, on damaged ones, and on the real one.
 
+mod copies;
 mod damage;
 pub(crate) mod disk;
 mod harness;

@@ -13,7 +13,9 @@ use std::time::Duration;
 const PLAN: Plan = Plan::new(2_000, &[]);
 
 /// What must have happened in an ordinary test run.
-const WANTED: [&str; 13] = [
+const WANTED: [&str; 15] = [
+    "a copy",
+    "a copy of several segments",
     "a crash in mid-flight",
     "a put was refused: the disk is full",
     "a record moved",
@@ -67,6 +69,7 @@ impl Run {
             for _ in 0..self.rng.between(1, 30) {
                 self.disturb();
                 self.happen();
+                self.copy();
                 let work = *self.rng.pick(&[0, 1, 3, 100]);
                 self.simulation.pass(work);
             }
@@ -112,6 +115,17 @@ impl Run {
         simulation.wait(nanos);
     }
 
+    /// A copy of the journal is made, step by step, in some runs. What is drawn follows from what
+    /// there is, so that all else that is drawn stays as it was.
+    fn copy(&mut self) {
+        let simulation = &mut self.simulation;
+        let moment = simulation.now.mono.0 ^ simulation.journal.next_batch() << 32;
+        let mut rng = TestRng::new(moment);
+        if rng.percent(if simulation.copy.is_some() { 60 } else { 10 }) {
+            simulation.copy_some();
+        }
+    }
+
     /// Something about the disk changes.
     fn disturb(&mut self) {
         let mut what = None;
@@ -144,6 +158,7 @@ impl Run {
     /// properly, and nothing is lost by whatever comes next.
     fn come_to_an_end(&mut self) {
         let simulation = &mut self.simulation;
+        simulation.end_copy();
         {
             let mut platter = simulation.disk.platter.lock().unwrap();
             platter.capacity = u64::MAX;

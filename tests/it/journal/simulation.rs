@@ -1,6 +1,7 @@
 //! A journal, its owners, and its simulated disk, with a list of everything that was appended, with
 //! which recovery after a crash is compared.
 
+use super::copies::Copy;
 use super::disk::{End, SYNC_NS, SimDisk};
 use super::harness::{Harness, delete_record, put_record, set_record};
 use crate::rng::TestRng;
@@ -88,6 +89,8 @@ pub(crate) struct Simulation {
     /// The last batch that was acknowledged.
     pub(crate) acknowledged: u64,
     passes: u64,
+    /// A copy that is being made.
+    pub(crate) copy: Option<Copy>,
     /// What was worth seeing.
     pub(crate) seen: BTreeMap<&'static str, u64>,
 }
@@ -108,12 +111,18 @@ impl Simulation {
             log: BTreeMap::new(),
             acknowledged: 0,
             passes: 0,
+            copy: None,
             seen: BTreeMap::new(),
         }
     }
 
     pub(crate) fn see(&mut self, what: &'static str) {
         *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// All records of the batches up to this one.
+    pub(crate) fn records_up_to(&self, last: u64) -> impl Iterator<Item = &Vec<u8>> {
+        self.log.range(..=last).flat_map(|(_, records)| records)
     }
 
     /// Does and appends what a record says.
@@ -228,6 +237,8 @@ impl Simulation {
         if end == End::PowerCut && self.options.sync != SyncMode::Always {
             promised = promised.min(self.disk.safe(last));
         }
+        // It ends with the process.
+        self.copy = None;
         self.disk.end(end);
         let mut files = self.disk.clone();
         if rng.percent(30) {

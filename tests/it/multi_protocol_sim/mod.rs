@@ -23,7 +23,17 @@ use jobcentre::model::id::{ClientId, JobId};
 use std::time::Duration;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972, 1_174_667_164_109];
+const FAILED_ONCE: &[u64] = &[
+    149_403_731_300,
+    846_177_244_972,
+    980_392_109_941,
+    1_174_667_164_109,
+    6_200_000_004_618,
+    6_200_000_010_471,
+    6_200_000_018_991,
+    6_200_000_030_148,
+    7_400_000_001_146,
+];
 
 const PLAN: Plan = Plan::new(120, FAILED_ONCE);
 
@@ -229,8 +239,9 @@ impl Run {
                 self.driver.note_end(id);
             }
             self.driver.pass(&mut self.rng);
-            let due = self.driver.pair.server.poll_timeout(self.driver.pair.now)
-                == Some(self.driver.pair.now.mono);
+            // Work that is pending is due at 0.
+            let now = self.driver.pair.now;
+            let due = self.driver.pair.server.poll_timeout(now).is_some_and(|at| at <= now.mono);
             quiet = if before != self.driver.sockets.state() || due { 0 } else { quiet + 1 };
         }
         for (id, client) in &self.driver.pair.model.clients {

@@ -1,5 +1,8 @@
 //! Commands about jobs, of clients of any kind.
 
+use super::dependencies::{Dependent, Deps};
+use super::keys::Key;
+use super::runs::Runs;
 use super::types::{Answer, Load, Queue, Replies, Urgency};
 use super::{Job, Oracle, Waiter};
 use jobcentre::model::command::Wait;
@@ -16,6 +19,8 @@ pub(crate) struct NewJob {
     pub(crate) tie_break: TieBreak,
     pub(crate) load: Load,
     pub(crate) options: Option<JobOptions>,
+    pub(crate) key: Option<Key>,
+    pub(crate) deps: Deps,
 }
 
 impl Oracle {
@@ -24,6 +29,7 @@ impl Oracle {
         self.run(|oracle| {
             oracle.notice();
             command(oracle);
+            oracle.serve_ended();
             oracle.notice();
         })
     }
@@ -41,8 +47,12 @@ impl Oracle {
 
     /// A new job, as if it were delayed.
     pub(super) fn add(&mut self, job: NewJob) -> u64 {
-        let NewJob { queue, priority, tie_break, load, options } = job;
+        let NewJob { queue, priority, tie_break, load, options, key, deps } = job;
+        let waits_for = self.waits_of(&deps);
+        let dependent = Dependent { deps, waits_for, ..Dependent::default() };
         self.last_id += 1;
+        self.hear_of(queue);
+        self.managed[queue].puts += 1;
         let id = self.last_id;
         let JobOptions { delay_ms, ttl_ms, .. } = options.unwrap_or_default();
         // A life that would last until the end of time is one without limit.
@@ -70,7 +80,14 @@ impl Oracle {
             created: self.created(),
             record: None,
             doubtful: false,
+            taken: 0,
+            runs: Runs::default(),
+            key,
+            dependent,
         });
+        if self.find(id).is_some_and(Job::is_held) {
+            self.hold_back(id, delay_end);
+        }
         self.record_new(id);
         id
     }
@@ -86,8 +103,15 @@ impl Oracle {
                 self.hand_out(id, ticket);
                 self.serve(&[queue]);
             }
-            None if wait == Wait::No => self.say(ticket, Answer::NoJob),
-            None => self.wait(ticket, false, queues, wait),
+            None => self.wait_or_say(ticket, queues, wait),
+        }
+    }
+
+    /// A reserve that has found no job.
+    pub(super) fn wait_or_say(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
+        match wait {
+            Wait::No => self.say(ticket, Answer::NoJob),
+            _ => self.wait(ticket, false, queues, wait),
         }
     }
 
@@ -117,7 +141,7 @@ impl Oracle {
     fn wait(&mut self, ticket: Ticket, pops: bool, queues: &[Queue], wait: Wait) {
         let end = match wait {
             Wait::No => unreachable!("it does not wait"),
-            Wait::Forever => None,
+            Wait::Forever | Wait::Again => None,
             Wait::Milliseconds(0) => Some(self.now.mono),
             Wait::Milliseconds(milliseconds) => self.end_of(milliseconds),
         };
@@ -179,7 +203,11 @@ impl Oracle {
         };
         let queue = job.queue;
         let was_in_front = self.is_in_front(job);
+        let is_own = job.status == Status::Reserved && job.holder == Some(ticket.client);
         self.say(ticket, Answer::Done);
+        if is_own {
+            self.end_job(id.0, false);
+        }
         self.remove(id.0);
         self.serve_after(id.0, queue, was_in_front);
     }
@@ -228,9 +256,8 @@ impl Oracle {
         self.see("command: touch");
         self.as_holder(ticket, id, lease, |oracle, id| {
             let lease_ms = oracle.job(id).options().lease_ms;
-            if let Some(end) = oracle.end_of(lease_ms) {
-                oracle.job(id).due = oracle.arm(Some(end));
-            }
+            let end = oracle.end_of(lease_ms);
+            oracle.job(id).due = oracle.arm(end);
         });
     }
 
@@ -242,7 +269,7 @@ impl Oracle {
         result: Load,
     ) {
         self.see("command: finish");
-        self.as_holder(ticket, id, lease, |oracle, id| oracle.complete(id, result));
+        self.as_holder(ticket, id, lease, |oracle, id| oracle.complete(id, Some(result)));
     }
 
     pub(crate) fn fail(
@@ -335,8 +362,11 @@ impl Oracle {
         self.waiters.retain(|waiter| waiter.ticket.client != client);
         self.watchers.retain(|watcher| watcher.ticket.client != client);
         self.detach(client);
+        self.end_import(client);
         let held = self.jobs.iter().filter(|job| job.holder == Some(client));
-        let held: Vec<u64> = held.map(|job| job.id).collect();
+        let mut held: Vec<(u64, u64)> = held.map(|job| (job.taken, job.id)).collect();
+        held.sort_unstable_by(|one, other| other.cmp(one));
+        let mut held: Vec<u64> = held.into_iter().map(|(_, id)| id).collect();
         if !held.is_empty() {
             self.see("forget: a job goes back");
         }
@@ -346,6 +376,16 @@ impl Oracle {
         for &id in &held {
             self.happen(id, EventKind::Abandoned);
         }
+        held.retain(|&id| {
+            if !self.find(id).unwrap().is_limited()
+                || self.lose_run(id, "the connection of its worker was lost")
+            {
+                return true;
+            }
+            self.see("forget: a job is buried");
+            self.put_away(id);
+            false
+        });
         self.requeue_all(&held);
         self.notice();
     }

@@ -3,12 +3,14 @@
 //! While there are indexed queues, all due timers fire before anything else happens: whether a
 //! queue exists must not depend on expired jobs, which an engine may or may not have deleted.
 
+use super::dependencies::Deps;
 use super::types::{Answer, Load, Queue, Text};
 use super::{Job, NewJob, Oracle};
 use jobcentre::base::limits::POLL_ROWS_PER_STEP;
 use jobcentre::model::event::{Event, EventKind, EventLog};
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::job::{Status, TieBreak};
+use jobcentre::model::manage::Missing;
 use jobcentre::model::row::Row;
 
 /// A state, as canonical JSON.
@@ -49,6 +51,10 @@ impl Oracle {
         self.indexed.iter().any(Option::is_some)
     }
 
+    pub(crate) fn is_indexed(&self, queue: Queue) -> bool {
+        self.indexed[queue].is_some()
+    }
+
     pub(crate) fn exists(&self, queue: Queue) -> bool {
         let declared = self.indexed[queue].as_ref().is_some_and(|indexed| indexed.declared);
         self.names[queue] == b"default"
@@ -68,6 +74,42 @@ impl Oracle {
                 self.indexed[queue] = None;
             }
         }
+    }
+
+    /// A queue without jobs is neither declared nor indexed any more.
+    pub(super) fn forget_index(&mut self, queue: Queue) {
+        self.indexed[queue] = None;
+    }
+
+    /// A job has changed and is in another queue, if one is named. Its record goes with it, if
+    /// that queue is indexed.
+    pub(super) fn move_job(&mut self, id: u64, to: Option<Queue>) {
+        let job = self.job(id);
+        job.queue = to.unwrap_or(job.queue);
+        let queue = job.queue;
+        if to.is_some() {
+            self.hear_of(queue);
+        }
+        if self.indexed[queue].is_none() {
+            let job = self.job(id);
+            if job.record.take().is_some() {
+                job.created = job.created.min(u32::MAX.into());
+            }
+        } else if self.job(id).record.is_some() {
+            self.happen(id, EventKind::Changed);
+        } else if to.is_some() {
+            self.record(id);
+        }
+        self.drop_indexes();
+    }
+
+    /// Whether a job of a queue would get its first row in another one with a time that the clock,
+    /// which has been set back, has not reached: events after it happen no earlier.
+    pub(crate) fn has_rows_from_the_future(&self, from: Queue, to: Queue) -> bool {
+        let Some(indexed) = &self.indexed[to] else { return false };
+        let now = indexed.last.max(self.now.wall.0 / 1_000);
+        let mut jobs = self.jobs.iter().filter(|job| job.queue == from);
+        jobs.any(|job| job.record.is_none() && job.created > now)
     }
 
     fn second(&mut self, queue: Queue) -> u64 {
@@ -153,6 +195,7 @@ impl Oracle {
             return false;
         }
         self.indexed[queue].get_or_insert_default();
+        self.hear_of(queue);
         true
     }
 
@@ -183,6 +226,43 @@ impl Oracle {
         Some(rows)
     }
 
+    /// The jobs of an indexed queue that a query asks for, by id.
+    pub(crate) fn search_list(&mut self, ticket: Ticket, queue: Queue, fits: Fits<'_>) {
+        self.see("native: search");
+        if !self.is_heard_of(queue) {
+            return self.say(ticket, Answer::Missing(Missing::Queue));
+        }
+        if !self.is_indexed(queue) {
+            return self.say(ticket, Answer::NoIndex);
+        }
+        let rows = self.search(ticket, queue, fits).unwrap_or_default();
+        let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();
+        ids.sort_unstable();
+        let list = ids.into_iter().map(|id| self.details(id)).collect();
+        self.say(ticket, Answer::JobList(list));
+    }
+
+    pub(crate) fn index_on(&mut self, ticket: Ticket, queue: Queue) {
+        self.see("native: index on");
+        self.indexed[queue].get_or_insert_default().declared = true;
+        self.index_all(ticket, queue);
+        self.say(ticket, Answer::Index(true));
+    }
+
+    pub(crate) fn index_off(&mut self, ticket: Ticket, queue: Queue) {
+        self.see("native: index off");
+        if !self.is_heard_of(queue) {
+            return self.say(ticket, Answer::Missing(Missing::Queue));
+        }
+        self.indexed[queue] = None;
+        for job in self.jobs.iter_mut().filter(|job| job.queue == queue) {
+            if job.record.take().is_some() {
+                job.created = job.created.min(u32::MAX.into());
+            }
+        }
+        self.say(ticket, Answer::Index(false));
+    }
+
     pub(crate) fn queues(&mut self, ticket: Ticket) {
         self.see("indexed: queues");
         let jobs = |queue: Queue| self.jobs.iter().filter(|job| job.queue == queue).count();
@@ -197,6 +277,7 @@ impl Oracle {
             return self.say(ticket, Answer::QueueExists);
         }
         self.indexed[queue] = Some(Indexed { declared: true, last: 0 });
+        self.hear_of(queue);
         self.say(ticket, Answer::Queue(queue));
     }
 
@@ -288,7 +369,15 @@ impl Oracle {
             return;
         }
         let (priority, tie_break) = (Some(0), TieBreak::Fifo);
-        let id = self.add(NewJob { queue, priority, tie_break, load, options: None });
+        let id = self.add(NewJob {
+            queue,
+            priority,
+            tie_break,
+            load,
+            options: None,
+            key: None,
+            deps: Deps::default(),
+        });
         self.job(id).record.as_mut().unwrap().state = state;
         self.say_row(ticket, id);
         self.requeue(id);

@@ -17,7 +17,7 @@ impl Oracle {
         for job in &self.jobs {
             let there = job.queue == queue || queue == ANYWHERE && job.options().tracked;
             let waits = there && job.status == Status::Ready && !self.is_over(job);
-            if !waits || self.is_held_back(job) {
+            if !waits || self.is_held_back(job) || self.is_paused(job.queue) {
                 continue;
             }
             match tops.iter_mut().find(|top| top.refused_by == job.refused_by) {
@@ -98,6 +98,8 @@ impl Oracle {
     pub(crate) fn serve(&mut self, queues: &[Queue]) {
         // Where there are constraints a job may make way for another one anywhere.
         let mut queues = queues.to_vec();
+        self.notice_lost();
+        queues.extend(self.settle_ended());
         if !self.constraints.is_empty() {
             for queue in 0..self.names.len() {
                 if !queues.contains(&queue) && self.is_looked_at(queue) {
@@ -106,6 +108,8 @@ impl Oracle {
             }
         }
         for number in 0.. {
+            // A pop may have let other jobs go.
+            queues.extend(self.settle_ended());
             let mut next: Option<(Ticket, &Job)> = None;
             for service in
                 queues.iter().chain(&[ANYWHERE]).filter_map(|&queue| self.next_service(queue))
@@ -130,6 +134,13 @@ impl Oracle {
                 }
                 self.hand_out(id, ticket);
             }
+        }
+    }
+
+    /// Settles what has ended, and matches waiters with the jobs that this has released.
+    pub(crate) fn serve_ended(&mut self) {
+        if !self.ended.is_empty() {
+            self.serve(&[]);
         }
     }
 

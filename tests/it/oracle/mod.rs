@@ -12,9 +12,15 @@
 
 pub(crate) mod commands;
 pub(crate) mod constraints;
+pub(crate) mod dependencies;
+pub(crate) mod imports;
 pub(crate) mod indexed_queues;
+pub(crate) mod keys;
+pub(crate) mod manage;
+pub(crate) mod manage_jobs;
 pub(crate) mod matching;
 mod order;
+pub(crate) mod runs;
 mod timers;
 mod transitions;
 pub(crate) mod types;
@@ -25,11 +31,17 @@ pub(crate) use commands::NewJob;
 
 use crate::seeds::Seen;
 use constraints::ConstraintSpec;
+use dependencies::{Dependent, Ended};
 use indexed_queues::{Indexed, Record};
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::job::LeaseToken;
 use jobcentre::model::job::{JobOptions, Status, TieBreak};
-use std::collections::BTreeMap;
+use jobcentre::model::manage::QueueOrder;
+use keys::{Key, PastKey};
+use manage::Managed;
+use runs::{PastRun, Runs};
+use std::collections::{BTreeMap, VecDeque};
 use timers::Due;
 use types::{Answer, Load, Queue, Replies, Text, Urgency, View};
 use workers::{Watcher, Worker};
@@ -65,6 +77,11 @@ pub(crate) struct Job {
     record: Option<Record>,
     /// It is over, and the engine may have forgotten it.
     doubtful: bool,
+    /// When its reservation was linked, in the order of what happens.
+    taken: u64,
+    pub(crate) runs: Runs,
+    key: Option<Key>,
+    pub(crate) dependent: Dependent,
 }
 
 impl Job {
@@ -83,9 +100,9 @@ impl Job {
         self.options.unwrap_or_default()
     }
 
-    /// Whether chance decides how long it waits after a failure.
-    fn has_jitter(&self) -> bool {
-        self.options().retry.is_some_and(|policy| policy.jitter_percent > 0)
+    /// Whether chance decides how long it waits after a failure, which is `reported`.
+    fn has_jitter(&self, reported: bool) -> bool {
+        self.options().retry.map_or(reported, |policy| policy.jitter_percent > 0)
     }
 }
 
@@ -111,6 +128,8 @@ pub(crate) struct Oracle {
     pub(crate) constraints: Vec<ConstraintSpec>,
     /// What is known of each queue that is indexed.
     indexed: Vec<Option<Indexed>>,
+    /// What the native API knows of each queue.
+    managed: Vec<Managed>,
     /// How many workers were ever registered.
     pub(crate) registered: usize,
     /// The highest id given out.
@@ -131,6 +150,21 @@ pub(crate) struct Oracle {
     pub(crate) choices: Vec<bool>,
     /// How many choices there were so far.
     pub(crate) chosen: usize,
+    /// The tokens of each job's leases, which are up to chance, the last one last.
+    pub(crate) tokens: BTreeMap<u64, Vec<LeaseToken>>,
+    /// The queues that were known when they were shown in an order last.
+    ranked: BTreeMap<QueueOrder, (Mono, Vec<Queue>)>,
+    /// Jobs that were completed under tokens and are gone, and until when that is remembered.
+    completed: Vec<PastRun>,
+    /// The same of jobs that were deleted while they were reserved under tokens.
+    cancelled: Vec<PastRun>,
+    /// Jobs that were cancelled while a connection had reserved them.
+    cancelled_of_clients: Vec<(u64, ClientId, Mono)>,
+    past_keys: Vec<PastKey>,
+    /// What has ended, and was not settled yet.
+    ended: VecDeque<Ended>,
+    /// Groups that the imports of clients keep from ending.
+    kept_groups: Vec<(ClientId, Text)>,
     ticks: u64,
 }
 
@@ -144,6 +178,7 @@ impl Oracle {
             workers: Vec::new(),
             constraints: Vec::new(),
             indexed: vec![None; names.len()],
+            managed: vec![Managed::default(); names.len()],
             registered: 0,
             last_id: 0,
             now: Now::default(),
@@ -154,6 +189,14 @@ impl Oracle {
             expiring: false,
             choices: Vec::new(),
             chosen: 0,
+            tokens: BTreeMap::new(),
+            ranked: BTreeMap::new(),
+            completed: Vec::new(),
+            cancelled: Vec::new(),
+            cancelled_of_clients: Vec::new(),
+            past_keys: Vec::new(),
+            ended: VecDeque::new(),
+            kept_groups: Vec::new(),
             ticks: 0,
         }
     }
@@ -161,6 +204,7 @@ impl Oracle {
     /// Performs an operation; the answers to all clients are returned.
     pub(crate) fn run(&mut self, operation: impl FnOnce(&mut Self)) -> Replies {
         operation(self);
+        self.serve_ended();
         for (ticket, said) in std::mem::take(&mut self.told) {
             self.say(ticket, said);
         }
@@ -193,6 +237,11 @@ impl Oracle {
     /// Whether the time to live has passed of a job.
     fn has_passed(&self, job: &Job) -> bool {
         job.ttl_end.is_some_and(|end| end <= self.now.mono)
+    }
+
+    /// Whether the time to live of this job, which is there, is over.
+    pub(crate) fn is_past_its_time(&self, id: u64) -> bool {
+        self.find(id).is_some_and(|job| self.has_passed(job))
     }
 
     /// Whether it should have left already.

@@ -24,6 +24,7 @@ pub(crate) fn backoff(retry: &Retry, number: u32) -> u128 {
 
 mod tests {
     use super::backoff;
+    use crate::oracle::dependencies::Deps;
     use crate::oracle::types::{Answer, Load};
     use crate::oracle::{NewJob, Oracle};
     use jobcentre::base::slab::SlabKey;
@@ -48,7 +49,15 @@ mod tests {
         let turns = [TieBreak::Lifo, TieBreak::Fifo, TieBreak::Lifo, TieBreak::Fifo];
         for (number, tie_break) in turns.into_iter().enumerate() {
             let (queue, priority, load) = (number % 2, Some(1), Load::json("{}"));
-            let job = NewJob { queue, priority, tie_break, load, options: None };
+            let job = NewJob {
+                queue,
+                priority,
+                tie_break,
+                load,
+                options: None,
+                key: None,
+                deps: Deps::default(),
+            };
             oracle.run(|oracle| oracle.put(ticket, job));
         }
         let ids = (0..5).map(|_| {

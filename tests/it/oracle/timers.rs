@@ -38,23 +38,39 @@ impl Oracle {
     }
 
     /// The earliest and the latest moment that an engine may wish to be called at. They differ
-    /// only by jobs that are over, which it may have forgotten.
+    /// only by jobs and past keys that are over, which it may have forgotten.
     pub(crate) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
-        let wait = self.waits().into_iter().map(|(due, _)| due).min();
+        let waits = self.waits().into_iter().map(|(due, _)| due);
+        let wait = waits.chain(self.pauses().map(|(due, _)| due)).min();
+        let runs = self.completed.iter().map(|&(_, _, until)| until).min();
+        let keys = self.past_keys.iter().map(|past| past.due);
         let jobs = self.jobs.iter().filter_map(|job| job.due);
+        let certain_keys = keys.clone().filter(|due| due.at > self.now.mono);
         let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
-        let earliest = jobs.chain(wait).min();
-        let latest = certain.chain(wait).min();
-        (earliest.map(|due| due.at), latest.map(|due| due.at))
+        let earliest = jobs.chain(keys).chain(wait).min();
+        let latest = certain.chain(certain_keys).chain(wait).min();
+        let first = |due: Option<Due>| due.map(|due| due.at).into_iter().chain(runs).min();
+        (first(earliest), first(latest))
     }
 
     /// Ends whatever is due, the earliest first.
     pub(crate) fn expire(&mut self) {
         self.expiring = true;
+        let now = self.now.mono;
+        self.past_keys.retain(|past| past.due.at > now);
+        self.completed.retain(|&(_, _, until)| until > now);
         loop {
+            let pause = self.pauses().min().filter(|(due, _)| due.at <= self.now.mono);
             let jobs = self.jobs.iter().filter_map(|job| Some((job.due?, job.id)));
             let job = jobs.min().filter(|(due, _)| due.at <= self.now.mono);
             let wait = self.waits().into_iter().min().filter(|(due, _)| due.at <= self.now.mono);
+            let other = [job.map(|(due, _)| due), wait.map(|(due, _)| due)];
+            if let Some((due, queue)) = pause
+                && other.into_iter().flatten().all(|other| due < other)
+            {
+                self.end_of_pause(queue);
+                continue;
+            }
             match (job, wait) {
                 (None, None) => break,
                 (Some((due, id)), wait) if wait.is_none_or(|(end, _)| due < end) => {
@@ -105,30 +121,46 @@ impl Oracle {
                 self.happen(id, EventKind::Due);
                 self.requeue(id);
             }
-            Status::Reserved if fails => {
+            Status::Reserved if self.find(id).unwrap().is_limited() => {
                 if tracked {
                     let job = self.job(id);
                     (job.result, job.message) = (None, Some(Text::new(b"timeout")));
                 }
                 self.happen(id, EventKind::Expired);
-                self.retry_or_bury(id, true);
+                if self.lose_run(id, "the lease of its worker has ended") {
+                    self.see("end: lease, another attempt");
+                    self.requeue(id);
+                } else {
+                    self.see("end: lease, the last attempt");
+                    self.put_away(id);
+                }
+            }
+            Status::Reserved if fails => {
+                if tracked {
+                    let job = self.job(id);
+                    (job.result, job.message) = (None, Some(Text::new(b"timeout")));
+                } else {
+                    self.job(id).count_attempt();
+                }
+                self.happen(id, EventKind::Expired);
+                let again = self.find(id).unwrap().has_retries_left();
+                self.retry_or_bury(id, again);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
                 self.see(if buried { "end: lease, buried" } else { "end: lease, retried" });
             }
             Status::Reserved => {
                 self.see("end: lease, back");
+                self.job(id).count_attempt();
                 self.happen(id, EventKind::Expired);
                 self.requeue(id);
             }
-            Status::Completed => {
-                self.see("end: completed");
-                self.remove(id);
-            }
-            Status::Buried => {
-                self.see("end: buried");
+            Status::Completed | Status::Buried => {
+                let completed = job.status == Status::Completed;
+                self.see(if completed { "end: completed" } else { "end: buried" });
                 self.remove(id);
             }
         }
         self.serve_after(id, queue, was_in_front);
+        self.serve_ended();
     }
 }

@@ -15,17 +15,23 @@ const OTHERS_MAX: usize = 65_534;
 impl Oracle {
     /// A client has reserved a job.
     pub(super) fn hand_out(&mut self, id: u64, ticket: Ticket) {
+        self.hold(id, ticket);
+        let view = self.find(id).unwrap().view();
+        self.say(ticket, Answer::Job(view));
+    }
+
+    /// A client has reserved a job, and is not told yet.
+    pub(super) fn hold(&mut self, id: u64, ticket: Ticket) {
         let end = self.end_of(self.find(id).unwrap().options().lease_ms);
         let due = self.arm(end);
-        let worker = self.worker_of(ticket.client);
+        let (worker, taken) = (self.worker_of(ticket.client), self.tick());
         let job = self.job(id);
         assert!(job.status == Status::Ready && job.holder.is_none(), "the oracle gave it away");
         job.lease += u32::from(job.options.is_some());
         (job.status, job.due) = (Status::Reserved, due);
         (job.holder, job.worker) = (Some(ticket.client), worker);
-        let view = job.view();
+        job.taken = taken;
         self.happen(id, EventKind::Reserved { by: Some(ticket.client) });
-        self.say(ticket, Answer::Job(view));
     }
 
     /// A pop takes a job, with all of its key group: it comes first, then the newest one.
@@ -52,6 +58,7 @@ impl Oracle {
         };
         let packets: Vec<_> = group.iter().map(packet).collect();
         for id in group.iter().map(|job| job.id).collect::<Vec<_>>() {
+            self.end_job(id, false);
             self.remove(id);
         }
         self.see(what);
@@ -63,6 +70,7 @@ impl Oracle {
 
     /// A job is gone.
     pub(super) fn remove(&mut self, id: u64) {
+        self.end_job(id, true);
         self.end_reservation(id);
         self.tell_gone(id);
         self.jobs.retain(|job| job.id != id);
@@ -81,6 +89,9 @@ impl Oracle {
             return self.remove(id);
         }
         self.end_reservation(id);
+        if !self.find(id).unwrap().dependent.waits_for.is_empty() {
+            return self.hold_back(id, None);
+        }
         let due = self.arm(end);
         let job = self.job(id);
         job.status = if job.priority.is_some() { Status::Ready } else { Status::GroupOnly };
@@ -105,7 +116,9 @@ impl Oracle {
     }
 
     /// A job is done: it is gone, or its result is retained.
-    pub(super) fn complete(&mut self, id: u64, result: Load) {
+    pub(super) fn complete(&mut self, id: u64, result: Option<Load>) {
+        self.complete_key(id);
+        self.end_job(id, false);
         let Some(end) = self.end_of(self.find(id).unwrap().options().result_retention_ms) else {
             return self.remove(id);
         };
@@ -113,7 +126,7 @@ impl Oracle {
         let due = self.arm(Some(end));
         let job = self.job(id);
         (job.status, job.due) = (Status::Completed, due);
-        (job.result, job.message) = (Some(result), None);
+        (job.result, job.message) = (result, None);
         self.happen(id, EventKind::Finished);
         self.tell_end(id);
     }
@@ -123,7 +136,12 @@ impl Oracle {
         let job = self.job(id);
         (job.result, job.message) = (Some(error), message);
         self.happen(id, EventKind::Failed);
-        self.retry_or_bury(id, retry);
+        let again = retry && self.job(id).has_retries_left();
+        let job = self.job(id);
+        if job.is_limited() {
+            job.count_attempt();
+        }
+        self.retry_or_bury(id, again);
     }
 
     pub(super) fn put_away(&mut self, id: u64) {
@@ -139,16 +157,16 @@ impl Oracle {
     /// After a failure the job is retried, at once or later, or buried.
     pub(super) fn retry_or_bury(&mut self, id: u64, retry: bool) {
         self.end_reservation(id);
-        let job = self.job(id);
-        let Some(policy) = job.options().retry.filter(|policy| retry && job.retries < policy.limit)
-        else {
+        if !retry {
             return self.put_away(id);
-        };
+        }
+        let job = self.job(id);
+        let policy = job.options().retry.unwrap_or(Retry::DEFAULT);
         job.retries += 1;
         self.happen(id, EventKind::Retried);
         let job = self.job(id);
         let (number, ttl_end) = (job.retries, job.ttl_end);
-        let Some(end) = self.end_of_backoff(id, &policy, number) else {
+        let Some(end) = self.end_of_backoff(id, &policy, (number, false)) else {
             self.see("backoff: none");
             return self.requeue(id);
         };
@@ -158,22 +176,32 @@ impl Oracle {
     }
 
     /// When this retry may begin; `None` for at once. What chance decides is learned, and must lie
-    /// between the bounds.
-    fn end_of_backoff(&mut self, id: u64, policy: &Retry, number: u32) -> Option<Mono> {
+    /// between the bounds. `capped`: chance does not make it longer than the policy's longest.
+    pub(super) fn end_of_backoff(
+        &mut self,
+        id: u64,
+        policy: &Retry,
+        (number, capped): (u32, bool),
+    ) -> Option<Mono> {
         let middle = backoff(policy, number);
         let jitter = u128::from(policy.jitter_percent);
         if jitter == 0 || middle == 0 {
             return (middle > 0).then(|| self.after(middle));
         }
         let lower = self.after(middle - middle.saturating_mul(jitter) / 100);
-        let upper = self.after(middle.saturating_mul(100 + jitter).div_ceil(100));
+        let most = if capped { policy.max_ms.into() } else { u128::MAX };
+        let upper = self.after(middle.saturating_mul(100 + jitter).div_ceil(100).min(most));
         let (now, job) = (self.now.mono, self.find(id).unwrap());
         let (ttl_end, passed) = (job.ttl_end, self.has_passed(job));
-        let Some(&learned) = self.learned.get(&id) else { panic!("job {id} was not looked at") };
+        let Some(&learned) = self.learned.get(&id) else {
+            assert!(passed && capped && lower > now, "job {id} was not looked at");
+            // It waits for the end of its life.
+            return Some(lower);
+        };
         let Some(end) = learned else {
             assert!(passed || lower == now, "job {id} should have had to wait");
             // It has waited for the end of its life, which came in its turn.
-            return (self.expiring && lower > now).then_some(lower);
+            return ((self.expiring || capped) && lower > now).then_some(lower);
         };
         assert!(lower <= end || ttl_end == Some(end), "job {id} waits until {end:?}: too short");
         assert!(end <= upper, "job {id} waits until {end:?} instead of {upper:?}: too long");
@@ -188,7 +216,7 @@ impl Oracle {
             Some(id) => job.id == id,
             None => job.status == reserved && job.due.is_some_and(|due| due.at <= now),
         };
-        let jobs = self.jobs.iter().filter(|job| job.has_jitter());
+        let jobs = self.jobs.iter().filter(|job| job.has_jitter(failing.is_some()));
         jobs.filter(fails).map(|job| job.id).collect()
     }
 }

@@ -27,14 +27,30 @@ pub(crate) struct Worker {
     url: &'static str,
 }
 
+/// What a job watcher waits for. The order is that in which they are told that a job is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Awaited {
+    /// The end of its reservation.
+    Release,
+    /// Its end, by a client that follows it.
+    End,
+    /// Its end, by a client of the native API.
+    NativeEnd,
+}
+
 /// A job watcher.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     pub(crate) ticket: Ticket,
-    id: u64,
-    /// Whether for the job's end; else for that of its reservation.
-    end: bool,
+    pub(super) id: u64,
+    pub(super) awaited: Awaited,
     pub(super) due: Option<Due>,
+}
+
+impl Watcher {
+    fn ends(&self) -> bool {
+        self.awaited != Awaited::Release
+    }
 }
 
 impl Oracle {
@@ -43,7 +59,7 @@ impl Oracle {
     pub(crate) fn told_either_way(&self) -> Vec<Ticket> {
         let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
         let is_due = |it: &&Watcher| it.due.is_some_and(|due| due.at <= self.now.mono);
-        let both = self.watchers.iter().filter(is_due).filter(|it| it.end && is_over(it.id));
+        let both = self.watchers.iter().filter(is_due).filter(|it| it.ends() && is_over(it.id));
         both.map(|watcher| watcher.ticket).collect()
     }
 
@@ -51,7 +67,7 @@ impl Oracle {
     /// comes across the job, which may be before earlier deadlines.
     pub(crate) fn may_tell_early(&self) -> bool {
         let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
-        self.watchers.iter().any(|watcher| watcher.end && is_over(watcher.id))
+        self.watchers.iter().any(|watcher| watcher.ends() && is_over(watcher.id))
     }
 
     /// The worker for whom a client acts.
@@ -114,12 +130,14 @@ impl Oracle {
             if let Some(former) = former {
                 self.end_service(former);
             }
-            for job in &mut self.jobs {
-                if job.holder == Some(client) {
-                    job.worker = Some(id);
-                } else if job.worker == Some(id) {
-                    job.holder = Some(client);
-                }
+            for job in self.jobs.iter_mut().filter(|job| job.holder == Some(client)) {
+                job.worker = Some(id);
+            }
+            let detached = |job: &Job| job.worker == Some(id) && job.holder != Some(client);
+            for number in self.linked(detached) {
+                let taken = self.tick();
+                let job = self.job(number);
+                (job.holder, job.taken) = (Some(client), taken);
             }
             let worker = self.workers.iter_mut().find(|worker| worker.id == id);
             worker.unwrap().client = Some(client);
@@ -139,10 +157,19 @@ impl Oracle {
             self.see("detach: a wait ends with it");
             self.say(ticket, Answer::Cancelled);
         }
-        for job in self.jobs.iter_mut().filter(|job| job.holder == Some(client)) {
-            job.holder = None;
+        for id in self.linked(|job| job.holder == Some(client)) {
+            let taken = self.tick();
+            let job = self.job(id);
+            (job.holder, job.taken) = (None, taken);
         }
         self.detach(client);
+    }
+
+    /// These jobs, the one that was reserved last first.
+    fn linked(&self, such: impl Fn(&Job) -> bool) -> Vec<u64> {
+        let mut jobs: Vec<&Job> = self.jobs.iter().filter(|job| such(job)).collect();
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.taken));
+        jobs.into_iter().map(|job| job.id).collect()
     }
 
     pub(super) fn detach(&mut self, client: ClientId) {
@@ -167,7 +194,7 @@ impl Oracle {
         let holds = |job: &Job| job.holder == Some(ticket.client) && job.lease == lease.0;
         if self.find(id.0).is_some_and(holds) {
             self.see("await release: of a job that is held");
-            self.watchers.push(Watcher { ticket, id: id.0, end: false, due: None });
+            self.watchers.push(Watcher { ticket, id: id.0, awaited: Awaited::Release, due: None });
         } else {
             self.say(ticket, Answer::Done);
         }
@@ -183,6 +210,9 @@ impl Oracle {
     ) {
         self.see("work: return unstarted");
         self.as_holder(ticket, id, Some(lease), |oracle, id| {
+            if oracle.job(id).has_progress() {
+                return oracle.see("work: return of a job that was begun");
+            }
             if exclude {
                 oracle.exclude(id);
             }
@@ -230,7 +260,7 @@ impl Oracle {
         }
         self.say(ticket, Answer::Done);
         match failure {
-            None => self.complete(id.0, result),
+            None => self.complete(id.0, Some(result)),
             Some((kind, message)) => {
                 if let FailureKind::Rejected(_) = kind {
                     self.exclude(id.0);
@@ -262,7 +292,7 @@ impl Oracle {
         }
         let end = if wait_ms == 0 { Some(self.now.mono) } else { self.end_of(wait_ms) };
         let due = self.arm(end);
-        self.watchers.push(Watcher { ticket, id: id.0, end: true, due });
+        self.watchers.push(Watcher { ticket, id: id.0, awaited: Awaited::End, due });
     }
 
     fn absence(&self, id: JobId) -> Answer {
@@ -318,24 +348,33 @@ impl Oracle {
     pub(super) fn end_reservation(&mut self, id: u64) {
         let job = self.job(id);
         (job.holder, job.worker) = (None, None);
-        self.tell(|watcher| watcher.id == id && !watcher.end, &Answer::Done);
+        job.runs.end();
+        self.tell(id, Awaited::Release, &Answer::Done);
     }
 
     /// This job is about to be gone.
     pub(super) fn tell_gone(&mut self, id: u64) {
-        self.tell(|watcher| watcher.id == id, &Answer::Gone);
+        self.tell(id, Awaited::End, &Answer::Gone);
+        self.tell(id, Awaited::NativeEnd, &Answer::Gone);
     }
 
     /// What watchers are told comes behind everything else.
-    fn tell(&mut self, who: impl Fn(&Watcher) -> bool, said: &Answer) {
-        for watcher in self.watchers.extract_if(.., |watcher| who(watcher)) {
+    pub(super) fn tell(&mut self, id: u64, awaited: Awaited, said: &Answer) {
+        let is_meant = |watcher: &mut Watcher| watcher.id == id && watcher.awaited == awaited;
+        for watcher in self.watchers.extract_if(.., is_meant) {
             self.told.push((watcher.ticket, said.clone()));
         }
     }
 
     /// This job is finished or has failed for good.
     pub(super) fn tell_end(&mut self, id: u64) {
-        let meant = |watcher: &Watcher| watcher.id == id && watcher.end;
+        let meant = |watcher: &Watcher| watcher.id == id && watcher.awaited == Awaited::NativeEnd;
+        while let Some(place) = self.watchers.iter().position(meant) {
+            self.see("told of an end, natively");
+            let ticket = self.watchers.remove(place).ticket;
+            self.say_details(ticket, id);
+        }
+        let meant = |watcher: &Watcher| watcher.id == id && watcher.awaited == Awaited::End;
         while self.find(id).is_some()
             && let Some(place) = self.watchers.iter().position(meant)
         {

@@ -40,7 +40,10 @@ fn free_address() -> SocketAddr {
 }
 
 fn start_server(dir: &TempDir, at: SocketAddr) -> Server {
-    Server::start(&["--http", &at.to_string(), "--data", dir.text()])
+    let server = Server::start(&["--http", &at.to_string(), "--data", dir.text()]);
+    // The start waits for the first listener, which is another one.
+    assert_eq!(protocol(&server), at);
+    server
 }
 
 /// Runs `cat`: the result is the argument.

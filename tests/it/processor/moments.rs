@@ -6,7 +6,8 @@ use super::simulation::Simulation;
 /// forgotten when both leases end; x is there later.
 #[test]
 fn worker_timed_out_with_a_lease_end_is_not_assigned_the_urgent_job() {
-    for mut simulation in [Simulation::new(), Simulation::durable()] {
+    for new in [Simulation::new, Simulation::durable] {
+        let mut simulation = new();
         simulation.play(
             "> add q j1 0
              > add q j2 9

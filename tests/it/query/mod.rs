@@ -58,8 +58,9 @@ impl QueryExecutor for Prompt {
         if std::mem::take(&mut self.dropped) {
             return Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Cancelled });
         }
-        let found = self.evaluator.run(&self.task.take()?.work);
-        let found = found.map(Arc::from).map_err(|fault| match fault {
+        let mut task = self.task.take()?;
+        let found = self.evaluator.go_on(&task.work, &mut task.progress);
+        let found = found.map(|()| Arc::from(task.progress.found)).map_err(|fault| match fault {
             QueryError::Bad(why) => why,
             QueryError::Stopped => unreachable!("it is never stopped"),
         });

@@ -88,7 +88,7 @@ fn query_that_yields_returns_all_rows() {
             match wait(&mut threads).done {
                 TaskEnd::Unfinished(left) => task = left,
                 TaskEnd::Complete(found) => break found.unwrap(),
-                TaskEnd::Cancelled => panic!("it was not dropped"),
+                TaskEnd::Cancelled | TaskEnd::CompleteVersions(_) => panic!("it was not dropped"),
             }
         };
         let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();

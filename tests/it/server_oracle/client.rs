@@ -73,10 +73,12 @@ pub(crate) struct Client {
     /// How much of the first line was passed over because it is too long.
     passed: usize,
     skipping: bool,
-    /// When it is cut off, and how many were given a deadline before it.
+    /// When it is cut off, and how many timers were armed before.
     pub(crate) deadline: Option<(Mono, usize)>,
     /// Of HTTP: when it will have been too slow.
     pub(crate) patience: Option<Mono>,
+    /// When the server looks whether it was, and how many timers were armed before.
+    pub(crate) check: Option<(Mono, usize)>,
     pub(crate) begun: Begun,
     /// What was unsent when it was found too slow, and spared.
     pub(crate) spared: usize,
@@ -111,6 +113,7 @@ impl Client {
             skipping: false,
             deadline: None,
             patience: (protocol == Protocol::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
+            check: None,
             begun: Begun::default(),
             spared: 0,
             shown: 0,
@@ -216,6 +219,13 @@ impl Client {
     /// Whether there is an answer that is on its way.
     pub(crate) fn is_owed(&self) -> bool {
         matches!(self.state, State::Waiting | State::Asked(_) | State::Writing(..))
+    }
+
+    /// Whether a part of a long answer is written. None is while it is found and its turn has not
+    /// come, as when the connections before it have used up the pass.
+    pub(crate) fn has_begun_to_answer(&self) -> bool {
+        let State::Writing(ref page, manner, turns) = self.state else { return false };
+        !manner.to_head && turns < page.turns
     }
 
     /// The server has this for it, some of which may be new.

@@ -19,22 +19,39 @@ impl ServerModel {
         [deadline, self.store.timeout().0, report].into_iter().flatten().min()
     }
 
-    /// Ends the clients that were too slow.
+    /// Ends the clients that were too slow, in the order of their timers: that of an HTTP client
+    /// may be before the end of its patience, which often moves later.
     pub(super) fn expire(&mut self) {
         loop {
             let now = self.now.mono;
             let due = |(&id, client): (&ClientId, &Client)| {
-                let patience = client.patience.filter(|_| !client.is_leaving());
-                let patience = patience.map(|at| (at, usize::MAX));
-                client.deadline.or(patience).filter(|&(at, _)| at <= now).map(|at| (at, id))
+                let check = client.check.filter(|_| !client.is_leaving());
+                client.deadline.or(check).filter(|&(at, _)| at <= now).map(|at| (at, id))
             };
             let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
             if self.client(id).deadline.is_some() {
                 self.see("patience came to an end");
                 self.end(id, true);
-            } else {
+                continue;
+            }
+            let client = self.client(id);
+            client.check = None;
+            if client.patience.is_some_and(|at| at <= now) {
                 self.lose_patience(id);
             }
+            self.arm_check(id);
+        }
+    }
+
+    /// Sees to it that the server looks at an HTTP client when it will have been too slow, or
+    /// before.
+    pub(super) fn arm_check(&mut self, id: ClientId) {
+        let armed = self.armed;
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(at) = client.patience.filter(|_| !client.is_leaving()) else { return };
+        if client.check.is_none_or(|(before, _)| before > at) {
+            client.check = Some((at, armed));
+            self.armed += 1;
         }
     }
 

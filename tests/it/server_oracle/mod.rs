@@ -103,6 +103,7 @@ impl ServerModel {
     pub(crate) fn open(&mut self, id: ClientId, protocol: Protocol) {
         let before = self.clients.insert(id, Client::new(protocol, self.now.mono));
         assert!(before.is_none(), "two clients have one id");
+        self.arm_check(id);
     }
 
     /// There is no place for this client, and it is told so.
@@ -201,7 +202,7 @@ impl ServerModel {
         let client = self.client(id);
         (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
         client.fresh.clear();
-        if matches!(client.state, State::Writing(..)) {
+        if client.has_begun_to_answer() {
             // The rest of it is never read.
             client.state = State::Ended;
             self.see("a long answer broke off");
@@ -293,6 +294,7 @@ impl ServerModel {
         };
         let client = self.client(id);
         client.stalled = stopped && client.handed > 0;
+        self.arm_check(id);
     }
 
     /// Whether a client is to be given packets, or to wait for them.

@@ -94,6 +94,7 @@ impl Pair {
         let resumed = Cell::new(0);
         let finish = |server: &mut Server, now: Now| {
             server.finish_pass(now);
+            server.begin_pass(now);
             resumed.set(server.resumed_for_test());
         };
         self.call(finish, |model| model.finish_pass(resumed.get()));

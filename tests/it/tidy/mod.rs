@@ -13,16 +13,17 @@ use std::path::Path;
 
 /// The layers, from the lowest up: each folder of `src` with the folders that it may name besides
 /// itself.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("model", &["base"]),
+    ("schedule", &["base"]),
     ("wire", &["base"]),
     // Constraints look into payloads, whatever their encoding: at places, nothing else.
-    ("store", &["base", "model", "wire"]),
+    ("store", &["base", "model", "schedule", "wire"]),
     ("journal", &["base"]),
     ("query", &["base", "model", "wire"]),
     ("engine", &["base", "model", "store", "journal", "query"]),
-    ("protocol", &["base", "model", "wire"]),
+    ("protocol", &["base", "model", "schedule", "wire"]),
     ("server", &["base", "model", "wire", "store", "journal", "query", "engine", "protocol"]),
     ("reactor", &["base", "model", "journal", "query"]),
     (
@@ -73,15 +74,19 @@ const FUNCTION_MAX: usize = 70;
 const FILE_MAX: usize = 500;
 
 /// Functions that are longer than [`FUNCTION_MAX`]: file, name, lines.
-const LONG_FUNCTIONS: [(&str, &str, usize); 1] = [
+const LONG_FUNCTIONS: [(&str, &str, usize); 3] = [
     // One loop over segments.
     ("src/journal/scan.rs", "scan", 71),
+    // A case for each kind of request, report or answer.
+    ("tests/it/oracle/runs.rs", "report_run", 74),
+    ("src/engine/record/tests.rs", "sample_records", 73),
 ];
 
 /// Files that are longer than [`FILE_MAX`]: file, lines.
-const LONG_FILES: [(&str, usize); 1] = [
-    // One table: each bound with its reason.
-    ("src/base/limits.rs", 526),
+const LONG_FILES: [(&str, usize); 2] = [
+    // A case for each kind of record.
+    ("src/cli/journal/dump/mod.rs", 535),
+    ("src/store/mod.rs", 525),
 ];
 
 /// A file with its path from the root of the package.
@@ -235,9 +240,11 @@ fn orphans(files: &[File]) -> Vec<String> {
     wrong
 }
 
+/// The folders of protocols. The operations of the native API are shared: two protocols speak them.
 fn protocols(files: &[File]) -> BTreeSet<String> {
     let folders = files.iter().filter_map(|file| file.path.strip_prefix("src/protocol/"));
-    folders.filter_map(|inner| Some(inner.split_once('/')?.0.to_owned())).collect()
+    let folders = folders.filter_map(|inner| Some(inner.split_once('/')?.0.to_owned()));
+    folders.filter(|folder| folder != "operations").collect()
 }
 
 fn assert_none(wrong: &[String]) {

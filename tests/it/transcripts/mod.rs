@@ -8,6 +8,7 @@
 //! # comment                 (and empty lines)
 //! ! max-request 100         a setting of the server; also max-clients, max-memory
 //! ! pure                    for the pure server only, whatever the reason in the comment says
+//! ! tokens                  clients send tokens of leases that they have received: step by step
 //! ! prompt                  not for an engine that completes late: credits and pops of one client
 //!                           get what has come in between
 //! ! protocol pinpriq P Q P and Q come in by this protocol, not as other clients by job-centre
@@ -23,7 +24,11 @@
 //! H< HTTP/1.1 200 OK        the next bytes that H receives are this and CR LF; << as for P
 //! H? POST /path {"a":1}     H sends a request with this method, target and body, if there is one
 //! H= 200 {"a":"%d"}         the next that H receives is an answer with this status and this body,
-//!                           whatever its head says; %d stands for any digits
+//!                           whatever its head says; %d stands for any digits, %m for a moment
+//!                           in quotes, %s for a text up to a quote, %t for a token; also in
+//!                           what follows A<
+//! H?j POST /path {"a":1}    the same as H? with Content-Type: application/json; with `! tokens`,
+//!                           %t is the last token that was received, %u the one before
 //! H?~ POST /path @7 {"a":1}  the same with the body in MessagePack, and the field Worker-Id: 7
 //! H=~ 200 {"a":"%d"}        the same for an answer whose body is MessagePack, shown as JSON
 //! A<|                       A has received all and finds its connection closed by the server
@@ -52,6 +57,7 @@ mod real;
 #[cfg(target_os = "linux")]
 mod variants;
 
+use answers::Tokens;
 use parse::{Expected, Step, Transcript, What};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -96,6 +102,7 @@ trait Target {
 fn play(transcript: &Transcript, mode: Mode, simulation: &mut dyn Target) -> Result<(), String> {
     let steps = arrange(&transcript.steps, mode);
     let mut known = Vec::new();
+    let mut tokens = Tokens::default();
     for (number, step) in steps.iter().enumerate() {
         if !known.contains(&step.client) && !matches!(step.what, What::Time(_)) {
             known.push(step.client);
@@ -103,7 +110,14 @@ fn play(transcript: &Transcript, mode: Mode, simulation: &mut dyn Target) -> Res
             simulation.connect(step.client, protocol).map_err(|problem| at(step, &problem))?;
         }
         let next = steps.get(number + 1);
-        perform(step, next, simulation).map_err(|problem| at(step, &problem))?;
+        let filled = match &step.what {
+            What::Send { bytes, last } if transcript.tokens => Step {
+                what: What::Send { bytes: tokens.fill_in(bytes), last: *last },
+                ..step.clone()
+            },
+            _ => step.clone(),
+        };
+        perform(&filled, next, simulation, &mut tokens).map_err(|problem| at(step, &problem))?;
     }
     simulation.settle()?;
     for client in known {
@@ -116,7 +130,12 @@ fn at(step: &Step, problem: &str) -> String {
     format!("line {}: {problem}", step.line)
 }
 
-fn perform(step: &Step, next: Option<&Step>, simulation: &mut dyn Target) -> Result<(), String> {
+fn perform(
+    step: &Step,
+    next: Option<&Step>,
+    simulation: &mut dyn Target,
+    tokens: &mut Tokens,
+) -> Result<(), String> {
     let client = step.client;
     match &step.what {
         What::Connect => {}
@@ -127,21 +146,21 @@ fn perform(step: &Step, next: Option<&Step>, simulation: &mut dyn Target) -> Res
         What::Read => simulation.set_reading(client, true)?,
         What::Time(time) => simulation.pass_time(*time)?,
         What::Receive(expected @ Expected::Bytes(bytes)) => {
-            return check(expected, &simulation.receive_bytes(client, bytes)?);
+            return check(expected, &simulation.receive_bytes(client, bytes)?, tokens);
         }
         What::Receive(Expected::Answer(status, body)) => {
-            return answers::check(*status, body, simulation, client);
+            return answers::check(*status, body, simulation, client, tokens);
         }
         What::Receive(Expected::Packed(status, body)) => {
-            return answers::check_packed(*status, body, simulation, client);
+            return answers::check_packed(*status, body, simulation, client, tokens);
         }
         What::Receive(Expected::Exactly(lines)) => {
             for line in lines.split(|&byte| byte == b'\n') {
-                check(&Expected::Exactly(line.to_vec()), &simulation.receive(client)?)?;
+                check(&Expected::Exactly(line.to_vec()), &simulation.receive(client)?, tokens)?;
             }
             return Ok(());
         }
-        What::Receive(expected) => return check(expected, &simulation.receive(client)?),
+        What::Receive(expected) => return check(expected, &simulation.receive(client)?, tokens),
         What::Silent => return simulation.check_silent(client),
         What::Ended => return simulation.check_ended(client),
     }
@@ -151,8 +170,13 @@ fn perform(step: &Step, next: Option<&Step>, simulation: &mut dyn Target) -> Res
     if answered { Ok(()) } else { simulation.settle() }
 }
 
-fn check(expected: &Expected, received: &[u8]) -> Result<(), String> {
+fn check(expected: &Expected, received: &[u8], tokens: &mut Tokens) -> Result<(), String> {
     match expected {
+        Expected::Exactly(bytes)
+            if tokens.fits(&String::from_utf8_lossy(bytes), &String::from_utf8_lossy(received)) =>
+        {
+            Ok(())
+        }
         Expected::Bytes(bytes) | Expected::Exactly(bytes) if bytes == received => Ok(()),
         Expected::Bytes(bytes) | Expected::Exactly(bytes) => {
             Err(format!("expected {}\n    received {}", show(bytes), show(received)))
@@ -249,7 +273,8 @@ fn play_all(
     let (mut problems, mut played) = (String::new(), 0);
     let transcripts = PLAYED.into_iter().flat_map(transcripts);
     for (name, transcript) in transcripts.filter(|(_, transcript)| wanted(transcript)) {
-        for &mode in modes {
+        let in_order = |mode| matches!(mode, Mode::Steps | Mode::Bytes);
+        for &mode in modes.iter().filter(|&&mode| !transcript.tokens || in_order(mode)) {
             played += 1;
             if let Err(problem) = play(&transcript, mode) {
                 writeln!(problems, "{name} ({mode:?}) {problem}").unwrap();

@@ -23,6 +23,8 @@ pub(super) struct Transcript {
     pub(super) pure: bool,
     /// Only for an engine that completes each command at once.
     pub(super) prompt: bool,
+    /// Clients send tokens that they have received, so that nothing is sent before it is answered.
+    pub(super) tokens: bool,
     /// The protocols of clients that do not come in by the usual one.
     pub(super) protocols: BTreeMap<char, &'static str>,
     pub(super) steps: Vec<Step>,
@@ -82,6 +84,7 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
         settings: Settings { max_request: 1024 * 1024, max_clients: 100, max_memory: None },
         pure: false,
         prompt: false,
+        tokens: false,
         protocols: BTreeMap::new(),
         steps: Vec::new(),
     };
@@ -139,6 +142,7 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
             }
         }
         None if setting == "pure" => transcript.pure = true,
+        None if setting == "tokens" => transcript.tokens = true,
         None if setting == "prompt" => transcript.prompt = true,
         _ => return None,
     }
@@ -169,6 +173,18 @@ fn packed_request(text: &str) -> Option<What> {
 
 /// A step of a client that speaks HTTP.
 fn step_in_requests(text: &str) -> Option<What> {
+    if let Some(request) = text.strip_prefix("?j ") {
+        let (start, body) = match request.match_indices(' ').nth(1) {
+            Some((at, _)) => (&request[..at], &request[at + 1..]),
+            None => (request, ""),
+        };
+        let tokens = body.matches("%t").count() + body.matches("%u").count();
+        let length = body.len() + tokens * (super::answers::TOKEN_DIGITS - 2);
+        let head = format!("{start} HTTP/1.1\r\nHost: localhost\r\n");
+        let fields = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
+        let bytes = [head, fields, format!("\r\n{body}")].concat().into_bytes();
+        return start.contains(' ').then_some(What::Send { bytes, last: false });
+    }
     if let Some(request) = text.strip_prefix("? ") {
         let mut words = request.splitn(3, ' ');
         let (method, target) = (words.next()?, words.next()?);
@@ -381,6 +397,11 @@ fn client_sends_whole_requests() {
     assert_eq!(received(4), format!("Receive(Bytes({:?}))", b"c\r\n"));
     assert_eq!(received(5), "Receive(Answer(200, \"d e\"))");
     assert_eq!(received(6), "Receive(Answer(204, \"\"))");
+    let steps = parse("! protocol http H\nH?j POST /x {\"a\": \"%t\"}").unwrap().steps;
+    let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
+    let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let rest = "Content-Length: 25\r\n\r\n{\"a\": \"%t\"}";
+    assert_eq!(*bytes, [head, rest].concat().as_bytes());
     let steps =
         parse("! protocol http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
     let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
@@ -390,7 +411,7 @@ fn client_sends_whole_requests() {
     let What::Send { bytes, last: false } = &steps[1].what else { panic!("it is sent") };
     assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(format!("{:?}", steps[2].what), "Receive(Packed(201, \"{}\"))");
-    for wrong in ["H? GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
+    for wrong in ["H? GET", "H?j GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
         parse(&format!("! protocol http H\n{wrong}")).unwrap_err();
     }
 }

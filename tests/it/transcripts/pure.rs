@@ -100,6 +100,7 @@ impl<E: CommandExecutor> Pure<E> {
         let mut idle = 0;
         while idle < IDLE_PASSES {
             let mut busy = false;
+            self.server.begin_pass(self.now);
             for peer in self.peers.values_mut() {
                 busy |= read(&mut self.server, peer, self.piece, self.now);
             }

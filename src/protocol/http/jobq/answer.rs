@@ -104,6 +104,9 @@ pub(in crate::protocol::http) fn answer(
             "the server's jobs take as much memory as it may use (--max-memory): no job can be put \
              until jobs are deleted",
         ),
+        IndexedReply::Draining => {
+            (503, "the server is being drained: it takes no new jobs until it is started again")
+        }
         IndexedReply::LogFull => (507, "the log of the job takes no more events"),
     };
     BodyKind::Error(HttpError::new(status, why))

@@ -4,7 +4,7 @@ use super::{
     HttpError, Operation, PagedCommand, PagedRequest, Scratch, SharedQuery, SingleRequest,
 };
 use crate::base::names;
-use crate::model::query::{Expr, Op, Query, Side, Term, Value};
+use crate::protocol::query_text::{QueryTextError, parse_query, string};
 use crate::wire::json::{self, Fields, JsonError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -140,11 +140,6 @@ fn declare(id: Option<&str>, work: &mut Scratch) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// The text of a JSON string. `None`: another value, or an unpaired surrogate.
-fn string(text: &str) -> Option<String> {
-    if text.starts_with('"') { serde_json::from_str(text).ok() } else { None }
-}
-
 fn limit(text: Option<&str>) -> Result<Option<u64>, HttpError> {
     let Some(text) = text else { return Ok(None) };
     let mut number = Vec::new();
@@ -162,70 +157,9 @@ fn limit(text: Option<&str>) -> Result<Option<u64>, HttpError> {
     }
 }
 
-const SHAPE: &str = "member 'query': give a list of [OP, EXPR, EXPR]";
-
-/// Parses `[[OP, EXPR, EXPR], ...]`; without text: the empty list.
+/// Parses a query; without text: the empty one.
 fn query(text: Option<&str>) -> Result<SharedQuery, HttpError> {
     let Some(text) = text else { return Ok(Arc::default()) };
-    let Some(triples) = json::elements(text) else { return Err(HttpError::new(400, SHAPE)) };
-    let options = (1..).zip(triples).map(|(number, triple)| term(triple, number));
-    Ok(Arc::new(Query { terms: options.collect::<Result<_, _>>()? }))
-}
-
-fn term(text: &str, number: usize) -> Result<Term, HttpError> {
-    let bad = |what: &str| HttpError::new(400, format!("member 'query', term {number}: {what}"));
-    let triple = json::elements(text).unwrap_or_default();
-    let [op, left, right] = triple[..] else { return Err(bad("give [OP, EXPR, EXPR]")) };
-    let op = string(op)
-        .and_then(|name| Op::from_name(&name))
-        .ok_or_else(|| bad("OP is one of IS, IS NOT, LIKE, GLOB, =, !=, <, <=, >, >="))?;
-    let side = |text: &str| {
-        side(text).ok_or_else(|| {
-            bad("EXPR is a string, a number, true, false, null or {\"value\": ANY}, \
-                 and text without half characters")
-        })
-    };
-    Ok(Term::of_request(op, side(left)?, side(right)?))
-}
-
-fn side(text: &str) -> Option<Side> {
-    Some(match text.as_bytes().first()? {
-        b'[' => return None,
-        b'{' => Side::Value(value(only_value(text)?)?),
-        b'"' => Side::Expr(Expr::Text(string(text)?.into())),
-        _ => Side::Expr(scalar(text)),
-    })
-}
-
-/// The value of `{"value": ANY}`, which has no other member.
-fn only_value(text: &str) -> Option<&str> {
-    struct Alone;
-    impl Fields<1> for Alone {
-        fn number(name: &[u8]) -> Option<usize> {
-            (name == b"value").then_some(0)
-        }
-    }
-    let ([value], other) = json::members::<Alone, 1>(text.as_bytes()).ok()?;
-    value.filter(|_| other.is_none())
-}
-
-fn value(text: &str) -> Option<Value> {
-    let mut json = Vec::new();
-    json::canonical(text, &mut json);
-    let json: Box<str> = String::from_utf8(json).ok()?.into();
-    let expr = match text.as_bytes().first()? {
-        b'"' => Expr::Literal(string(text)?.into()),
-        b'[' | b'{' => Expr::Literal(json.clone()),
-        _ => scalar(text),
-    };
-    Some(Value { expr, json })
-}
-
-fn scalar(text: &str) -> Expr {
-    match text.as_bytes().first() {
-        Some(b't') => Expr::Bool(true),
-        Some(b'f') => Expr::Bool(false),
-        Some(b'n') => Expr::Null,
-        _ => Expr::Number(text.into()),
-    }
+    let bad = |error: QueryTextError| HttpError::new(400, format!("member 'query'{error}"));
+    parse_query(text).map(Arc::new).map_err(bad)
 }

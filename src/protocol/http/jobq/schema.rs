@@ -228,7 +228,7 @@ impl PartialSchema for Event {
 impl ToSchema for Event {}
 
 /// The tags of events that carry nothing but their time, besides `job_created`.
-const TAGS: [&str; 9] = [
+const TAGS: [&str; 10] = [
     "job_aborted",
     "job_abandoned",
     "job_expired",
@@ -238,6 +238,7 @@ const TAGS: [&str; 9] = [
     "job_buried",
     "job_kicked",
     "job_due",
+    "job_changed",
 ];
 
 fn event<const N: usize>(tag: &str, members: [(&str, Object, bool); N]) -> RefOr<Schema> {

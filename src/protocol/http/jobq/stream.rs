@@ -91,6 +91,7 @@ pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(&row.payload),
         Encoding::MsgPack => push_json(out, &row.payload),
         Encoding::Packet { key_len } => push_packet(out, key_len, &row.payload),
+        Encoding::Bytes => push_packet(out, 0, &row.payload),
     }
     out.extend_from_slice(b",\"events\":");
     write_events(&row.events, out);

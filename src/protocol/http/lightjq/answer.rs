@@ -54,6 +54,10 @@ pub(in crate::protocol::http) fn respond(
         }
         Reply::Rejected(Rejection::Full) => return Err(full("job")),
         Reply::Rejected(Rejection::MemoryFull) => return Err(memory_full()),
+        Reply::Rejected(Rejection::Draining) => {
+            let why = "the server is being drained: it takes no new jobs until it is started again";
+            return Err(HttpError::new(503, why));
+        }
         Reply::Rejected(Rejection::DiskFull)
         | Reply::Worker(WorkerReply::DiskFull)
         | Reply::Constraint(ConstraintReply::DiskFull) => return Err(disk_full()),

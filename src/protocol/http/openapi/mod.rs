@@ -16,7 +16,7 @@ pub(super) use description::{Answer, Content, Description, Schemas};
 
 use super::response::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, index, jobq, lightjq, metrics, processor_status};
+use super::{health, index, jobq, lightjq, metrics, native, processor_status};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::path::{self, HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -42,6 +42,7 @@ fn make() -> OpenApi {
         let operation = operation(route, &mut shapes);
         paths.add_path_operation(template(route.path), vec![method(route.method)], operation);
     }
+    native::add_paths(&mut paths, &mut shapes);
     let (name, item) = lightjq::webhook(&mut shapes);
     let webhooks = PathsBuilder::new().path(name, item).build();
     let license = License::new(env!("CARGO_PKG_LICENSE"));
@@ -105,6 +106,7 @@ fn describe(route: &Route, shapes: &mut Schemas) -> Description {
             let default = !route.path.contains(&Segment::Queue);
             jobq::describe(operation, default, shapes)
         }
+        Operation::Native(_) => unreachable!("the native API describes itself"),
         Operation::LightJq(operation) => lightjq::describe(operation, shapes),
     }
 }

@@ -1,32 +1,30 @@
 //! The session of one HTTP connection: it reads requests and submits their commands; `write` writes
 //! the responses.
 
+mod import;
+mod importing;
+mod live;
 mod phase;
+mod submit;
 mod write;
 
-use super::Scratch;
-use super::health::HEALTHY;
-use super::index;
-use super::jobq::{self, PagedRequest};
 use super::lightjq;
-use super::metrics::{self, Form, StatsCollector};
-use super::openapi;
-use super::processor_status::ProcessorStatus;
-use super::request::{PendingBody, route_request};
-use super::response::{HTML, HttpError, JSON};
-use super::route::{Operation, RouteMatch, reads_body};
+use super::live::Due;
+use super::metrics::{self, Form};
+use super::native;
+use super::request::{PendingBody, is_import, route_request};
+use super::response::{HttpError, JSON};
+use super::route::{RouteMatch, reads_body};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
 use crate::base::time::{Mono, Now};
-use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Reply;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{
     Body, Expect, Framing, ParseError, Piece, RequestHead, Version, next_request,
 };
-use phase::{Phase, Prepared, Submitted};
+use phase::{Phase, Submitted};
 
 /// The session of one HTTP connection.
 #[derive(Debug)]
@@ -35,6 +33,10 @@ pub struct Session {
     format: ResponseFormat,
     /// The head of the response and a part of its body are written.
     head_written: bool,
+    /// The rest of a long response cannot be sent: it is not made.
+    is_broken: bool,
+    /// The path of what the current request has made.
+    location: Option<String>,
     /// The serial of the latest command.
     serial: u32,
     deadline: Option<Mono>,
@@ -51,6 +53,8 @@ struct ResponseFormat {
     version: Version,
     /// Only the head is sent.
     head_only: bool,
+    /// Of the native API: errors are problem details, and nothing is cached.
+    is_native: bool,
     media_type: &'static str,
     /// The text format of metrics.
     metrics: Form,
@@ -61,6 +65,7 @@ impl ResponseFormat {
         close: false,
         version: Version::Http11,
         head_only: false,
+        is_native: false,
         media_type: JSON,
         metrics: Form::Classic,
     };
@@ -74,6 +79,8 @@ impl Session {
             phase: Phase::Head { begun: false },
             format: ResponseFormat::DEFAULT,
             head_written: false,
+            is_broken: false,
+            location: None,
             serial: 0,
             deadline: Some(now.mono.after(HTTP_IDLE_TIMEOUT)),
             unsent_bytes: 0,
@@ -90,14 +97,17 @@ impl Session {
         match &mut self.phase {
             Phase::Head { .. } => self.read_head(input, shared, out),
             Phase::Body(_) => self.read_body(input, shared, out),
+            Phase::Importing(_) => self.read_import(input, shared, out),
             Phase::Submitted(_) => SessionAction::Stalled,
             Phase::Answered(..)
             | Phase::Paging(..)
             | Phase::Respond(_)
+            | Phase::Replied(..)
             | Phase::Collecting(..)
             | Phase::FetchingStats(_)
             | Phase::Listing(_) => self.resume(shared, out),
             Phase::Streaming(_) => self.write_stream(shared, out),
+            Phase::Live(_) => self.write_live(shared, out),
             Phase::Over => {
                 input.consume(input.unread().len());
                 SessionAction::NeedInput
@@ -118,6 +128,7 @@ impl Session {
             Phase::Paging(request, Some(page)) => self.write_page(request, &page, shared, out),
             Phase::Paging(request, None) => self.submit_page(request, shared),
             Phase::Respond(result) => self.write_lightjq(result, shared, out),
+            Phase::Replied(call, next) => self.write_native(call, next, shared, out),
             Phase::Collecting(collector, Some(page)) => self.add_stats(collector, page),
             Phase::Collecting(collector, None) => self.submit_scan(collector),
             Phase::FetchingStats(sample) => self.write_metrics(sample, shared, out),
@@ -152,7 +163,14 @@ impl Session {
         };
         let (routed, media_type) =
             route_request(&head, &shared.settings.http_names, &mut shared.scratch.http.queue);
+        let is_native = native::is_native_target(head.target);
+        if is_native {
+            let query = head.target.split_once('?').map_or("", |(_, query)| query);
+            shared.scratch.http.query_text.clear();
+            shared.scratch.http.query_text.push_str(query);
+        }
         self.format = ResponseFormat {
+            is_native,
             close: !head.keep_alive,
             version: head.version,
             head_only: head.method == "HEAD",
@@ -160,6 +178,11 @@ impl Session {
             metrics: metrics::form(&routed, &head),
         };
         let framing = head.framing.unwrap_or(Framing::Length(0));
+        if let Ok(call) = &routed
+            && is_import(call.operation)
+        {
+            return self.begin_import(&head, framing, shared, out);
+        }
         let body = match Body::new(framing, body_max(shared)) {
             Ok(body) => body,
             Err(parse_error) => return self.respond_parse_error(parse_error, shared, out),
@@ -205,6 +228,7 @@ impl Session {
             bytes: Vec::new(),
             received: 0,
             queue: shared.scratch.http.queue.clone(),
+            query_text: shared.scratch.http.query_text.clone(),
             since: shared.turn.now.mono,
         });
         self.deadline = Some(pending.deadline());
@@ -238,6 +262,7 @@ impl Session {
         }
         let bytes = std::mem::take(&mut pending.bytes);
         shared.scratch.http.queue = std::mem::take(&mut pending.queue);
+        shared.scratch.http.query_text = std::mem::take(&mut pending.query_text);
         match std::mem::replace(&mut pending.routed, Err(HttpError::new(500, ""))) {
             Ok(call) => self.execute_collected(call, bytes, shared, out),
             Err(error) => self.respond_error(&error, shared, out),
@@ -272,119 +297,6 @@ impl Session {
         self.submit(prepared, &call, None, shared)
     }
 
-    /// Reads the body, and answers what takes no command.
-    fn prepare(
-        &mut self,
-        call: &RouteMatch,
-        body: &[u8],
-        shared: &mut SessionContext,
-        out: &mut OutBuf,
-    ) -> Prepared {
-        let text = match call.operation {
-            Operation::Jobq(operation) => {
-                let http = &mut shared.scratch.http;
-                return match jobq::prepare(operation, call.whole_names, body, http) {
-                    Ok(jobq::Prepared::Single(request)) => Prepared::Jobq(request),
-                    Ok(jobq::Prepared::Paged(request)) => Prepared::Paged(request),
-                    Err(error) => Prepared::Answered(self.respond_error(&error, shared, out)),
-                };
-            }
-            Operation::LightJq(operation) => {
-                return Prepared::LightJq(operation);
-            }
-            Operation::Metrics => {
-                self.format.media_type = self.format.metrics.media_type();
-                return Prepared::Stats;
-            }
-            Operation::Processor => {
-                let status = ProcessorStatus::new(&shared.scratch.http.queue);
-                return Prepared::Listing(Box::new(status));
-            }
-            Operation::Index if self.format.media_type == HTML => index::PAGE,
-            Operation::Index => index::LINKS,
-            Operation::Health => HEALTHY,
-            Operation::OpenApi => openapi::document(),
-        };
-        Prepared::Answered(self.respond_text(text, shared, out))
-    }
-
-    /// Submits the first command of a request, if there is one. `body`: if it is in the input.
-    fn submit<'s>(
-        &mut self,
-        request: Prepared,
-        call: &RouteMatch,
-        body: Option<&'s [u8]>,
-        shared: &'s mut SessionContext,
-    ) -> SessionAction<'s> {
-        match request {
-            Prepared::Answered(action) => action,
-            Prepared::Jobq(single) => {
-                let serial = self.begin_command(Submitted::Jobq(call.job));
-                let scratch: &'s Scratch = &shared.scratch.http;
-                let body = body.unwrap_or(&scratch.body);
-                let command = jobq::command(single, call.job, body, scratch);
-                SessionAction::Submit(serial, Command::Indexed(command))
-            }
-            Prepared::Paged(request) => self.submit_page(request, shared),
-            Prepared::LightJq(operation) => self.submit_lightjq(operation, call, body, shared),
-            Prepared::Stats => self.submit_scan(Box::default()),
-            Prepared::Listing(status) => {
-                self.phase = Phase::Listing(status);
-                SessionAction::Continue
-            }
-        }
-    }
-
-    fn submit_lightjq<'s>(
-        &mut self,
-        operation: lightjq::Operation,
-        call: &RouteMatch,
-        body: Option<&'s [u8]>,
-        shared: &'s mut SessionContext,
-    ) -> SessionAction<'s> {
-        let serial = self.begin_command(Submitted::LightJq(operation, call.job));
-        let Scratch { queue, body: collected, lightjq: scratch, .. } = &mut shared.scratch.http;
-        scratch.result_ttl_ms = shared.settings.result_ttl_ms;
-        let request = lightjq::Request {
-            operation,
-            job: call.job,
-            details: call.details,
-            name: queue,
-            body: body.unwrap_or(collected),
-        };
-        match lightjq::parse(request, scratch) {
-            Ok(command) => SessionAction::Submit(serial, command),
-            Err(error) => {
-                self.phase = Phase::Respond(Err(error));
-                SessionAction::Continue
-            }
-        }
-    }
-
-    /// Submits the next command of a paged request.
-    fn submit_page<'s>(
-        &mut self,
-        request: Box<PagedRequest>,
-        shared: &'s mut SessionContext,
-    ) -> SessionAction<'s> {
-        let command = Command::Indexed(request.next_command(&mut shared.scratch.http));
-        SessionAction::Submit(self.begin_command(Submitted::Paged(request)), command)
-    }
-
-    /// Submits the next step of the statistics scan.
-    fn submit_scan(&mut self, collector: Box<StatsCollector>) -> SessionAction<'static> {
-        let command = Command::Indexed(IndexedCommand::Stats(collector.next_scan()));
-        SessionAction::Submit(self.begin_command(Submitted::Stats(collector)), command)
-    }
-
-    /// The serial of a command that is submitted next.
-    fn begin_command(&mut self, request: Submitted) -> u32 {
-        self.serial = self.serial.wrapping_add(1);
-        self.phase = Phase::Submitted(request);
-        self.deadline = None;
-        self.serial
-    }
-
     pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
         assert!(serial == self.serial, "a reply to a command of an earlier request");
         let Phase::Submitted(request) = std::mem::replace(&mut self.phase, Phase::Over) else {
@@ -407,6 +319,15 @@ impl Session {
             (Submitted::Stats(collector), Reply::Stats(page)) => {
                 Phase::Collecting(collector, Some((*page).clone()))
             }
+            (Submitted::Native(mut call), _) => {
+                let next = call.handle_reply(reply);
+                Phase::Replied(call, next)
+            }
+            (Submitted::Import(import), _) => Phase::Importing(import.replied(reply)),
+            (Submitted::Live(mut stream), _) => {
+                live::add_queue(&mut stream, reply);
+                Phase::Live(stream)
+            }
             (Submitted::Listing(mut status), _) => {
                 status.add_reply(reply);
                 Phase::Listing(status)
@@ -423,7 +344,7 @@ impl Session {
         out: &mut OutBuf,
     ) -> TimeoutAction {
         match self.phase {
-            Phase::Head { begun: true } | Phase::Body(_) => {
+            Phase::Head { begun: true } | Phase::Body(_) | Phase::Importing(_) => {
                 if let Phase::Head { .. } = self.phase {
                     self.format = ResponseFormat::DEFAULT;
                 }
@@ -441,10 +362,17 @@ impl Session {
                 TimeoutAction::Rearm
             }
             Phase::Head { begun: false } | Phase::Streaming(_) => TimeoutAction::Abort,
+            Phase::Replied(..) if self.head_written => TimeoutAction::Abort,
+            Phase::Live(ref mut stream) => {
+                stream.handle_timeout();
+                self.deadline = None;
+                TimeoutAction::Rearm
+            }
             Phase::Submitted(_)
             | Phase::Answered(..)
             | Phase::Paging(..)
             | Phase::Respond(_)
+            | Phase::Replied(..)
             | Phase::Collecting(..)
             | Phase::FetchingStats(_)
             | Phase::Listing(_)
@@ -458,35 +386,46 @@ impl Session {
 
     /// Drops the rest of a long response, which cannot be sent.
     pub(in crate::protocol) fn handle_broken_output(&mut self) {
-        if let Phase::Streaming(_) = self.phase {
-            self.end();
+        match self.phase {
+            Phase::Streaming(_) | Phase::Live(_) => self.end(),
+            Phase::Replied(..) if self.head_written => self.end(),
+            Phase::Submitted(Submitted::Native(_)) => self.is_broken = self.head_written,
+            _ => {}
         }
     }
 
     pub(in crate::protocol) fn wants_poll(&self) -> bool {
-        match self.phase {
+        match &self.phase {
             Phase::Answered(..)
             | Phase::Paging(..)
             | Phase::Respond(_)
+            | Phase::Replied(..)
             | Phase::Collecting(..)
             | Phase::FetchingStats(_)
             | Phase::Listing(_)
             | Phase::Streaming(_) => true,
+            Phase::Importing(import) => import.is_due(),
+            Phase::Live(stream) => stream.due != Due::Nothing,
             Phase::Head { .. } | Phase::Body(_) | Phase::Submitted(_) | Phase::Over => false,
         }
     }
 
     /// The serial of a long poll, which ends when the client disconnects.
     pub(in crate::protocol) fn waits_for(&self) -> Option<u32> {
-        let is_long_poll = matches!(
-            self.phase,
-            Phase::Submitted(Submitted::LightJq(lightjq::Operation::Await, _))
-        );
-        is_long_poll.then_some(self.serial)
+        let waits = match &self.phase {
+            Phase::Submitted(Submitted::LightJq(lightjq::Operation::Await, _)) => true,
+            Phase::Submitted(Submitted::Native(call)) => call.waits(),
+            _ => false,
+        };
+        waits.then_some(self.serial)
     }
 
     pub(in crate::protocol) fn wants_input(&self) -> bool {
-        matches!(self.phase, Phase::Head { .. } | Phase::Body(_) | Phase::Over)
+        match &self.phase {
+            Phase::Head { .. } | Phase::Body(_) | Phase::Over => true,
+            Phase::Importing(import) => !import.is_due(),
+            _ => false,
+        }
     }
 
     pub(in crate::protocol) fn is_settled(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The phases of a session: from the head of a request to the end of its response.
 
+use super::importing::Importing;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::stats::StatsPage;
@@ -7,10 +8,12 @@ use crate::protocol::SessionAction;
 use crate::protocol::http::Long;
 use crate::protocol::http::jobq::{PagedRequest, SingleRequest};
 use crate::protocol::http::lightjq::{self, Response};
+use crate::protocol::http::live::LiveStream;
 use crate::protocol::http::metrics::{self, StatsCollector};
 use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::request::PendingBody;
 use crate::protocol::http::response::HttpError;
+use crate::protocol::operations::{Call, Next};
 
 /// What a session does: it reads a request, waits for a reply, or writes a response.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) enum Phase {
         begun: bool,
     },
     Body(Box<PendingBody>),
+    /// The body of an import, which is executed as it arrives.
+    Importing(Box<Importing>),
     /// The engine has a command of this request.
     Submitted(Submitted),
     /// The last reply to a Jobq request, which may have taken several commands.
@@ -27,6 +32,8 @@ pub(super) enum Phase {
     /// A request that may take several commands, with the latest page. `None`: the next command is
     /// due.
     Paging(Box<PagedRequest>, Option<IndexedPage>),
+    /// What follows the reply to the last command of a request of the native API.
+    Replied(Box<Call>, Next),
     /// The response to a LightJQ request.
     Respond(Result<Response, HttpError>),
     /// Queue samples for `/metrics` are being collected. `None`: the next command is due.
@@ -37,6 +44,8 @@ pub(super) enum Phase {
     Listing(Box<ProcessorStatus>),
     /// The response continues.
     Streaming(Box<dyn Long>),
+    /// Frames are written once a second.
+    Live(Box<LiveStream>),
     /// Further input is discarded.
     Over,
 }
@@ -47,8 +56,11 @@ pub(super) enum Submitted {
     Jobq(JobId),
     Paged(Box<PagedRequest>),
     LightJq(lightjq::Operation, JobId),
+    Native(Box<Call>),
+    Import(Box<Importing>),
     Stats(Box<StatsCollector>),
     Listing(Box<ProcessorStatus>),
+    Live(Box<LiveStream>),
 }
 
 /// A request whose body has been read.
@@ -58,6 +70,7 @@ pub(super) enum Prepared {
     Jobq(SingleRequest),
     Paged(Box<PagedRequest>),
     LightJq(lightjq::Operation),
+    Native(Box<Call>),
     Stats,
     Listing(Box<ProcessorStatus>),
 }

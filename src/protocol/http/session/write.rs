@@ -11,11 +11,13 @@ use crate::model::worker::WorkerCommand;
 use crate::protocol::http::jobq::{self, BodyKind, PagedRequest};
 use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics::{self, QueueSample, StatsCollector};
+use crate::protocol::http::native::{self, PROBLEM};
 use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::response::{
     BodyLength, HTML, HttpError, JSON, ResponseHead, write_error, write_head,
 };
 use crate::protocol::http::session::Submitted;
+use crate::protocol::operations::{Call, Next, Problem};
 use crate::protocol::queue_listing::ListingNeed;
 use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::http::{ParseError, Version, push_chunk, push_last_chunk};
@@ -33,7 +35,11 @@ fn too_long(max_request: usize) -> HttpError {
 impl Session {
     /// The bytes of an unfinished body.
     pub(in crate::protocol) fn buffered_bytes(&self) -> usize {
-        if let Phase::Body(pending) = &self.phase { pending.bytes.len() } else { 0 }
+        match &self.phase {
+            Phase::Body(pending) => pending.bytes.len(),
+            Phase::Importing(import) => import.lines.buffered_bytes(),
+            _ => 0,
+        }
     }
 
     /// Writes the response to a Jobq request, or its end.
@@ -240,6 +246,62 @@ impl Session {
         self.write_whole(200, None, shared, out)
     }
 
+    /// Goes on with a request of the native API after a reply.
+    pub(super) fn write_native<'s>(
+        &mut self,
+        call: Box<Call>,
+        next: Next,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        match next {
+            Next::Submit => self.submit_native(call, shared),
+            Next::Later => {
+                self.phase = Phase::Replied(call, Next::Submit);
+                SessionAction::Yield
+            }
+            Next::Abort => self.abort(),
+            Next::Part { .. } if self.is_broken => self.abort(),
+            Next::Part { body, media_type, is_last } => {
+                self.format.media_type = media_type;
+                shared.scratch.http.answer = body;
+                self.phase = Phase::Replied(call, Next::Submit);
+                self.write_part(is_last, shared, out).unwrap_or(SessionAction::Yield)
+            }
+            Next::Problem(problem) => self.respond_problem(&problem, None, shared, out),
+            Next::Answer(answer) if answer.status == 204 => {
+                self.write_head(204, BodyLength::None, None, shared, out);
+                self.finish(shared)
+            }
+            Next::Answer(answer) => {
+                shared.scratch.http.answer = answer.body;
+                self.location = answer.location;
+                self.write_whole(answer.status, None, shared, out)
+            }
+        }
+    }
+
+    /// Closes the connection in the middle of a response.
+    fn abort(&mut self) -> SessionAction<'static> {
+        self.end();
+        SessionAction::Close
+    }
+
+    /// Writes problem details.
+    #[cold]
+    pub(super) fn respond_problem(
+        &mut self,
+        problem: &Problem,
+        allow: Option<&str>,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        self.format.media_type = PROBLEM;
+        shared.scratch.http.answer.clear();
+        problem.write(&mut shared.scratch.http.answer);
+        self.write_whole(problem.status(), allow, shared, out)
+    }
+
     /// Writes an error response, or the response to `OPTIONS`.
     #[cold]
     pub(super) fn respond_error(
@@ -249,6 +311,9 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         let allow = error.allow.as_deref();
+        if self.format.is_native && error.status != 204 {
+            return self.respond_problem(&native::problem_of(error), allow, shared, out);
+        }
         if self.format.media_type == HTML {
             self.format.media_type = JSON;
         }
@@ -278,7 +343,7 @@ impl Session {
     }
 
     /// Writes a response whose body is `shared.scratch.http.answer`.
-    fn write_whole(
+    pub(super) fn write_whole(
         &mut self,
         status: u16,
         allow: Option<&str>,
@@ -296,12 +361,12 @@ impl Session {
 
     /// Ends JSON with a line feed, for terminals and for tools that read lines.
     fn end_line(&self, body: &mut Vec<u8>) {
-        if self.format.media_type == JSON {
+        if self.format.media_type == JSON || self.format.media_type == PROBLEM {
             body.push(b'\n');
         }
     }
 
-    fn write_head(
+    pub(super) fn write_head(
         &self,
         status: u16,
         length: BodyLength,
@@ -309,15 +374,26 @@ impl Session {
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) {
-        let ResponseFormat { close, version, media_type, .. } = self.format;
+        let ResponseFormat { close, version, media_type, is_native: no_store, .. } = self.format;
         let keep_alive = version == Version::Http10 && !close;
-        let head = ResponseHead { status, length, media_type, allow, close, keep_alive };
+        let location = self.location.as_deref();
+        let head = ResponseHead {
+            status,
+            length,
+            media_type,
+            allow,
+            location,
+            no_store,
+            close,
+            keep_alive,
+        };
         write_head(head, &mut shared.scratch.http.date, shared.turn.now.wall, out.tail());
     }
 
     /// Ends the request whose response is written.
     pub(super) fn finish(&mut self, shared: &SessionContext) -> SessionAction<'static> {
         self.head_written = false;
+        self.location = None;
         if self.format.close {
             self.end();
             return SessionAction::Close;

@@ -3,7 +3,7 @@
 use super::{Harness, argument, client, ms, names, on};
 use crate::base::limits::{
     CONSTRAINT_SCAN_JOBS_PER_PASS, CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS,
-    CONSTRAINTS_MAX, SCAN_DEFER_MAX_MS,
+    CONSTRAINTS_MAX, SCAN_CHECK_INTERVAL_MS,
 };
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
@@ -172,16 +172,19 @@ fn pop_and_waiting_reserve_scan_a_bounded_number() {
     harness.store.check_invariants();
 }
 
-/// A reserve without wait is answered even if the scan never ends.
+/// A reserve without wait is not answered only because time is over, but when the scan of its queue
+/// has ended.
 #[test]
-fn deferred_reply_is_sent_at_the_latest_after_scan_defer_max() {
+fn deferred_reply_is_sent_when_the_scan_has_ended() {
     let mut harness = Harness::new();
     put_ready_then_block(&mut harness, 5_000);
     let (ticket, told) = harness.try_reserve(1, "q");
     assert_eq!(told, None);
-    harness.now.mono = Mono(harness.now.mono.0 + SCAN_DEFER_MAX_MS * 1_000_000);
-    assert_eq!(harness.run_pass(), [(ticket, Outcome::NoJob)]);
+    harness.now.mono = Mono(harness.now.mono.0 + SCAN_CHECK_INTERVAL_MS * 1_000_000);
+    assert_eq!(harness.run_pass(), []);
     harness.store.check_invariants();
+    assert_eq!(harness.run_passes().1, [(ticket, Outcome::NoJob)]);
+    put_ready_then_block(&mut harness, 5_000);
     // Or called off, or its client gone.
     let (ticket, told) = harness.try_reserve(2, "q");
     assert_eq!(told, None);

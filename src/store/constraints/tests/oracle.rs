@@ -251,6 +251,7 @@ impl Oracle {
             dead_retention_ms: self.pick(&[0, 20]),
             tracked: self.rng.one_in(2),
             result_once: false,
+            max_attempts: 0,
         };
         let priority = match self.rng.below(12) {
             0 => Priority::Big("18446744073709551616"),
@@ -332,7 +333,7 @@ impl Oracle {
         let holder = job.filter(|job| job.status() == Status::Reserved);
         let holder = match holder.map(|job| job.holder().kind()) {
             Some(HolderKind::Client(index)) => index,
-            Some(HolderKind::Detached(_)) | None => 1,
+            Some(HolderKind::Detached(_) | HolderKind::Token) | None => 1,
         };
         if self.worker(holder).is_some() && self.rng.one_in(2) {
             return self.return_or_reject(holder, id);

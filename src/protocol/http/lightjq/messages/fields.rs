@@ -3,6 +3,7 @@
 use super::timestamp;
 use crate::base::names;
 use crate::model::job::{Encoding, Payload};
+use crate::protocol::matcher::A_PATH;
 use crate::wire::json::{self, JsonError};
 use crate::wire::msgpack::{Error, Raw, Token, from_json, push_float, push_integer, read_map};
 use std::borrow::Cow;
@@ -121,7 +122,7 @@ impl fmt::Display for FieldKind {
             Self::Moment => {
                 f.write_str("a moment in ISO 8601, such as '2026-02-28T23:59:59.5+09:00'")
             }
-            Self::Path => f.write_str("'name' or a path such as 'argument.user.id'"),
+            Self::Path => f.write_str(A_PATH),
             Self::Seconds => f.write_str("a number of seconds greater than 0"),
             Self::Text => f.write_str("a string"),
             Self::Texts => f.write_str("an array of at least one string"),

@@ -65,6 +65,7 @@ fn push_payload_json(out: &mut Vec<u8>, payload: Payload<'_>) {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(payload.bytes),
         Encoding::MsgPack => push_json(out, payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, payload.bytes),
+        Encoding::Bytes => push_packet(out, 0, payload.bytes),
     }
 }
 
@@ -74,8 +75,8 @@ fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     match payload.encoding {
         Encoding::MsgPack => out.extend_from_slice(payload.bytes),
         Encoding::Json | Encoding::JsonLine => push_from_json(out, payload.bytes),
-        Encoding::Packet { key_len } => {
-            let (key, packet) = payload.bytes.split_at(usize::from(key_len));
+        encoding @ (Encoding::Packet { .. } | Encoding::Bytes) => {
+            let (key, packet) = payload.bytes.split_at(usize::from(encoding.key_len()));
             push_map(out, 2);
             push_text(out, "key");
             push_binary(out, key);

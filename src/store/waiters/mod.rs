@@ -4,16 +4,20 @@
 //! [`QueueScope::Any`], is for reserves of tracked jobs without queue names; the earlier arrival of
 //! it and of the job's queue is matched first.
 //!
+//! A pop without timeout outlives its answer: see `open_pops`.
+//!
 //! A waiter has one [`WaitNode`] for each of its queues. Nodes are linked twice: along the queue
 //! and along the waiter.
 
-use super::idx::{QueueScope, WaitNodeIdx, WaiterIdx};
+use super::idx::{QueueIdx, QueueScope, WaitNodeIdx, WaiterIdx};
 use crate::base::limits::WAIT_NODE_WORK;
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::PackedOption;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
+
+mod open_pops;
 
 /// A waiting reserve or pop. `previous` and `next` link the waiters of its client.
 #[derive(Debug)]
@@ -26,6 +30,21 @@ pub(super) struct Waiter {
     /// Its timeout, if it has one.
     pub(super) timer: TimerId,
     pub(super) kind: WaiterKind,
+    /// Whether it does not wait of itself: its "no job" is deferred.
+    deferred: bool,
+    /// Whether it is a pop that is answered, and kept for the client's next one: see `open_pops`.
+    paused: bool,
+    /// The last arrival of a pop that was answered before; its nodes of an earlier one are late.
+    since: u64,
+    /// Nodes of a paused pop that are in no wait queue.
+    parked: PackedOption<WaitNodeIdx>,
+}
+
+impl Waiter {
+    /// Whether it does not wait of itself.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.deferred
+    }
 }
 
 /// What a waiter does with a job.
@@ -46,7 +65,8 @@ pub(super) struct WaitNode {
     next: PackedOption<WaitNodeIdx>,
     /// The next node of the same waiter.
     sibling: PackedOption<WaitNodeIdx>,
-    /// Its rank in the order of arrival, over all queues.
+    /// Its rank in the order of arrival, over all queues. That of a pop may be later, and a parked
+    /// node has none: see `open_pops`.
     arrival: u64,
 }
 
@@ -131,13 +151,16 @@ pub(super) struct Waiters {
     slots: PagedSlab<Waiter, WaiterIdx>,
     nodes: WaitNodes,
     arrivals: u64,
+    /// Pops that are answered and kept.
+    paused: usize,
     /// Work of ended waits, of making queues for waits, and of pops, since last taken.
     extra_work: usize,
 }
 
 impl Waiters {
+    /// How many wait.
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.paused
     }
 
     /// The work of ended waits, and what was noted beside it, since the last call. O(1).
@@ -146,10 +169,9 @@ impl Waiters {
         std::mem::take(&mut self.extra_work)
     }
 
-    /// Counts nodes for which queues were made.
-    #[inline]
-    pub(super) fn count_new_queues(&mut self, made: u64) {
-        self.extra_work += usize::try_from(made).unwrap_or(usize::MAX) * WAIT_NODE_WORK;
+    /// The same, which is then still to be taken. O(1).
+    pub(super) fn noted_work(&self) -> usize {
+        self.extra_work
     }
 
     /// Notes work beside that of ended waits.
@@ -167,7 +189,19 @@ impl Waiters {
     pub(super) fn add(&mut self, ticket: Ticket, kind: WaiterKind) -> WaiterIdx {
         let (node, timer) = (PackedOption::NONE, TimerId::NONE);
         let (previous, next) = (PackedOption::NONE, PackedOption::NONE);
-        self.slots.insert(Waiter { ticket, node, previous, next, timer, kind })
+        let (deferred, paused, since, parked) = (false, false, 0, PackedOption::NONE);
+        self.slots.insert(Waiter {
+            ticket,
+            node,
+            previous,
+            next,
+            timer,
+            kind,
+            deferred,
+            paused,
+            since,
+            parked,
+        })
     }
 
     /// Adds a new waiter at the end of a wait queue, unless it is there already. O(1): it arrived
@@ -210,6 +244,19 @@ impl Waiters {
         }
     }
 
+    /// Marks a waiter as one that does not wait of itself.
+    pub(super) fn set_deferred(&mut self, waiter: WaiterIdx) {
+        self.slots[waiter].deferred = true;
+    }
+
+    /// The queues that a waiter names.
+    pub(super) fn queues_of(&self, waiter: WaiterIdx) -> impl Iterator<Item = QueueIdx> {
+        self.nodes_of(waiter).filter_map(|node| match self.nodes.slots[node].queue {
+            QueueScope::One(queue) => Some(queue),
+            QueueScope::Any => None,
+        })
+    }
+
     /// Whether a waiter is in a queue's wait queues. O(queues of the waiter).
     pub(super) fn is_queued_in(&self, waiter: WaiterIdx, queue: QueueScope) -> bool {
         let mut node = self.slots[waiter].node;
@@ -244,7 +291,8 @@ impl Waiters {
         }
     }
 
-    /// The earliest waiter of a queue, with `reserves_only` the earliest reserve. O(1).
+    /// The earliest waiter of a queue, with `reserves_only` the earliest reserve. The caller has
+    /// settled the first pop, if pops count. O(1).
     #[inline]
     pub(super) fn first(&self, wait_queues: WaitQueues, reserves_only: bool) -> Option<WaiterIdx> {
         let WaitQueues { reserves, pops } = wait_queues;
@@ -259,8 +307,8 @@ impl Waiters {
         Some(node.waiter)
     }
 
-    /// The earliest waiter of a queue, or of [`QueueScope::Any`], that is eligible. O(nodes passed
-    /// over).
+    /// The earliest waiter of a queue, or of [`QueueScope::Any`], that is eligible. The caller has
+    /// settled the pops; paused ones are passed over. O(nodes passed over).
     pub(super) fn first_of(
         &self,
         wait_queues: WaitQueues,
@@ -269,7 +317,8 @@ impl Waiters {
         is_eligible: impl Fn(&Waiter) -> bool,
     ) -> Option<WaiterIdx> {
         let first = |wait_queue: WaitQueue| {
-            self.nodes.from(wait_queue.first).find(|node| is_eligible(&self.slots[node.waiter]))
+            let waits = |waiter: &Waiter| !waiter.paused && is_eligible(waiter);
+            self.nodes.from(wait_queue.first).find(|node| waits(&self.slots[node.waiter]))
         };
         let pops = if reserves_only { WaitQueue::default() } else { wait_queues.pops };
         let firsts = [wait_queues.reserves, pops, global.reserves].map(first).into_iter().flatten();
@@ -289,6 +338,8 @@ impl Waiters {
         mut leave: impl FnMut(QueueScope, WaitNodeIdx, WaiterKind, &mut WaitNodes),
     ) -> Waiter {
         let waiter = self.slots.remove(waiter).expect("a waiter was removed twice");
+        debug_assert!(waiter.parked.is_none(), "a pop ends with parked nodes");
+        self.paused -= usize::from(waiter.paused);
         let mut node = waiter.node;
         while let Some(left) = node.expand() {
             leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
@@ -305,6 +356,13 @@ impl Waiters {
         heads.flat_map(|head| self.nodes.from(head)).map(|node| node.waiter).collect()
     }
 
+    /// How many waiters there are, counted up to `most`. O(most).
+    pub(super) fn count_of(&self, wait_queues: WaitQueues, most: usize) -> usize {
+        let heads = [wait_queues.reserves.first, wait_queues.pops.first].into_iter();
+        let nodes = heads.flat_map(|head| self.nodes.from(head)).take(most);
+        nodes.filter(|node| !self.slots[node.waiter].is_paused()).count()
+    }
+
     pub(super) fn get(&self, waiter: WaiterIdx) -> Option<&Waiter> {
         self.slots.get(waiter)
     }
@@ -313,9 +371,10 @@ impl Waiters {
         self.slots.iter()
     }
 
-    /// Each pair of waiter and queue. For checks. O(nodes).
+    /// Each pair of waiter and queue that is in a wait queue. For checks. O(nodes).
     pub(super) fn places(&self) -> impl Iterator<Item = (WaiterIdx, QueueScope)> {
-        self.nodes.slots.iter().map(|(_, node)| (node.waiter, node.queue))
+        let linked = self.nodes.slots.iter().filter(|(_, node)| !node.is_parked());
+        linked.map(|(_, node)| (node.waiter, node.queue))
     }
 }
 

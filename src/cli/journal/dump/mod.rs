@@ -1,10 +1,17 @@
 //! A record as a line of JSON.
 
+mod dependencies;
+mod schedule;
+
 use crate::base::time::Mono;
 use crate::journal::RecordLocation;
 use crate::model::event::{EventLog, write_events};
+use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot};
+use crate::model::snapshot::{
+    PersistedKey, PersistedRun, PersistedStatus, PersistedWorker, Record, RunHistory, Snapshot,
+    StatusSnapshot,
+};
 use crate::protocol::http::lightjq::messages::write_constraint;
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::push_json;
@@ -23,6 +30,11 @@ pub(super) fn push(record: &Record<'_>, location: RecordLocation, out: &mut Vec<
         Record::Queue(..) => "queue",
         Record::Constraint(..) => "constraint",
         Record::Worker(..) => "worker",
+        Record::Pause(..) => "pause",
+        Record::Schedule(..) => "schedule",
+        Record::PastKey(..) => "key",
+        Record::PastRun(..) => "completed run",
+        Record::Loss(..) => "loss",
     };
     push_raw(out, "{\"record\":\"");
     push_raw(out, kind);
@@ -55,12 +67,42 @@ pub(super) fn push(record: &Record<'_>, location: RecordLocation, out: &mut Vec<
             push_field_name(out, "constraint");
             push_json(out, &written);
         }
+        Record::Pause(id, queue, until) => {
+            push_number_field(out, "id", id.0);
+            push_queue(queue, out);
+            if let Some(at) = *until {
+                push_timestamp(out, "until", at);
+            }
+        }
+        Record::Schedule(id, schedule, state) => {
+            push_number_field(out, "id", id.0);
+            schedule::push(schedule, state, out);
+        }
+        Record::PastKey(id, key) => push_past_key(*id, key, out),
+        Record::PastRun(id, run) => push_past_run(*id, *run, out),
+        Record::Loss(id, loss) => dependencies::push_loss(*id, *loss, out),
         Record::Worker(id, worker) => {
             push_number_field(out, "id", id.0);
             push_worker(worker, out);
         }
     }
     push_raw(out, "}\n");
+}
+
+fn push_past_key(id: JobId, key: &PersistedKey<'_>, out: &mut Vec<u8>) {
+    push_number_field(out, "id", id.0);
+    push_queue(key.queue, out);
+    push_field_name(out, "key");
+    push_string(out, key.bytes);
+    push_number_field(out, "job", key.job.0);
+    push_timestamp(out, "until", key.until);
+}
+
+/// The token stays secret: who knows it could speak for a worker.
+fn push_past_run(id: JobId, run: PersistedRun, out: &mut Vec<u8>) {
+    push_number_field(out, "id", id.0);
+    push_number_field(out, "job", run.job.0);
+    push_timestamp(out, "until", run.until);
 }
 
 fn push_raw(out: &mut Vec<u8>, text: &str) {
@@ -93,6 +135,11 @@ fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
         push_string(out, name);
     }
     push_queue(job.queue, out);
+    if let Some((key, ttl_ms)) = job.key {
+        push_field_name(out, "key");
+        push_string(out, key);
+        push_number_field(out, "key_ttl", ttl_ms);
+    }
     push_field_name(out, "pri");
     match job.priority {
         Priority::Small(number) => push_number(out, number),
@@ -110,6 +157,9 @@ fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
         push_timestamp(out, "expires", at);
     }
     push_state(&job.state, out);
+    if let Some(dependencies) = &job.dependencies {
+        dependencies::push(dependencies, out);
+    }
     if let Some(history) = &job.history {
         push_field_name(out, "user_state");
         push_json_on_one_line(history.state, out);
@@ -175,6 +225,9 @@ fn push_options(options: &JobOptions, out: &mut Vec<u8>) {
         push_number_field(out, "jitter_percent", retry.jitter_percent.into());
         push_raw(out, "}");
     }
+    if options.max_attempts > 0 {
+        push_number_field(out, "max_attempts", options.max_attempts.into());
+    }
     for (name, set) in [("followed", options.tracked), ("fetch_once", options.result_once)] {
         if set {
             push_field_name(out, name);
@@ -187,6 +240,7 @@ fn push_state(state: &StatusSnapshot<'_>, out: &mut Vec<u8>) {
     let (name, until) = match state.stage {
         PersistedStatus::Waiting => ("waiting", None),
         PersistedStatus::Running { until, .. } => ("running", until),
+        PersistedStatus::Leased { until, .. } => ("leased", Some(until)),
         PersistedStatus::Delayed(at) => ("delayed", Some(at)),
         PersistedStatus::Completed(at) => ("kept", Some(at)),
         PersistedStatus::Buried(at) => ("buried", at),
@@ -199,6 +253,13 @@ fn push_state(state: &StatusSnapshot<'_>, out: &mut Vec<u8>) {
     if let PersistedStatus::Running { worker, lease, .. } = state.stage {
         push_number_field(out, "worker", worker.0);
         push_number_field(out, "lease", lease.0.into());
+    }
+    if let PersistedStatus::Leased { token, since, worker, .. } = state.stage {
+        push_field_name(out, "token");
+        push_string(out, format!("{:016x}", token.0).as_bytes());
+        push_number_field(out, "since_ms", since.0);
+        push_field_name(out, "worker");
+        push_string(out, worker.as_bytes());
     }
     if state.retries > 0 {
         push_number_field(out, "retries", state.retries.into());
@@ -214,6 +275,28 @@ fn push_state(state: &StatusSnapshot<'_>, out: &mut Vec<u8>) {
         push_field_name(out, "progress");
         write!(out, "{progress}").expect("writing to a vector does not fail");
     }
+    if let Some(runs) = &state.runs {
+        push_runs(runs, out);
+    }
+}
+
+fn push_runs(runs: &RunHistory<'_>, out: &mut Vec<u8>) {
+    push_number_field(out, "attempts", runs.attempts.into());
+    if let Some((kind, message, at)) = runs.error {
+        for (name, text) in [("error", kind), ("error_message", message)] {
+            push_field_name(out, name);
+            push_string(out, text.as_bytes());
+        }
+        push_number_field(out, "error_at_ms", at.0);
+    }
+    if let Some(message) = runs.progress_message {
+        push_field_name(out, "progress_message");
+        push_string(out, message.as_bytes());
+    }
+    if let Some(token) = runs.completed_by {
+        push_field_name(out, "completed_by");
+        push_string(out, format!("{:016x}", token.0).as_bytes());
+    }
 }
 
 /// Appends JSON as JSON, and anything else as the Job Centre protocol encodes it.
@@ -222,8 +305,8 @@ fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
     match payload.encoding {
         Encoding::MsgPack => push_json(out, payload.bytes),
         Encoding::Json | Encoding::JsonLine => push_json_on_one_line(payload.bytes, out),
-        Encoding::Packet { key_len } => {
-            let (key, packet) = payload.bytes.split_at(usize::from(key_len));
+        encoding @ (Encoding::Packet { .. } | Encoding::Bytes) => {
+            let (key, packet) = payload.bytes.split_at(usize::from(encoding.key_len()));
             push_raw(out, "{\"key\":");
             push_base64(key, out);
             push_raw(out, ",\"payload\":");
@@ -280,9 +363,12 @@ mod tests {
                 result: None,
                 message: None,
                 progress: None,
+                runs: None,
             },
             history: None,
             name: None,
+            key: None,
+            dependencies: None,
         }
     }
 
@@ -339,6 +425,8 @@ mod tests {
             line(&queue),
             "queue \"id\":9,\"queue\":\"\u{fffd}q\",\"queue_base64\":\"/3E=\"}"
         );
+        let pause = Record::Pause(JobId(8), b"q", Some(Mono(1_700_000_000_123_000_000)));
+        assert_eq!(line(&pause), r#"pause "id":8,"queue":"q","until":"2023-11-14T22:13:20.123Z"}"#);
         let text = br#"{"matcher":[["name","=","a"]],"max_running":2}"#;
         let constraint = read_constraint_json("c", text).unwrap();
         assert_eq!(
@@ -360,6 +448,7 @@ mod tests {
             result,
             message: Some("no\n"),
             progress: None,
+            runs: None,
         };
         let job = Snapshot { options: Some(options), state, ..fresh(Encoding::MsgPack, b"\x07") };
         assert_eq!(
@@ -385,8 +474,14 @@ mod tests {
             lease: LeaseEpoch(0),
         };
         let progress = Fraction::new(0.25);
-        let state =
-            StatusSnapshot { stage: running, retries: 0, result: None, message: None, progress };
+        let state = StatusSnapshot {
+            stage: running,
+            retries: 0,
+            result: None,
+            message: None,
+            progress,
+            runs: None,
+        };
         let job = Snapshot { name: Some(b"a\"b"), state, ..fresh(Encoding::JsonLine, b"{}") };
         assert_eq!(
             line(&Record::Job(job)),
@@ -420,6 +515,7 @@ mod tests {
             result,
             message: None,
             progress: None,
+            runs: None,
         };
         assert_eq!(
             line(&Record::State(JobId(3), state)),
@@ -432,6 +528,7 @@ mod tests {
             result: None,
             message: None,
             progress: None,
+            runs: None,
         };
         assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
     }

@@ -1,0 +1,75 @@
+//! Jobs on their way out of a server and into another one: exports and imports.
+
+use crate::base::time::Wall;
+use crate::model::external_id::Fraction;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, JobOptions};
+use crate::model::job_details::{ErrorDetails, JobDetails};
+use crate::model::new_job::NewJob;
+
+/// A job as an export shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedJob {
+    /// What the API shows of any job.
+    pub details: JobDetails,
+    /// The options that it was put with, without delay and time to live.
+    pub options: JobOptions,
+    /// For how long its key stays taken after its completion, in milliseconds.
+    pub key_ttl_ms: u64,
+    /// The group that it was put after.
+    pub after_group: Option<Box<[u8]>>,
+    /// Whether it runs although a job that it waits for is lost.
+    pub runs_if_lost: bool,
+    /// Until when it is kept, if it is completed.
+    pub kept_until: Option<Wall>,
+}
+
+/// Some jobs of an export, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportPage {
+    /// In the order of ids.
+    pub jobs: Vec<ExportedJob>,
+    /// Where the next part begins; `None`: this was the last one.
+    pub next: Option<JobId>,
+}
+
+/// A job of an import: it gets a new id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedJob {
+    /// Queue name: any bytes.
+    pub queue: Box<[u8]>,
+    /// The job as a put would make it: with the delay that is left, and the time to live.
+    pub job: NewJob,
+    /// Jobs that it was put after and that come before it in the same list: their places there.
+    pub after_here: Box<[u32]>,
+    /// Whether it waits for what it was put after; else it was let go on the other server.
+    pub waits: bool,
+    /// When it was put; `None`: now.
+    pub created_at: Option<Wall>,
+    /// What it is to be when it is there.
+    pub stage: ImportedStage,
+    /// Attempts that have ended.
+    pub attempts: u32,
+    /// Its last error.
+    pub last_error: Option<ErrorDetails>,
+    /// The part that is done.
+    pub progress: Option<Fraction>,
+    /// What its worker has said of its progress.
+    pub progress_message: Option<Box<str>>,
+}
+
+/// What an imported job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportedStage {
+    /// Ready, blocked, or scheduled by its delay.
+    Waiting,
+    /// Put away.
+    Buried,
+    /// Kept for its result, for this number of milliseconds.
+    Completed {
+        /// Its result.
+        result: Option<(Encoding, Box<[u8]>)>,
+        /// From now on.
+        kept_ms: u64,
+    },
+}

@@ -1,0 +1,149 @@
+//! The fields of changes and actions.
+
+use super::field_names::CHANGE_FIELDS;
+use super::fields::{DURATION_MAX_MS, Fields};
+use super::problem::{Problem, ProblemKind};
+use super::put_fields::{delay, payload, priority};
+use super::table::Operation;
+use crate::base::time::Now;
+use crate::model::action::{ActionFilter, ActionSpec, ActionVerb, JobChange};
+use crate::model::job_state::{JobState, JobStates};
+use crate::model::query::Query;
+use crate::protocol::query_text::parse_query;
+use std::sync::Arc;
+
+/// Most ids of an action.
+const IDS_MAX: usize = 10_000;
+
+/// How an action is answered: as such, or by the number of its jobs under this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::protocol) enum ActionAnswer {
+    Details,
+    Count(&'static str),
+}
+
+/// A query. `name`: that of its field.
+pub(super) fn query(text: &str, name: &str) -> Result<Arc<Query>, Problem> {
+    parse_query(text).map(Arc::new).map_err(|error| Problem {
+        field: Some(name.to_owned()),
+        ..Problem::new(ProblemKind::InvalidField, format!("field '{name}'{error}"))
+    })
+}
+
+/// The number of an action in a path; 0, which none has, if it is no number.
+pub(super) fn number(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// A change: the fields themselves, or in a line the object `fields`.
+pub(super) fn change_of(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, Problem> {
+    if !fields.is_line() {
+        return change(fields, now);
+    }
+    let inner = fields.object("fields", CHANGE_FIELDS)?;
+    change(&mut inner.ok_or_else(|| Problem::missing("fields", "an object"))?, now)
+}
+
+fn change(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, Problem> {
+    let has_payload = fields.is_there("payload") || fields.text("payload_base64").is_some();
+    Ok(JobChange {
+        payload: if has_payload { Some(payload(fields)?) } else { None },
+        priority: fields.integer("pri", i64::MIN, i64::MAX)?.map(priority),
+        delay_ms: delay(fields, now)?,
+        ttl_ms: fields.duration_between("ttl_ms", 1, DURATION_MAX_MS)?,
+        queue: queue_name(fields, "queue")?,
+        max_attempts: fields.integer("max_attempts", 1, u32::MAX)?,
+    })
+}
+
+fn queue_name(fields: &mut Fields<'_>, field: &'static str) -> Result<Option<Box<[u8]>>, Problem> {
+    let name = fields.string(field)?;
+    Ok(name.map(|name| name.into_bytes().into_boxed_slice()))
+}
+
+/// The states of a purge or a move: some, and not reserved.
+fn states(fields: &mut Fields<'_>) -> Result<JobStates, Problem> {
+    let wanted = "an array of states: ready, scheduled, blocked, buried, completed";
+    let names = fields.strings("states", 5)?;
+    let names = names.ok_or_else(|| Problem::missing("states", wanted))?;
+    let mut states = JobStates::default();
+    for name in &names {
+        match JobState::from_name(name) {
+            Some(state) if state != JobState::Reserved => states = states.with(state),
+            _ => return Err(Problem::wrong("states", wanted)),
+        }
+    }
+    Ok(states)
+}
+
+fn limit(fields: &mut Fields<'_>) -> Result<Option<u64>, Problem> {
+    fields.integer("limit", 1, u64::MAX)
+}
+
+fn target(fields: &mut Fields<'_>) -> Result<Box<[u8]>, Problem> {
+    let to = queue_name(fields, "to")?;
+    to.ok_or_else(|| Problem::missing("to", "the name of the queue to move the jobs to"))
+}
+
+/// Purge, kick or move of a queue.
+pub(super) fn queue_action(
+    operation: Operation,
+    queue: Vec<u8>,
+    fields: &mut Fields<'_>,
+) -> Result<(ActionSpec, ActionAnswer), Problem> {
+    let (states, verb, name) = match operation {
+        Operation::Purge => (states(fields)?, ActionVerb::Delete, "deleted"),
+        Operation::Move => {
+            let to = target(fields)?;
+            (states(fields)?, ActionVerb::Move { to }, "moved")
+        }
+        _ => {
+            let buried = JobStates::default().with(JobState::Buried);
+            (buried, ActionVerb::Kick, "kicked")
+        }
+    };
+    let limit = if operation == Operation::Purge { None } else { limit(fields)? };
+    let (queue, filter) = (queue.into(), ActionFilter::States(states));
+    let spec = ActionSpec { queue, filter, verb, limit, dry_run: false, wait: true };
+    Ok((spec, ActionAnswer::Count(name)))
+}
+
+/// `POST /actions`.
+pub(super) fn action(fields: &mut Fields<'_>, now: Now) -> Result<ActionSpec, Problem> {
+    let queue = queue_name(fields, "queue")?;
+    let queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?;
+    let wanted = "an object with 'state', 'query' or 'ids'";
+    let filter = fields.object("where", &["state", "query", "ids"])?;
+    let mut filter = filter.ok_or_else(|| Problem::missing("where", wanted))?;
+    let terms = filter.text("query").map(|text| query(text, "where.query")).transpose()?;
+    let filter = match (filter.state("state")?, terms, filter.ids("ids", IDS_MAX)?) {
+        (Some(state), None, None) => ActionFilter::States(JobStates::default().with(state)),
+        (None, Some(terms), None) => ActionFilter::Query(terms),
+        (None, None, Some(ids)) => ActionFilter::Ids(ids.into()),
+        _ => return Err(Problem::wrong("where", wanted)),
+    };
+    let words = [("delete", 0), ("kick", 1), ("bury", 2), ("move", 3), ("change", 4)];
+    let verb = fields.word("do", &words)?;
+    let wanted = "one of 'delete', 'kick', 'bury', 'move', 'change'";
+    let verb = match verb.ok_or_else(|| Problem::missing("do", wanted))? {
+        0 => ActionVerb::Delete,
+        1 => ActionVerb::Kick,
+        2 => ActionVerb::Bury,
+        3 => ActionVerb::Move { to: target(fields)? },
+        _ => {
+            let inner = fields.object("change", CHANGE_FIELDS)?;
+            let mut inner = inner.ok_or_else(|| Problem::missing("change", "an object"))?;
+            ActionVerb::Change(change(&mut inner, now)?)
+        }
+    };
+    for (field, fits) in [
+        ("to", matches!(verb, ActionVerb::Move { .. })),
+        ("change", matches!(verb, ActionVerb::Change(_))),
+    ] {
+        if fields.is_there(field) && !fits {
+            return Err(Problem::wrong(field, "left out for this 'do'"));
+        }
+    }
+    let (limit, dry_run) = (limit(fields)?, fields.bool("dry_run")?.unwrap_or(false));
+    Ok(ActionSpec { queue, filter, verb, limit, dry_run, wait: false })
+}

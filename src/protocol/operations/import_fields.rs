@@ -1,0 +1,147 @@
+//! A line of an import as a job.
+
+use super::field_names::IMPORT_FIELDS;
+use super::fields::{DURATION_MAX_MS, Fields};
+use super::problem::Problem;
+use super::put_fields::{backoff, dependencies, payload, priority};
+use crate::base::api_limits::{ATTEMPTS_DEFAULT, KEY_MAX_BYTES, KEY_TTL_MAX_MS, TTR_DEFAULT_MS};
+use crate::base::time::{Now, Wall};
+use crate::model::external_id::Fraction;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, JobOptions, OwnedPriority, Priority};
+use crate::model::manage::{ErrorDetails, JobState, NewJob, NewKey, OnDuplicate};
+use crate::model::transfer::{ImportedJob, ImportedStage};
+
+/// The job of a line, and the id that it had; `after` has ids of the other server. O(line).
+pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, ImportedJob), Problem> {
+    let mut fields = Fields::of_object(line, IMPORT_FIELDS)?;
+    let fields = &mut fields;
+    let queue = fields.string("queue")?;
+    let queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?;
+    let words = JobState::ALL.map(|state| (state.name(), state));
+    let state = fields.word("state", &words)?.unwrap_or(JobState::Ready);
+    let (encoding, payload) = payload(fields)?;
+    let priority = line_priority(fields, encoding)?;
+    let options = options(fields, state, now)?;
+    let key = key(fields)?;
+    let attempts = fields.integer("attempts", 0_u32, u32::MAX)?.unwrap_or(0);
+    // The run under way ends with the server, as at a restart.
+    let attempts = attempts.saturating_sub(u32::from(state == JobState::Reserved));
+    let is_now = stage_of(fields, state, options.result_retention_ms, now)?;
+    let dependencies = dependencies(fields)?;
+    let other = fields.text("id").and_then(|text| text.parse().ok()).map(JobId);
+    let waits = waits(fields, state, attempts);
+    let imported = ImportedJob {
+        queue: queue.into_bytes().into(),
+        job: NewJob { priority, encoding, payload, options, key, dependencies },
+        after_here: Box::default(),
+        waits,
+        created_at: fields.moment("created_at")?.map(Wall),
+        stage: is_now,
+        attempts,
+        last_error: last_error(fields)?,
+        progress: fields.fraction("progress")?.and_then(Fraction::new),
+        progress_message: fields.string("progress_message")?.map(Into::into),
+    };
+    Ok((other, imported))
+}
+
+/// Whether a job waits for what it was put after. One that was let go waits for nothing more,
+/// though a group may have unfinished members again; a job without a state is as one that is put.
+fn waits(fields: &mut Fields<'_>, state: JobState, attempts: u32) -> bool {
+    match state {
+        JobState::Blocked => {
+            fields.text("blocked_by").is_none_or(|text| !text.starts_with("\"constraint "))
+        }
+        // It had no attempt: it may have been buried while it was blocked.
+        JobState::Buried => attempts == 0,
+        JobState::Ready => !fields.is_there("state"),
+        JobState::Scheduled | JobState::Reserved | JobState::Completed => false,
+    }
+}
+
+/// A priority of any protocol, as it is shown; of a packet `null` is none.
+fn line_priority(fields: &mut Fields<'_>, encoding: Encoding) -> Result<OwnedPriority, Problem> {
+    match fields.text("pri") {
+        None if matches!(encoding, Encoding::Packet { .. }) => Ok(OwnedPriority::Never),
+        None => Ok(priority(0)),
+        Some(text) if text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Priority::from_digits(text).into())
+        }
+        Some(_) => {
+            Ok(fields.integer("pri", i64::MIN, i64::MAX)?.map_or_else(|| priority(0), priority))
+        }
+    }
+}
+
+/// What is left of a time until a moment, in milliseconds.
+fn left(at: u64, now: Now) -> u64 {
+    at.saturating_sub(now.wall.0).min(DURATION_MAX_MS)
+}
+
+/// The options of the job. A limit that is `null` is none.
+fn options(fields: &mut Fields<'_>, state: JobState, now: Now) -> Result<JobOptions, Problem> {
+    let unlimited = |default, raw: Option<&str>| if raw == Some("null") { 0 } else { default };
+    let default = unlimited(TTR_DEFAULT_MS, fields.raw("ttr_ms"));
+    let lease_ms = fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)?.unwrap_or(default);
+    let raw = fields.raw("max_attempts");
+    let default = if raw == Some("null") { 0 } else { ATTEMPTS_DEFAULT };
+    let max_attempts = fields.integer("max_attempts", 1, u32::MAX)?.unwrap_or(default);
+    let has_backoff = fields.raw("backoff") != Some("null");
+    let retry = if has_backoff { Some(backoff(fields)?) } else { None };
+    let available = fields.moment("available_at")?;
+    let is_delayed = matches!(state, JobState::Scheduled | JobState::Blocked);
+    let delay_ms = available.filter(|_| is_delayed).map_or(0, |at| left(at, now));
+    // One that is over already ends at once.
+    let ttl_ms = fields.moment("expires_at")?.map_or(0, |at| left(at, now).max(1));
+    let result_retention_ms = fields.duration("keep_result_ms")?.unwrap_or(0);
+    Ok(JobOptions {
+        delay_ms,
+        ttl_ms,
+        lease_ms,
+        retry,
+        result_retention_ms,
+        max_attempts,
+        ..JobOptions::default()
+    })
+}
+
+/// The key: a job whose key is taken is not added, and changes nothing.
+fn key(fields: &mut Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
+    let ttl_ms = fields.duration_between("key_ttl_ms", 0, KEY_TTL_MAX_MS)?.unwrap_or(0);
+    let key = fields.short_string("key", KEY_MAX_BYTES)?;
+    Ok(key.map(|key| {
+        let bytes = key.into_bytes().into();
+        Box::new(NewKey { bytes, ttl_ms, on_duplicate: OnDuplicate::Reject })
+    }))
+}
+
+fn stage_of(
+    fields: &mut Fields<'_>,
+    state: JobState,
+    keep_ms: u64,
+    now: Now,
+) -> Result<ImportedStage, Problem> {
+    let kept_until = fields.moment("kept_until")?;
+    let result = fields.text("result");
+    Ok(match state {
+        JobState::Buried => ImportedStage::Buried,
+        JobState::Completed => {
+            let result = result.map(|text| (Encoding::Json, text.as_bytes().into()));
+            let kept_ms = kept_until.map_or(keep_ms, |at| left(at, now)).max(1);
+            ImportedStage::Completed { result, kept_ms }
+        }
+        _ => ImportedStage::Waiting,
+    })
+}
+
+fn last_error(fields: &mut Fields<'_>) -> Result<Option<ErrorDetails>, Problem> {
+    let Some(mut last) = fields.object("last_error", &["error", "message", "at"])? else {
+        return Ok(None);
+    };
+    Ok(Some(ErrorDetails {
+        error: last.string("error")?.unwrap_or_else(|| "Error".to_owned()).into(),
+        message: last.string("message")?.unwrap_or_default().into(),
+        at: last.moment("at")?.map(Wall),
+    }))
+}

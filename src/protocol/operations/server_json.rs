@@ -1,0 +1,134 @@
+//! The server as JSON.
+
+use super::answer::Answer;
+use super::job_json::{push_count, push_flag, push_name, push_text};
+use super::queue_json::{push_rates, push_states};
+use crate::base::time::Now;
+use crate::model::driver::Protocol;
+use crate::model::stats::{JobCounter, JournalStats, ServerStats};
+use crate::protocol::SessionSettings;
+use crate::wire::json::push_number;
+
+/// What the server was started with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::protocol) struct ServerLimits<'a> {
+    max_request: usize,
+    max_clients: usize,
+    listeners: &'a [(Protocol, Box<str>)],
+}
+
+impl<'a> ServerLimits<'a> {
+    pub(in crate::protocol) fn of(settings: &'a SessionSettings) -> Self {
+        let SessionSettings { max_request, max_clients, listeners, .. } = settings;
+        Self { max_request: *max_request, max_clients: *max_clients, listeners }
+    }
+}
+
+fn push_optional(out: &mut Vec<u8>, name: &str, number: Option<u64>) {
+    push_name(out, name);
+    match number {
+        Some(number) => push_number(out, number),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// The answer about the server.
+pub(super) fn server(stats: &ServerStats, limits: ServerLimits<'_>, now: Now) -> Answer {
+    let mut out = Vec::from(*b"{");
+    push_text(&mut out, "version", Some(env!("CARGO_PKG_VERSION").as_bytes()));
+    push_count(&mut out, "uptime_ms", now.mono.0 / 1_000_000);
+    push_text(
+        &mut out,
+        "engine",
+        Some(if stats.journal.is_some() { b"journal" } else { b"memory" }),
+    );
+    push_flag(&mut out, "draining", stats.draining);
+    push_listeners(&mut out, limits.listeners);
+    push_name(&mut out, "limits");
+    out.push(b'{');
+    push_count(&mut out, "max_request", limits.max_request);
+    push_count(&mut out, "max_clients", limits.max_clients);
+    push_optional(&mut out, "max_memory", stats.memory.limit_bytes);
+    out.push(b'}');
+    for (name, number) in [
+        ("jobs", stats.store.jobs),
+        ("queues", stats.store.queues),
+        ("waiting_consumers", stats.store.waiters),
+    ] {
+        push_count(&mut out, name, number);
+    }
+    push_states(&mut out, &stats.store.counts);
+    push_rates(&mut out, &stats.store.rates);
+    push_name(&mut out, "totals");
+    out.push(b'{');
+    for counter in JobCounter::ALL {
+        push_count(&mut out, counter.name(), stats.store.totals.counters[counter as usize]);
+    }
+    out.push(b'}');
+    push_name(&mut out, "connections");
+    out.push(b'{');
+    for protocol in Protocol::ALL {
+        push_count(&mut out, protocol.name(), stats.protocols[protocol.number()].open);
+    }
+    out.push(b'}');
+    push_name(&mut out, "memory");
+    out.push(b'{');
+    push_count(&mut out, "jobs_bytes", stats.memory.store_bytes);
+    push_count(&mut out, "buffers_bytes", stats.memory.buffer_bytes);
+    push_optional(&mut out, "resident_bytes", stats.resident_bytes);
+    push_count(&mut out, "refused", stats.memory.refused);
+    out.push(b'}');
+    push_name(&mut out, "loop");
+    out.push(b'{');
+    push_count(&mut out, "busy_millionths", stats.passes.busy_millionths);
+    push_count(&mut out, "longest_pass_ns", stats.passes.longest_ns);
+    out.push(b'}');
+    push_journal(&mut out, stats.journal.as_ref());
+    out.push(b'}');
+    Answer::new(200, out)
+}
+
+fn push_listeners(out: &mut Vec<u8>, listeners: &[(Protocol, Box<str>)]) {
+    push_name(out, "listeners");
+    out.push(b'[');
+    for (number, (protocol, address)) in listeners.iter().enumerate() {
+        out.extend_from_slice(if number > 0 { b",{" } else { b"{" });
+        push_text(out, "protocol", Some(protocol.name().as_bytes()));
+        push_text(out, "address", Some(address.as_bytes()));
+        out.push(b'}');
+    }
+    out.push(b']');
+}
+
+fn push_journal(out: &mut Vec<u8>, journal: Option<&JournalStats>) {
+    push_name(out, "journal");
+    let Some(journal) = journal else { return out.extend_from_slice(b"null") };
+    out.push(b'{');
+    for (name, number) in [
+        ("live_bytes", journal.live_bytes),
+        ("total_bytes", journal.total_bytes),
+        ("segments", journal.segments),
+        ("batches", journal.batches),
+        ("records", journal.records),
+        ("sync_ns", journal.sync_ns),
+        ("sync_max_ns", journal.sync_max_ns),
+    ] {
+        push_count(out, name, number);
+    }
+    push_flag(out, "full", journal.full);
+    out.push(b'}');
+}
+
+/// The answer about the caller: without users, all permissions are given.
+pub(super) fn me() -> Answer {
+    let text = br#"{"user":null,"permissions":["put","take","peek","manage","observe","admin"]}"#;
+    Answer::new(200, text.to_vec())
+}
+
+/// The answer to a drain.
+pub(super) fn draining(on: bool) -> Answer {
+    let mut out = Vec::from(*b"{");
+    push_flag(&mut out, "draining", on);
+    out.push(b'}');
+    Answer::new(200, out)
+}

@@ -1,0 +1,167 @@
+//! Connections of clients, as the native API lists and closes them.
+
+use super::Server;
+use super::connection::{Connection, Origin};
+use crate::base::api_limits::{CONNECTIONS_PER_STEP, RESERVED_JOBS_COUNTED, SCANNED_PER_PAGE};
+use crate::base::time::Wall;
+use crate::engine::CommandExecutor;
+use crate::model::id::ClientId;
+use crate::model::show::{CloseOutcome, ConnectionDetails, ConnectionPage, ConnectionRequest};
+use crate::protocol::Session;
+use std::fmt::Display;
+
+/// When connections were accepted, and from where: beside them, so that they do not grow.
+#[derive(Debug, Default)]
+pub(super) struct Origins(Vec<(Wall, Option<Box<str>>)>);
+
+impl Origins {
+    /// A connection was accepted. O(1), amortised.
+    pub(super) fn note(&mut self, client: ClientId, at: Wall) {
+        let place = client.index as usize;
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, Default::default);
+        }
+        self.0[place] = (at, None);
+    }
+
+    /// The address of its other end.
+    pub(super) fn note_peer(&mut self, client: ClientId, peer: &dyn Display) {
+        if let Some((_, known)) = self.0.get_mut(client.index as usize) {
+            *known = Some(peer.to_string().into());
+        }
+    }
+
+    fn of(&self, client: ClientId) -> (Wall, Option<Box<str>>) {
+        self.0.get(client.index as usize).cloned().unwrap_or_default()
+    }
+}
+
+/// Whether it is one of a client that is served.
+fn is_served(connection: &Connection) -> bool {
+    connection.origin == Origin::Inbound && !matches!(connection.session, Session::Rejected)
+}
+
+impl<E: CommandExecutor> Server<E> {
+    /// Answers the session of this client.
+    #[cold]
+    pub(super) fn answer_about(&mut self, request: ConnectionRequest, by: ClientId) {
+        match request {
+            ConnectionRequest::List(from, limit) => {
+                let page = self.connection_page(from, limit);
+                self.context.turn.connections = Some(Box::new(page));
+            }
+            ConnectionRequest::Close(other) => {
+                self.context.turn.closed = Some(self.close_other(other, by));
+            }
+        }
+    }
+
+    /// Connections from a place on. O(`CONNECTIONS_PER_STEP` + `SCANNED_PER_PAGE`).
+    fn connection_page(&self, from: u32, limit: usize) -> ConnectionPage {
+        let mut page = ConnectionPage::default();
+        let mut looked = 0;
+        let end = from.saturating_add(CONNECTIONS_PER_STEP).min(self.connections.end());
+        page.next = (end < self.connections.end()).then_some(end);
+        for (client, connection) in self.connections.range(from, CONNECTIONS_PER_STEP) {
+            if !is_served(connection) {
+                continue;
+            }
+            if page.connections.len() >= limit || looked >= SCANNED_PER_PAGE {
+                page.next = Some(client.index);
+                break;
+            }
+            let reserved = self.engine.reserved_by(client, RESERVED_JOBS_COUNTED);
+            looked += reserved;
+            let (since, peer) = self.origins.of(client);
+            page.connections.push(ConnectionDetails {
+                client,
+                protocol: connection.protocol,
+                peer,
+                since,
+                waits: connection.session.pending_serial().is_some(),
+                reserved,
+                unsent_bytes: connection.output.len(),
+            });
+        }
+        page
+    }
+
+    /// Closes a connection at the end of the pass, for the client of another one. What it has to
+    /// read yet is dropped, and its jobs go back. O(1).
+    fn close_other(&mut self, client: ClientId, by: ClientId) -> CloseOutcome {
+        match self.connections.get(client) {
+            Some(_) if client == by || self.processor == Some(client) => CloseOutcome::Kept,
+            Some(connection) if is_served(connection) => {
+                self.run_queues.to_close.push(client);
+                CloseOutcome::Closed
+            }
+            _ if self.connections.was_given_out(client) => CloseOutcome::Gone,
+            _ => CloseOutcome::NeverAccepted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::time::Now;
+    use crate::engine::Engine;
+    use crate::model::driver::{Action, Core, Protocol};
+    use crate::server::Settings;
+
+    const NOW: Now = Now { mono: crate::base::time::Mono(7), wall: Wall(5_000) };
+
+    fn server(clients: usize) -> (Server, Vec<ClientId>) {
+        let settings = Settings { max_request: 1_000, max_clients: clients, max_memory: None };
+        let mut server = Server::new(settings, Engine::in_memory(7));
+        let open = |_| server.handle_open(Protocol::JobCentre, NOW).unwrap();
+        let clients = (0..clients).map(open).collect();
+        (server, clients)
+    }
+
+    #[test]
+    fn each_connection_is_on_one_page() {
+        let places = CONNECTIONS_PER_STEP as usize;
+        let (mut server, clients) = server(2 * places + 3);
+        server.handle_peer(clients[1], &"127.0.0.1:9");
+        server.handle_reset(clients[0], NOW);
+        server.finish_pass(NOW);
+        let rejected = server.handle_open(Protocol::JobCentre, NOW).unwrap();
+        assert_eq!(rejected.index, 0, "its place is free again");
+        server.handle_open(Protocol::JobCentre, NOW).unwrap();
+        let (mut from, mut shown) = (Some(0), Vec::new());
+        while let Some(place) = from {
+            let page = server.connection_page(place, places - 1);
+            assert!(page.connections.len() < places);
+            shown.extend(page.connections);
+            from = page.next;
+        }
+        let ids: Vec<ClientId> = shown.iter().map(|shown| shown.client).collect();
+        assert_eq!(ids[0], rejected);
+        assert_eq!(ids[1..], clients[1..], "those beyond the limit are not shown");
+        assert_eq!((shown[1].peer.as_deref(), shown[1].since), (Some("127.0.0.1:9"), NOW.wall));
+        assert_eq!(shown[2].peer, None);
+    }
+
+    #[test]
+    fn connection_is_closed_at_the_end_of_the_pass() {
+        let (mut server, clients) = server(2);
+        let put = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n";
+        server.handle_input(clients[0], put, NOW);
+        server.handle_input(clients[0], b"{\"request\":\"get\",\"queues\":[\"q\"]}\n", NOW);
+        assert_eq!(server.connection_page(0, 9).connections[0].reserved, 1);
+        assert_eq!(server.close_other(clients[0], clients[0]), CloseOutcome::Kept);
+        assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Closed);
+        assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Closed);
+        server.finish_pass(NOW);
+        assert_eq!(server.poll_action(), Some(Action::Close(clients[0])));
+        assert_eq!(server.poll_action(), None);
+        server.finish_pass(NOW);
+        server.check_invariants();
+        assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Gone);
+        server.handle_input(clients[1], b"{\"request\":\"get\",\"queues\":[\"q\"]}\n", NOW);
+        assert_eq!(server.connection_page(0, 9).connections[0].reserved, 1);
+        let never = ClientId { index: 0, generation: 9 };
+        assert_eq!(server.close_other(never, clients[1]), CloseOutcome::NeverAccepted);
+    }
+}

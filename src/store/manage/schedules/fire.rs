@@ -1,0 +1,158 @@
+//! Schedules whose moments have come.
+
+use super::{Entry, Schedules, next_pass};
+use crate::base::api_limits::{
+    CLOCK_SET_BACK_MS, MOMENT_MISSED_AFTER_MS, MOMENTS_COME_AGAIN_AFTER_MS,
+    SCHEDULED_BYTES_PER_PASS, SCHEDULES_PER_PASS, WALL_CLOCK_CHECKED,
+};
+use crate::base::time::{Mono, Now, Wall};
+use crate::base::timer_queue::TimerId;
+use crate::model::id::JobId;
+use crate::model::job::Status;
+use crate::model::manage::{NewJob, PutOutcome};
+use crate::model::schedule::Timing;
+use crate::schedule::Timetable;
+use crate::store::idx::ScheduleIdx;
+use crate::store::{DirtyRecord, Effects, RecordKey, Store};
+use std::time::Duration;
+
+/// How soon held schedules are looked at again.
+const HELD_LOOK: Duration = Duration::from_secs(1);
+
+/// Whether the wall clock seems to be set back since a schedule was computed: an interval waits for
+/// more than its length, or the last run is hours ahead.
+pub(super) fn is_set_back(entry: &Entry, wall: Wall) -> bool {
+    let behind = |at: Wall, ms: u64| at.0.saturating_sub(wall.0) > ms;
+    match entry.schedule.timing {
+        Timing::EveryMs(ms) => entry.state.next.is_some_and(|at| behind(at, ms)),
+        Timing::Cron(_) => {
+            entry.state.last_run.is_some_and(|(at, _)| behind(at, MOMENTS_COME_AGAIN_AFTER_MS))
+        }
+    }
+}
+
+impl Schedules {
+    /// A copy of what a schedule puts: the queue and the job.
+    pub(super) fn put_of(&self, place: ScheduleIdx) -> (Box<[u8]>, NewJob) {
+        let schedule = &self.slots[place].schedule;
+        (schedule.queue.clone(), schedule.job.clone())
+    }
+
+    /// When the clocks are looked at next. O(log s).
+    pub(super) fn next_look(&self, now: Now) -> Option<Mono> {
+        if !self.recomputed.is_empty() {
+            return Some(next_pass(now));
+        }
+        let &(at, _) = self.by_moment.first()?;
+        let wait = Duration::from_millis(at.0.saturating_sub(now.wall.0));
+        if wait.is_zero() {
+            return Some(if self.held { now.mono.after(HELD_LOOK) } else { next_pass(now) });
+        }
+        Some(now.mono.after(wait.min(WALL_CLOCK_CHECKED)))
+    }
+
+    /// See [`Store::due_schedule_bytes`].
+    pub(super) fn due_bytes(&self, now: Now) -> Option<usize> {
+        let due = self.by_moment.iter().take_while(|&&(at, _)| at <= now.wall);
+        let bytes = due.take(SCHEDULES_PER_PASS).map(|&(_, place)| {
+            let schedule = &self.slots[place].schedule;
+            schedule.queue.len() + super::content_bytes(schedule)
+        });
+        bytes.reduce(usize::saturating_add)
+    }
+
+    /// Looks at the clocks: if the wall clock was set back, next moments are to be computed again.
+    /// O(1), but O(s) if it was.
+    fn look(&mut self, now: Now) {
+        let passed = now.mono.until(self.looked.mono).as_millis();
+        let expected = self.looked.wall.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
+        self.looked = now;
+        let back = expected.saturating_sub(now.wall.0);
+        if back <= CLOCK_SET_BACK_MS {
+            return;
+        }
+        let all = back > MOMENTS_COME_AGAIN_AFTER_MS;
+        let again = |(_, entry): &(ScheduleIdx, &Entry)| {
+            let interval = entry.timetable.as_ref().is_some_and(Timetable::is_interval);
+            all || interval
+        };
+        self.recomputed = self.slots.iter().filter(again).map(|(place, _)| place).collect();
+    }
+
+    /// Computes next moments again, a bounded number. Returns how many more schedules this pass
+    /// may look at.
+    fn recompute(&mut self, now: Now) -> usize {
+        let mut left = SCHEDULES_PER_PASS;
+        while left > 0
+            && let Some(place) = self.recomputed.pop()
+        {
+            left -= 1;
+            // It may be gone, and another one may have its place: that is as good.
+            if let Some(entry) = self.slots.get(place)
+                && entry.state.next.is_some_and(|at| at > now.wall)
+            {
+                let next = entry.next_after(now.wall);
+                self.set_next(place, next);
+            }
+        }
+        left
+    }
+}
+
+impl Store {
+    /// The deadline of all schedules: a bounded number of them fires.
+    #[cold]
+    pub(in crate::store) fn schedules_due(&mut self, now: Now, fx: &mut Effects) {
+        self.schedules.timer = TimerId::NONE;
+        self.schedules.look(now);
+        let mut left = self.schedules.recompute(now);
+        let mut bytes = 0;
+        while left > 0
+            && !self.schedules.held
+            && bytes < SCHEDULED_BYTES_PER_PASS
+            && let Some(&(at, place)) = self.schedules.by_moment.first()
+            && at <= now.wall
+        {
+            left -= 1;
+            bytes += self.fire(place, at, now, fx);
+        }
+        self.arm_schedules(now);
+    }
+
+    /// A moment of a schedule has come. Returns the bytes of the payload that was put.
+    /// O(log n + log s + days until its next moment).
+    fn fire(&mut self, place: ScheduleIdx, at: Wall, now: Now, fx: &mut Effects) -> usize {
+        let entry = &self.schedules.slots[place];
+        let next = entry.next_after(now.wall);
+        let missed = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
+        let skips = missed && entry.schedule.skips_missed;
+        let overlaps = entry.schedule.skips_overlap
+            && entry.state.last_run.is_some_and(|(_, id)| self.is_unfinished(id, now));
+        self.schedules.set_next(place, next);
+        let mut bytes = 0;
+        if !skips && !overlaps {
+            let (queue, job) = self.schedules.put_of(place);
+            bytes = job.payload.len();
+            // Without a place for a job the moment passes.
+            if let PutOutcome::Added(id) = self.put_one(&queue, &job, now, fx) {
+                self.schedules.slots[place].state.last_run = Some((now.wall, id));
+            }
+        }
+        self.write_schedule(place, fx);
+        bytes
+    }
+
+    /// Whether a job is in the store, and not completed: a buried one is unfinished. O(1).
+    fn is_unfinished(&self, id: JobId, now: Now) -> bool {
+        self.slot(id).is_some_and(|slot| {
+            let job = &self.jobs[slot];
+            job.status() != Status::Completed && !job.is_expired_waiting(now)
+        })
+    }
+
+    /// Marks the record of a schedule as changed.
+    pub(super) fn write_schedule(&self, place: ScheduleIdx, fx: &mut Effects) {
+        let id = self.schedules.slots[place].id;
+        fx.mark_dirty(DirtyRecord::Put(RecordKey::Schedule(place), id));
+    }
+}

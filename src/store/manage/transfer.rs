@@ -1,0 +1,203 @@
+//! Exports and imports of jobs. An export is a walk over the ids, without a snapshot: a job that is
+//! there from its begin to its end and keeps its queue and state is shown once. An import adds
+//! jobs with what has become of them on another server.
+
+use super::details::{state_of, wall};
+use super::keys::Duplicate;
+use crate::base::api_limits::{EXPORT_BYTES_PER_PART, EXPORT_JOBS_PER_PART, LISTED_JOBS_PER_STEP};
+use crate::base::time::{Mono, Now, Wall};
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::{Encoding, JobOptions, Payload, Status, TieBreak};
+use crate::model::manage::{JobState, ManageReply, Missing, NewDependencies, PutOutcome};
+use crate::model::reply::Rejection;
+use crate::model::snapshot::{PersistedStatus, RunHistory, StatusSnapshot};
+use crate::model::transfer::{ExportPage, ExportedJob, ImportedJob, ImportedStage};
+use crate::store::{Effects, JobIdx, Store};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What an imported job was put after, with the ids of the jobs before it; each id once. O(ids).
+fn imported_dependencies(imported: &ImportedJob, before: &[PutOutcome]) -> Option<NewDependencies> {
+    let new = imported.job.dependencies.as_deref()?;
+    let here = imported.after_here.iter().filter_map(|&place| before.get(place as usize)?.id());
+    let after: BTreeSet<JobId> = new.after.iter().copied().chain(here).collect();
+    if after.is_empty() && new.group.is_none() && new.after_group.is_none() {
+        return None;
+    }
+    Some(NewDependencies { after: after.into_iter().collect(), ..new.clone() })
+}
+
+impl Store {
+    /// Answers with some jobs of an export. O(`LISTED_JOBS_PER_STEP` + jobs + bytes).
+    pub(super) fn export(
+        &self,
+        ticket: Ticket,
+        (queue, wanted): (Option<&[u8]>, Option<JobState>),
+        from: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let known = queue
+            .map(|name| self.queues.find(name).filter(|&queue| self.queues[queue].is_heard_of()));
+        if known == Some(None) {
+            return fx.reply(ticket, ManageReply::Missing(Missing::Queue));
+        }
+        let queue = known.flatten();
+        let (mut page, mut bytes) = (ExportPage::default(), 0);
+        let next = self.ids.visit(from.0, LISTED_JOBS_PER_STEP, |_, slot| {
+            let job = &self.jobs[slot];
+            let fits = queue.is_none_or(|queue| job.queue == queue)
+                && wanted.is_none_or(|wanted| state_of(job) == wanted)
+                && job.status() != Status::Popped
+                && !job.is_expired_waiting(now);
+            if fits {
+                let job = self.exported(slot, now);
+                bytes += job.details.text_bytes();
+                page.jobs.push(job);
+            }
+            page.jobs.len() < EXPORT_JOBS_PER_PART && bytes < EXPORT_BYTES_PER_PART
+        });
+        page.next = next.map(JobId);
+        fx.reply(ticket, ManageReply::Exported(Box::new(page)));
+    }
+
+    fn exported(&self, slot: JobIdx, now: Now) -> ExportedJob {
+        let job = &self.jobs[slot];
+        let due = job.due(&self.deadlines).filter(|_| job.status() == Status::Completed);
+        ExportedJob {
+            details: self.details(slot, now),
+            options: job.options(),
+            key_ttl_ms: job.key_of_queue().map_or(0, |key| key.ttl_ms),
+            after_group: job.deps().and_then(|deps| Some((*deps.after_group.as_ref()?.0).into())),
+            runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
+            kept_until: due.map(|at| wall(at, now)),
+        }
+    }
+
+    /// Adds jobs of another server. O(log n + bytes + ids that it waits for) for each.
+    pub(super) fn import(
+        &mut self,
+        ticket: Ticket,
+        jobs: &[ImportedJob],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            outcomes.push(self.import_one((ticket.client, job), &outcomes, now, fx));
+            self.settle_constraints(now, fx);
+        }
+        fx.reply(ticket, ManageReply::Puts(outcomes.into()));
+    }
+
+    /// `before`: what has come of the jobs before it.
+    fn import_one(
+        &mut self,
+        (client, imported): (ClientId, &ImportedJob),
+        before: &[PutOutcome],
+        now: Now,
+        fx: &mut Effects,
+    ) -> PutOutcome {
+        let ImportedJob { queue, job, .. } = imported;
+        let dependencies = imported_dependencies(imported, before);
+        if let Err(rejection) = self.check_dependencies(dependencies.as_ref()) {
+            return PutOutcome::Rejected(rejection);
+        }
+        let holds_key = !matches!(imported.stage, ImportedStage::Completed { .. });
+        if holds_key {
+            match self.find_duplicate(queue, job, now, fx) {
+                Some(Duplicate::Job(id, _) | Duplicate::Completed(id)) => {
+                    return PutOutcome::Duplicate(id);
+                }
+                Some(Duplicate::Rejected(id)) => return PutOutcome::KeyTaken(id),
+                Some(Duplicate::Bound(rejection)) => return PutOutcome::Rejected(rejection),
+                None => {}
+            }
+        }
+        if self.is_full() {
+            return PutOutcome::Rejected(Rejection::Full);
+        }
+        let payload = Payload { encoding: job.encoding, bytes: &job.payload };
+        let what = (job.priority.view(), TieBreak::Fifo, payload);
+        let (id, slot) = self.add_job(queue, what, now, fx);
+        match &job.key {
+            Some(key) if holds_key => self.take_key(slot, key),
+            Some(key) => self.restore_key(slot, (&key.bytes, key.ttl_ms), true),
+            None => {}
+        }
+        if let Some(new) = &dependencies {
+            if holds_key && imported.waits {
+                if let Some(name) = &new.after_group {
+                    self.keep_group(client, name, id);
+                }
+                self.take_dependencies(slot, new, now, fx);
+            } else {
+                self.take_met_dependencies(slot, new, holds_key);
+            }
+        }
+        self.set_imported(slot, imported, now, fx);
+        PutOutcome::Added(id)
+    }
+
+    /// Gives a new job what has become of it, and its place.
+    fn set_imported(&mut self, slot: JobIdx, imported: &ImportedJob, now: Now, fx: &mut Effects) {
+        let ImportedJob { job, .. } = imported;
+        if let Some(at) = imported.created_at {
+            let created = u32::try_from(at.0 / 1_000).unwrap_or(u32::MAX);
+            self.set_created(slot, created);
+        }
+        if job.options != JobOptions::default() {
+            self.jobs[slot].apply_options(&job.options, now);
+            if self.jobs[slot].has_ttl() {
+                let queue = self.jobs[slot].queue;
+                self.queues[queue].ttl_jobs += 1;
+            }
+        }
+        if !self.constraints.is_empty() {
+            self.attach_limiters(slot, now);
+        }
+        let error = imported.last_error.as_ref();
+        let error =
+            error.map(|last| (&*last.error, &*last.message, last.at.unwrap_or(Wall(now.wall.0))));
+        let progress_message = imported.progress_message.as_deref();
+        let runs =
+            RunHistory { attempts: imported.attempts, error, progress_message, completed_by: None };
+        let runs = (runs != RunHistory::default()).then_some(runs);
+        let result = match &imported.stage {
+            ImportedStage::Completed { result: Some((encoding, bytes)), .. } => {
+                Some(Payload { encoding: *encoding, bytes })
+            }
+            _ => None,
+        };
+        let progress = imported.progress;
+        let state =
+            |stage| StatusSnapshot { stage, retries: 0, result, message: None, progress, runs };
+        let after = |ms: u64| now.mono.after(Duration::from_millis(ms));
+        match imported.stage {
+            ImportedStage::Waiting => {
+                self.jobs.change(slot, |job| job.resume_runs(runs));
+                self.jobs[slot].set_progress(progress);
+                self.delay(slot, job.options.delay_ms, now, fx);
+            }
+            ImportedStage::Buried => {
+                self.finish_restore_at(slot, &state(PersistedStatus::Buried(None)), now);
+            }
+            ImportedStage::Completed { kept_ms, .. } => {
+                let until: Mono = after(kept_ms);
+                self.finish_restore_at(slot, &state(PersistedStatus::Completed(until)), now);
+            }
+        }
+    }
+
+    /// Sets when a new job was put. O(log n + bytes).
+    fn set_created(&mut self, slot: JobIdx, created: u32) {
+        if self.jobs[slot].has_row() {
+            return;
+        }
+        let payload = self.jobs[slot].payload();
+        let (encoding, bytes): (Encoding, Box<[u8]>) = (payload.encoding, payload.bytes.into());
+        self.jobs.change(slot, |job| {
+            job.set_payload(Payload { encoding, bytes: &bytes }, created);
+        });
+    }
+}
