@@ -42,6 +42,15 @@ pub const SUBSCRIBED_NAMES_MAX_BYTES: usize = 1024 * 1024;
 /// Default for the longest request line, without its newline (`--max-request`).
 pub const REQUEST_BYTES_DEFAULT: usize = 1024 * 1024;
 
+/// Default for the longest body of a job of a beanstalkd client (`--beanstalkd-max-job-size`).
+pub const BODY_BYTES_DEFAULT: usize = 65_535;
+
+/// The last part of a lease, of which its holder is warned while it waits for a job.
+pub const LEASE_MARGIN: Duration = Duration::from_secs(1);
+
+/// Leases of one client that are looked at for that: those of the jobs that it reserved last.
+pub const LEASES_WATCHED_MAX: usize = 4096;
+
 /// Smallest `--max-request`: the shortest useful requests fit.
 pub const REQUEST_BYTES_FLOOR: usize = 64;
 

@@ -51,8 +51,8 @@ impl Serve {
         let config = self.options.or(file).complete();
         if config.protocols.is_empty() && !config.processor {
             print_error(
-                "every protocol is off: give --listen, --pinpriq or --http an address, or \
-                 --processor",
+                "every protocol is off: give --listen, --pinpriq, --http or --beanstalkd an \
+                 address, or --processor",
             );
             return ExitCode::from(WRONG_USAGE);
         }
@@ -107,6 +107,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())
+        .with_body_limit(config.beanstalkd_max_job_size)
         .with_processor(processor)
         .with_connection_limits(ConnectionLimits {
             outbound: shares.outbound,
@@ -150,6 +151,7 @@ fn explain_reactor_error(error: &io::Error) -> io::Error {
                 Protocol::Pinpriq => "--pinpriq",
                 Protocol::Http => "--http",
                 Protocol::Processor => "--processor",
+                Protocol::Beanstalkd => "--beanstalkd",
             };
             explain_bind_error(*address, flag, true, error)
         }

@@ -86,6 +86,7 @@ fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a mut Effects) -
         Outcome::Done => Reply::Done,
         Outcome::Job(slot) => Reply::Job(store.view(slot)),
         Outcome::Kicked(count) => Reply::Kicked(count),
+        Outcome::LeaseEnding => Reply::LeaseEnding,
         Outcome::NoJob => Reply::NoJob,
         Outcome::Packets { first, count } => Reply::Packets(packets(effects, first, count)),
         Outcome::Peeked(slot) => Reply::Peeked(Box::new(store.job_info(slot))),

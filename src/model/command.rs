@@ -68,6 +68,12 @@ pub enum Command<'a> {
         /// Job id, existing or not.
         id: JobId,
     },
+    /// The same, unless another client or a worker has reserved it: then it is answered by
+    /// `Reply::NoJob` too.
+    DeleteOwn {
+        /// Job id, existing or not.
+        id: JobId,
+    },
     /// Gives a job reserved by the client back to its queue. Answered by `Reply::Done`,
     /// `Reply::NoJob`, or a rejection if the client has not reserved it.
     Release {

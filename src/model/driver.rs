@@ -29,11 +29,14 @@ pub enum Protocol {
     /// Messages on standard input and output (`docs/protocols/processor.md`): one connection at
     /// most.
     Processor,
+    /// The protocol of beanstalkd (`docs/protocols/beanstalkd.md`).
+    Beanstalkd,
 }
 
 impl Protocol {
     /// All protocols, ordered by [`Self::number`].
-    pub const ALL: [Self; 4] = [Self::JobCentre, Self::Pinpriq, Self::Http, Self::Processor];
+    pub const ALL: [Self; 5] =
+        [Self::JobCentre, Self::Pinpriq, Self::Http, Self::Processor, Self::Beanstalkd];
 
     /// Index into [`Self::ALL`].
     #[must_use]
@@ -50,6 +53,7 @@ impl Protocol {
             Self::Pinpriq => "pinpriq",
             Self::Http => "http",
             Self::Processor => "processor",
+            Self::Beanstalkd => "beanstalkd",
         }
     }
 
@@ -61,6 +65,7 @@ impl Protocol {
             Self::Pinpriq => 11401,
             Self::Http => 11480,
             Self::Processor => 0,
+            Self::Beanstalkd => 11300,
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum Reply<'a> {
     Job(JobView<'a>),
     /// Number of jobs kicked.
     Kicked(u32),
+    /// No job is ready, and a lease that the client holds is in its last second.
+    LeaseEnding,
     /// The job does not exist, or no job is ready.
     NoJob,
     /// Popped jobs, gone from the store. The first was selected, the others have its key, newest

@@ -13,4 +13,8 @@ pub enum Wait {
     Again,
     /// At most this long.
     Milliseconds(u64),
+    /// The same, of a reserve; `u64::MAX`: without end. It is also over when a lease that the
+    /// client holds comes to its last second (`LEASE_MARGIN`), or is there already: then it is
+    /// answered by `Reply::LeaseEnding`.
+    UntilLeaseEnds(u64),
 }

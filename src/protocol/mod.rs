@@ -8,6 +8,7 @@
 //! turn without input ([`Session::wants_poll`]); or have a timeout ([`Session::deadline`]).
 //! Protocols name the model and the codecs, never the store, the engine or each other.
 
+pub mod beanstalkd;
 pub mod http;
 pub mod job_centre;
 mod matcher;
@@ -20,7 +21,7 @@ mod queue_listing;
 mod rejected;
 
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::RESULT_TTL_DEFAULT;
+use crate::base::limits::{BODY_BYTES_DEFAULT, RESULT_TTL_DEFAULT};
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
@@ -52,6 +53,8 @@ pub struct SessionSettings {
     pub max_request: usize,
     /// Clients served at a time (`--max-clients`).
     pub max_clients: usize,
+    /// The longest body of a job of a beanstalkd client, in bytes (`--beanstalkd-max-job-size`).
+    pub max_body: usize,
     /// Where the server listens.
     pub listeners: Vec<(Protocol, Box<str>)>,
     /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
@@ -75,6 +78,7 @@ struct SessionScratch {
     /// Queues of the pop that is being parsed.
     queues: StringList,
     http: http::Scratch,
+    beanstalkd: beanstalkd::Scratch,
     /// The arguments of the request of the native API that is being submitted.
     native: Option<Arc<operations::Args>>,
 }
@@ -104,6 +108,7 @@ impl SessionContext {
         let settings = SessionSettings {
             max_request,
             max_clients: 0,
+            max_body: BODY_BYTES_DEFAULT,
             listeners: Vec::new(),
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
@@ -151,6 +156,9 @@ pub enum SessionAction<'a> {
     Log(Incident),
     /// Close the connection after its last reply. Further input is discarded.
     Close,
+    /// The same, without waiting for the peer to close too: what its client has reserved is free
+    /// at once.
+    End,
     /// The same after input that cannot be parsed.
     ProtocolError(Incident),
 }
@@ -177,6 +185,8 @@ pub enum Session {
     Http(Box<http::Session>),
     /// A connection of a dispatcher to its worker.
     Call(Box<http::dispatch::WorkerConnection>),
+    /// Lines and bodies.
+    Beanstalkd(Box<beanstalkd::Session>),
     /// Messages as JSON lines; at most one session.
     Processor(Box<processor::Session>),
     /// A connection beyond `--max-clients`.
@@ -194,7 +204,14 @@ impl Session {
             Protocol::Pinpriq => Self::Pinpriq(Box::default()),
             Protocol::Http => Self::Http(Box::new(http::Session::new(now))),
             Protocol::Processor => Self::processor(&processor::Settings::default(), now),
+            Protocol::Beanstalkd => Self::Beanstalkd(Box::default()),
         }
+    }
+
+    /// A session of a beanstalkd client.
+    #[must_use]
+    pub fn beanstalkd(context: &SessionContext) -> Self {
+        Self::Beanstalkd(Box::new(beanstalkd::Session::new(context)))
     }
 
     /// A session of the processor with these settings.
@@ -212,6 +229,7 @@ impl Session {
             // These protocols have no error reply.
             Protocol::Pinpriq | Protocol::Processor => {}
             Protocol::Http => http::write_full(max_clients, out.tail()),
+            Protocol::Beanstalkd => beanstalkd::write_full(out.tail()),
         }
         Self::Rejected
     }
@@ -248,6 +266,7 @@ impl Session {
             Protocol::JobCentre => job_centre::write_closing(why, out.tail()),
             Protocol::Pinpriq | Protocol::Processor => {}
             Protocol::Http => http::write_closing(why, out.tail()),
+            Protocol::Beanstalkd => beanstalkd::write_full(out.tail()),
         }
         Self::Rejected
     }
@@ -265,6 +284,7 @@ impl Session {
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
+            Self::Beanstalkd(session) => session.poll_command(input, shared, out),
             Self::Processor(session) => session.poll_command(input, shared, out),
             Self::Rejected => rejected::poll_command(input),
         }
@@ -308,6 +328,10 @@ impl Session {
                 session.handle_reply(reply, out);
                 None
             }
+            Self::Beanstalkd(session) => {
+                session.handle_reply(serial, reply, out);
+                None
+            }
             Self::Processor(session) => session.handle_reply(serial, reply, now, out),
             Self::Rejected => reply.unexpected(),
         }
@@ -319,6 +343,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.handle_deferral(serial),
             Self::Pinpriq(session) => session.handle_deferral(serial),
+            Self::Beanstalkd(session) => session.handle_deferral(serial),
             _ => {}
         }
     }
@@ -330,6 +355,7 @@ impl Session {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.open_subscription(),
             Self::Http(session) => session.waits_for(),
+            Self::Beanstalkd(session) => session.waits_for(),
             Self::Call(_) | Self::Processor(_) | Self::Rejected => None,
         }
     }
@@ -343,6 +369,7 @@ impl Session {
             Self::JobCentre(_)
             | Self::Http(_)
             | Self::Call(_)
+            | Self::Beanstalkd(_)
             | Self::Processor(_)
             | Self::Rejected => None,
         }
@@ -368,6 +395,7 @@ impl Session {
             Self::Http(session) => session.wants_poll(),
             Self::Pinpriq(session) => session.wants_poll(),
             Self::Processor(session) => session.wants_poll(),
+            Self::Beanstalkd(session) => session.wants_poll(),
             _ => false,
         }
     }
@@ -386,7 +414,7 @@ impl Session {
             Self::Http(session) => session.deadline(),
             Self::Call(session) => session.deadline(),
             Self::Processor(session) => session.deadline(),
-            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => None,
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Beanstalkd(_) | Self::Rejected => None,
         }
     }
 
@@ -403,7 +431,9 @@ impl Session {
                 session.handle_timeout(shared.turn.now);
                 TimeoutAction::Rearm
             }
-            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => TimeoutAction::Rearm,
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Beanstalkd(_) | Self::Rejected => {
+                TimeoutAction::Rearm
+            }
         }
     }
 
@@ -422,7 +452,7 @@ impl Session {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
             Self::Processor(session) => session.handle_broken_output(),
-            Self::JobCentre(_) | Self::Call(_) | Self::Rejected => {}
+            Self::JobCentre(_) | Self::Beanstalkd(_) | Self::Call(_) | Self::Rejected => {}
         }
     }
 
@@ -476,6 +506,7 @@ impl Session {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
+            Self::Beanstalkd(session) => session.wants_input(),
             Self::Processor(session) => session.wants_input(),
             Self::Call(_) | Self::Rejected => true,
         }
@@ -489,6 +520,7 @@ impl Session {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
+            Self::Beanstalkd(session) => session.is_settled(),
             Self::Processor(session) => session.is_settled(),
             Self::Call(_) | Self::Rejected => true,
         }

@@ -42,6 +42,7 @@ impl<E: CommandExecutor> Core for Server<E> {
             counters.open += 1;
             let session = match protocol {
                 Protocol::Processor => Session::processor(&self.context.settings.processor, now),
+                Protocol::Beanstalkd => Session::beanstalkd(&self.context),
                 _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();

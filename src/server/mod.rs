@@ -36,7 +36,7 @@ use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, processor};
 use crate::store::Counts;
-use connection::{Connection, Deadline, Origin};
+use connection::{Connection, Deadline, Origin, ReadSide};
 use connection_list::Origins;
 use dispatchers::Dispatchers;
 use notices::Notices;
@@ -173,6 +173,13 @@ impl<E: CommandExecutor> Server<E> {
     #[must_use]
     pub fn with_http_names(mut self, names: Vec<Box<str>>) -> Self {
         self.context.settings.http_names = names;
+        self
+    }
+
+    /// The same server, whose beanstalkd clients put bodies of at most this many bytes.
+    #[must_use]
+    pub fn with_body_limit(mut self, bytes: usize) -> Self {
+        self.context.settings.max_body = bytes;
         self
     }
 
@@ -345,6 +352,10 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::Connections(request) => self.answer_about(request, client),
                 SessionAction::Log(incident) => self.notices.note(client, incident, now),
                 SessionAction::Close => connection.closing = true,
+                SessionAction::End => {
+                    connection.closing = true;
+                    connection.read_side = ReadSide::Eof;
+                }
                 SessionAction::ProtocolError(incident) => {
                     connection.closing = true;
                     self.notices.note(client, incident, now);

@@ -29,6 +29,8 @@ pub enum Outcome {
     /// See `Reply`.
     Kicked(u32),
     /// See `Reply`.
+    LeaseEnding,
+    /// See `Reply`.
     NoJob,
     /// The elements of [`Effects::popped`] from `first` on.
     Packets {

@@ -115,17 +115,35 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if wait == Wait::No {
-            if self.constraints.unfinished_scan() {
-                return self.defer_empty_reply(ticket, kind, names, now);
+        match wait {
+            Wait::No => return self.answer_no_job(ticket, kind, names, now, fx),
+            Wait::UntilLeaseEnds(wait_ms) => {
+                return self.wait_until_lease_ends(ticket, names, wait_ms, now, fx);
             }
-            return fx.answer(ticket, Outcome::NoJob);
+            Wait::Forever | Wait::Again | Wait::Milliseconds(_) => {}
         }
         let waiter = self.enqueue_waiter(ticket, kind, names);
         if let Wait::Milliseconds(timeout_ms) = wait {
             let at = now.mono.after(Duration::from_millis(timeout_ms));
             self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         }
+    }
+
+    /// Answers a reserve or pop that does not wait and has found no job, at once if the scans of its
+    /// queues are complete. O(1), or O(q).
+    #[inline(always)]
+    pub(super) fn answer_no_job(
+        &mut self,
+        ticket: Ticket,
+        kind: WaiterKind,
+        names: Strings<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.constraints.unfinished_scan() {
+            return self.defer_empty_reply(ticket, kind, names, now);
+        }
+        fx.answer(ticket, Outcome::NoJob);
     }
 
     /// Adds a waiter to the wait queues of all its queues. O(q).

@@ -25,6 +25,7 @@ mod buried;
 mod check;
 mod check_workers;
 mod constraints;
+mod consumers;
 mod dependencies;
 mod disconnects;
 mod effects;
@@ -231,6 +232,7 @@ impl Store {
             }
             Command::Reserve { queues, wait } => self.reserve(ticket, queues, wait, now, fx),
             Command::Delete { id } => self.delete(ticket, id, now, fx),
+            Command::DeleteOwn { id } => self.delete_own(ticket, id, now, fx),
             Command::Release { id, lease } => {
                 self.request_transition(
                     ticket,
@@ -286,6 +288,7 @@ impl Store {
             Command::Put { .. }
             | Command::Reserve { .. }
             | Command::Delete { .. }
+            | Command::DeleteOwn { .. }
             | Command::Release { .. } => unreachable!("handled by the caller"),
         };
         self.request_transition(ticket, &request, now, fx);
@@ -462,10 +465,7 @@ impl Store {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Waiter(waiter) => {
                     self.waiters[waiter].timer = TimerId::NONE;
-                    if !self.defer_further(waiter, now) {
-                        let (_, ticket) = self.end_wait(waiter);
-                        fx.answer(ticket, Outcome::NoJob);
-                    }
+                    self.waiter_due(waiter, now, fx);
                 }
                 Due::Limiter(limiter) => self.constraints.refill_due(limiter),
                 Due::Watcher(watcher) => self.watcher_due(watcher, now, fx),
@@ -491,6 +491,18 @@ impl Store {
         self.run_index_work(fx);
         self.run_rankings(now, fx);
         self.run_deferred(now, fx);
+    }
+
+    /// The deadline of a waiter has fired. O(queues of the waiter + log d).
+    fn waiter_due(&mut self, waiter: WaiterIdx, now: Now, fx: &mut Effects) {
+        let outcome = match self.waiters[waiter].until {
+            Some(until) => self.lease_wait_due(waiter, until, now),
+            None => (!self.defer_further(waiter, now)).then_some(Outcome::NoJob),
+        };
+        if let Some(outcome) = outcome {
+            let (_, ticket) = self.end_wait(waiter);
+            fx.answer(ticket, outcome);
+        }
     }
 
     /// Work since the last call beside what the size of a command tells, in the unit of

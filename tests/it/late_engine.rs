@@ -222,6 +222,7 @@ impl HeldReply {
             Reply::Cancelled => return Self::Plain(Reply::Cancelled),
             Reply::Done => return Self::Plain(Reply::Done),
             Reply::Kicked(count) => return Self::Plain(Reply::Kicked(count)),
+            Reply::LeaseEnding => return Self::Plain(Reply::LeaseEnding),
             Reply::NoJob => return Self::Plain(Reply::NoJob),
             Reply::Put(id) => return Self::Plain(Reply::Put(id)),
             Reply::Rejected(rejection) => return Self::Plain(Reply::Rejected(rejection)),

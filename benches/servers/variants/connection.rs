@@ -223,7 +223,8 @@ impl<D: EngineHandle> Connection<D> {
                 | SessionAction::FetchWorkers(..)
                 | SessionAction::Connections(_)
                 | SessionAction::Log(_)
-                | SessionAction::Close => {
+                | SessionAction::Close
+                | SessionAction::End => {
                     unreachable!("lines are answered, one by one")
                 }
             }

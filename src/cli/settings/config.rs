@@ -11,8 +11,8 @@ use super::size::Size;
 use super::tick::Tick;
 use super::{constraint_tables, errors, from_text, whole_number};
 use crate::base::limits::{
-    MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_CEILING, REQUEST_BYTES_DEFAULT,
-    REQUEST_BYTES_FLOOR,
+    BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_CEILING,
+    REQUEST_BYTES_DEFAULT, REQUEST_BYTES_FLOOR,
 };
 use crate::cli::log::{Format, Level};
 use crate::journal::SyncMode;
@@ -48,6 +48,17 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     http: Option<ListenAddr>,
+
+    /// Where clients of beanstalkd connect: HOST:PORT, :PORT or off [default: off; their usual port
+    /// is 11300].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_BEANSTALKD")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    beanstalkd: Option<ListenAddr>,
+
+    /// The longest body of a job that --beanstalkd accepts, in bytes or with KiB or MiB; at most
+    /// --max-request [default: 65535].
+    #[arg(long, value_name = "SIZE", env = "JOBCENTRE_BEANSTALKD_MAX_JOB_SIZE")]
+    beanstalkd_max_job_size: Option<Size>,
 
     /// A name by which HTTP clients know this server, besides localhost and addresses in numbers:
     /// requests for other hosts are refused, because web pages could send them. Give it once for
@@ -139,6 +150,7 @@ pub(in crate::cli) struct Options {
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Config {
     pub(in crate::cli) protocols: Vec<(Protocol, SocketAddr)>,
+    pub(in crate::cli) beanstalkd_max_job_size: usize,
     pub(in crate::cli) http_names: Vec<Box<str>>,
     pub(in crate::cli) processor: bool,
     pub(in crate::cli) tick: Duration,
@@ -174,6 +186,10 @@ impl Options {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
             http: self.http.or(fallback.http),
+            beanstalkd: self.beanstalkd.or(fallback.beanstalkd),
+            beanstalkd_max_job_size: self
+                .beanstalkd_max_job_size
+                .or(fallback.beanstalkd_max_job_size),
             http_names: self.http_names.or(fallback.http_names),
             processor: self.processor.or(fallback.processor),
             tick: self.tick.or(fallback.tick),
@@ -205,6 +221,7 @@ impl Options {
             ),
             (Protocol::Pinpriq, self.pinpriq.unwrap_or(ListenAddr::Disabled)),
             (Protocol::Http, self.http.unwrap_or_else(|| default_address(Protocol::Http))),
+            (Protocol::Beanstalkd, self.beanstalkd.unwrap_or(ListenAddr::Disabled)),
         ];
         let mut protocols = Vec::new();
         for (protocol, address) in addresses {
@@ -214,14 +231,17 @@ impl Options {
         }
         let names = self.http_names.unwrap_or_default();
         let default_format = if processor { Format::Processor } else { Format::Human };
+        let max_request = self.max_request.map_or(REQUEST_BYTES_DEFAULT, |size| size.0);
+        let max_job = self.beanstalkd_max_job_size.map_or(BODY_BYTES_DEFAULT, |size| size.0);
         Config {
             protocols,
+            beanstalkd_max_job_size: max_job.min(max_request),
             http_names: names.into_iter().map(|name| name.0).collect(),
             processor,
             tick: self.tick.unwrap_or_default().0,
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
-            max_request: self.max_request.map_or(REQUEST_BYTES_DEFAULT, |size| size.0),
+            max_request,
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             max_memory: self.max_memory.map(|size| size.0 as u64),
             query_timeout: self.query_timeout.unwrap_or_default().0,

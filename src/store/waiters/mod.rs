@@ -13,6 +13,7 @@ use super::idx::{QueueIdx, QueueScope, WaitNodeIdx, WaiterIdx};
 use crate::base::limits::WAIT_NODE_WORK;
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::PackedOption;
+use crate::base::time::Mono;
 use crate::base::timer_queue::TimerId;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
@@ -38,6 +39,8 @@ pub(super) struct Waiter {
     since: u64,
     /// Nodes of a paused pop that are in no wait queue.
     parked: PackedOption<WaitNodeIdx>,
+    /// Of a reserve that ends before a lease of its client does: when it ends of itself.
+    pub(super) until: Option<Mono>,
 }
 
 impl Waiter {
@@ -201,6 +204,7 @@ impl Waiters {
             paused,
             since,
             parked,
+            until: None,
         })
     }
 

@@ -130,7 +130,9 @@ impl Generator {
                 (bytes, Request::Wire(request))
             }
             Protocol::Http => self.http(rng, profile, store, full),
-            Protocol::Processor => unreachable!("that protocol is not simulated"),
+            Protocol::Processor | Protocol::Beanstalkd => {
+                unreachable!("that protocol is not simulated")
+            }
         }
     }
 

@@ -144,6 +144,7 @@ impl Oracle {
             Wait::Forever | Wait::Again => None,
             Wait::Milliseconds(0) => Some(self.now.mono),
             Wait::Milliseconds(milliseconds) => self.end_of(milliseconds),
+            Wait::UntilLeaseEnds(_) => unreachable!("no simulated client waits so"),
         };
         let due = self.arm(end);
         let mut places: Vec<(Queue, u64)> = Vec::new();

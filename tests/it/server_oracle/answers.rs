@@ -101,7 +101,9 @@ impl ServerModel {
                 self.see(if popped { "an answer to a pop" } else { "packets were served" });
             }
             Protocol::Http => self.see("an HTTP request was served"),
-            Protocol::Processor => unreachable!("that protocol is not simulated"),
+            Protocol::Processor | Protocol::Beanstalkd => {
+                unreachable!("that protocol is not simulated")
+            }
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
         if posts && let Some((other, _)) = said.first() {

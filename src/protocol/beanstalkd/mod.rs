@@ -1,0 +1,505 @@
+//! The protocol of beanstalkd: lines and bodies over TCP (`docs/protocols/beanstalkd.md`).
+//!
+//! ```text
+//!            line (and body)               reply
+//!   Open -------------------> submit -> Open  ------------> write it in its turn
+//!    ^ |  reserve
+//!    | +---------------------> submit -> Waiting --- job, timeout ---> write it; Open
+//!    |                                    |
+//!    |                                    +---- cancelled: TIMED_OUT -> Ended
+//!    |  a line or a body that is too long
+//!    +---------------------- Discarding: to its end, then one error
+//! ```
+//!
+//! A tube is a queue, a body a payload of opaque bytes; a priority is the negative of the store's,
+//! where larger is more urgent; a reservation is a lease of `ttr` seconds.
+//!
+//! Invariants:
+//! - each command has one reply, in the order of the commands: while one may wait, no later one is
+//!   executed;
+//! - the ticket of a command says what its reply means ([`Asked`]), so nothing is kept for it;
+//! - the connection watches at least one tube.
+//!
+//! A first line that is an HTTP request is refused and ends the connection: a web page controls
+//! what follows it.
+
+mod counters;
+mod line;
+mod reply;
+
+use super::ordered_replies::OrderedReplies;
+use super::{SessionAction, SessionContext};
+use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::{IN_FLIGHT_MAX, QUEUES_PER_RESERVE_MAX};
+use crate::base::strings::StringList;
+use crate::model::command::{Command, Wait};
+use crate::model::driver::Incident;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::reply::Reply;
+use crate::wire::http::{is_request_line, may_begin_request};
+use counters::{Counters, Verb};
+use line::{Framed, LineError, Request, find_crlf, first_line};
+pub(super) use reply::write_full;
+use std::sync::Arc;
+
+/// The tube that each connection uses and watches at first.
+const DEFAULT: &[u8] = b"default";
+
+/// What the sessions of the listener share.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    counters: Arc<Counters>,
+    /// The name of the tube of the command that is being submitted.
+    tube: Vec<u8>,
+}
+
+/// What a command is, for its reply: it is a part of its ticket's serial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Put,
+    Reserve,
+    Delete,
+    Touch,
+}
+
+impl Asked {
+    const ALL: [Self; 4] = [Self::Put, Self::Reserve, Self::Delete, Self::Touch];
+
+    /// Where it begins in a serial. The bits below count the requests: more than are under way.
+    const SHIFT: u32 = 24;
+    const COUNT: u32 = (1 << Self::SHIFT) - 1;
+
+    #[inline]
+    fn serial(self, number: u32) -> u32 {
+        (self as u32) << Self::SHIFT | number & Self::COUNT
+    }
+
+    /// What it was, and the number of the request, of which `oldest` is the oldest one under way.
+    #[inline]
+    fn of(serial: u32, oldest: u32) -> (Self, u32) {
+        let ahead = serial.wrapping_sub(oldest) & Self::COUNT;
+        (Self::ALL[(serial >> Self::SHIFT) as usize], oldest.wrapping_add(ahead))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// As `Open`, unless the first line belongs to another protocol.
+    #[default]
+    Fresh,
+    /// Commands are executed.
+    Open,
+    /// They wait until the command with this serial is answered.
+    Waiting(u32),
+    /// A line that is too long is discarded up to its end.
+    Discarding,
+    /// This number of bytes is discarded: of a body that is too long, with its CRLF.
+    Skipping(u64),
+    /// Everything is discarded.
+    Ended,
+}
+
+/// The session of one connection.
+#[derive(Debug)]
+pub struct Session {
+    replies: OrderedReplies,
+    state: State,
+    used: Box<[u8]>,
+    watched: StringList,
+    counters: Arc<Counters>,
+    /// The put whose body is being read is counted.
+    is_put_counted: bool,
+    is_producer: bool,
+    is_worker: bool,
+    /// It is counted as waiting for a job.
+    is_waiting: bool,
+    /// The command that is waited for does not wait of itself.
+    is_deferred: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::with(Arc::default())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end_wait();
+        let counters = &self.counters;
+        if self.is_producer {
+            counters.producers.subtract();
+        }
+        if self.is_worker {
+            counters.workers.subtract();
+        }
+        if *self.used == *DEFAULT {
+            counters.using_default.subtract();
+        }
+        if self.watched.position(DEFAULT).is_some() {
+            counters.watching_default.subtract();
+        }
+    }
+}
+
+impl Session {
+    /// A session that is counted with the others of the listener.
+    pub(super) fn new(context: &SessionContext) -> Self {
+        Self::with(Arc::clone(&context.scratch.beanstalkd.counters))
+    }
+
+    fn with(counters: Arc<Counters>) -> Self {
+        let mut watched = StringList::default();
+        watched.push(DEFAULT);
+        counters.using_default.add();
+        counters.watching_default.add();
+        Self {
+            replies: OrderedReplies::default(),
+            state: State::Fresh,
+            used: DEFAULT.into(),
+            watched,
+            counters,
+            is_put_counted: false,
+            is_producer: false,
+            is_worker: false,
+            is_waiting: false,
+            is_deferred: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        match self.state {
+            State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
+            State::Open | State::Waiting(_) => return SessionAction::Stalled,
+            _ => {
+                if let Some(action) = self.poll_cold(input, out) {
+                    return action;
+                }
+            }
+        }
+        let unread = input.unread();
+        let (line, length) = match first_line(unread) {
+            Framed::Line(line, length) => (line, length),
+            Framed::Incomplete => return SessionAction::NeedInput,
+            Framed::TooLong => {
+                self.state = State::Discarding;
+                return SessionAction::Continue;
+            }
+        };
+        match line::parse(line) {
+            Ok(Request::Put { priority, delay_s, ttr_s, bytes, has_trailing }) => {
+                let body = bytes as usize;
+                if !std::mem::replace(&mut self.is_put_counted, true) {
+                    self.counters.count(Verb::Put);
+                }
+                if body > shared.settings.max_body {
+                    self.is_put_counted = false;
+                    input.consume(length);
+                    self.state = State::Skipping(u64::from(bytes) + 2);
+                    return SessionAction::Continue;
+                }
+                if has_trailing {
+                    self.is_put_counted = false;
+                    input.consume(length);
+                    return self.answer(out, reply::BAD_FORMAT);
+                }
+                self.note_producer();
+                let Some(content) = unread.get(length..length + body + 2) else {
+                    return SessionAction::NeedInput;
+                };
+                self.is_put_counted = false;
+                input.consume(length + body + 2);
+                let Some(bytes) = content.strip_suffix(b"\r\n") else {
+                    return self.answer(out, reply::EXPECTED_CRLF);
+                };
+                self.put((priority, delay_s, ttr_s), bytes, shared)
+            }
+            Ok(request) => {
+                input.consume(length);
+                self.execute(request, shared, out)
+            }
+            Err(error) => {
+                input.consume(length);
+                self.answer(
+                    out,
+                    match error {
+                        LineError::BadFormat => reply::BAD_FORMAT,
+                        LineError::UnknownCommand => reply::UNKNOWN_COMMAND,
+                    },
+                )
+            }
+        }
+    }
+
+    /// States in which no command is executed. `None`: the first line is parsed like any other.
+    #[cold]
+    fn poll_cold(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut OutBuf,
+    ) -> Option<SessionAction<'static>> {
+        let unread = input.unread();
+        match self.state {
+            State::Discarding => {
+                let Some(end) = find_crlf(unread) else {
+                    let kept = usize::from(unread.last() == Some(&b'\r'));
+                    input.consume(unread.len() - kept);
+                    return Some(SessionAction::NeedInput);
+                };
+                input.consume(end + 2);
+                self.state = State::Open;
+                Some(self.answer(out, reply::BAD_FORMAT))
+            }
+            State::Skipping(left) => {
+                let count = usize::try_from(left).unwrap_or(usize::MAX).min(unread.len());
+                input.consume(count);
+                let left = left - count as u64;
+                if left > 0 {
+                    self.state = State::Skipping(left);
+                    return Some(SessionAction::NeedInput);
+                }
+                self.state = State::Open;
+                Some(self.answer(out, reply::JOB_TOO_BIG))
+            }
+            State::Ended => {
+                input.consume(unread.len());
+                Some(SessionAction::NeedInput)
+            }
+            State::Fresh => {
+                let is_foreign = match first_line(unread) {
+                    Framed::Incomplete => return Some(SessionAction::NeedInput),
+                    Framed::Line(line, _) => is_request_line(line),
+                    Framed::TooLong => may_begin_request(unread),
+                };
+                self.state = State::Open;
+                is_foreign.then(|| {
+                    self.answer(out, reply::UNKNOWN_COMMAND);
+                    self.state = State::Ended;
+                    SessionAction::ProtocolError(Incident::OtherProtocol)
+                })
+            }
+            State::Open | State::Waiting(_) => Some(SessionAction::Stalled),
+        }
+    }
+
+    /// Answers a command at once, in its turn.
+    fn answer(&mut self, out: &mut OutBuf, text: &[u8]) -> SessionAction<'static> {
+        let number = self.replies.open();
+        self.replies.close(number, out, |out| out.extend_from_slice(text));
+        SessionAction::Continue
+    }
+
+    #[inline]
+    fn submit<'s>(&mut self, asked: Asked, command: Command<'s>) -> SessionAction<'s> {
+        SessionAction::Submit(asked.serial(self.replies.open()), command)
+    }
+
+    /// Submits a put into the used tube. Its times are in seconds.
+    #[inline]
+    fn put<'s, 'i: 's>(
+        &mut self,
+        (priority, delay_s, ttr_s): (u32, u32, u32),
+        bytes: &'i [u8],
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
+        let scratch = &mut shared.scratch;
+        scratch.options = JobOptions {
+            delay_ms: u64::from(delay_s) * 1000,
+            lease_ms: u64::from(ttr_s.max(1)) * 1000,
+            ..JobOptions::default()
+        };
+        scratch.beanstalkd.tube.clear();
+        scratch.beanstalkd.tube.extend_from_slice(&self.used);
+        let command = Command::Put {
+            queue: &scratch.beanstalkd.tube,
+            priority: Priority::Small(-i64::from(priority)),
+            tie_break: TieBreak::Fifo,
+            payload: Payload { encoding: Encoding::Bytes, bytes },
+            options: Some(&scratch.options),
+        };
+        self.submit(Asked::Put, command)
+    }
+
+    fn execute<'s, 'i: 's>(
+        &mut self,
+        request: Request<'i>,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        match request {
+            Request::Delete(id) => {
+                self.counters.count(Verb::Delete);
+                self.submit(Asked::Delete, Command::DeleteOwn { id: JobId(id) })
+            }
+            Request::Reserve => {
+                self.counters.count(Verb::Reserve);
+                self.reserve(u64::MAX, shared)
+            }
+            Request::ReserveWithTimeout(wait_s) => {
+                self.counters.count(Verb::ReserveWithTimeout);
+                self.reserve(wait_s * 1000, shared)
+            }
+            Request::Touch(id) => {
+                self.counters.count(Verb::Touch);
+                self.submit(Asked::Touch, Command::Touch { id: JobId(id), lease: None })
+            }
+            Request::Use(tube) => {
+                self.counters.count(Verb::Use);
+                self.use_tube(tube);
+                self.write_used(out)
+            }
+            Request::ListTubeUsed => {
+                self.counters.count(Verb::ListTubeUsed);
+                self.write_used(out)
+            }
+            Request::Watch(tube) => {
+                self.counters.count(Verb::Watch);
+                if self.watched.position(tube).is_none() {
+                    if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
+                        return self.answer(out, reply::OUT_OF_MEMORY);
+                    }
+                    self.watched.push(tube);
+                    if tube == DEFAULT {
+                        self.counters.watching_default.add();
+                    }
+                }
+                self.write_watching(out)
+            }
+            Request::Ignore(tube) => {
+                self.counters.count(Verb::Ignore);
+                if let Some(number) = self.watched.position(tube) {
+                    if self.watched.len() == 1 {
+                        return self.answer(out, reply::NOT_IGNORED);
+                    }
+                    self.watched.remove(number);
+                    if tube == DEFAULT {
+                        self.counters.watching_default.subtract();
+                    }
+                }
+                self.write_watching(out)
+            }
+            Request::ListTubesWatched => {
+                self.counters.count(Verb::ListTubesWatched);
+                let number = self.replies.open();
+                self.replies.close(number, out, |out| reply::write_list(&self.watched, out));
+                SessionAction::Continue
+            }
+            Request::Quit => {
+                self.state = State::Ended;
+                SessionAction::End
+            }
+            _ => self.answer(out, reply::UNKNOWN_COMMAND),
+        }
+    }
+
+    /// Submits a reserve from the watched tubes. Later commands wait for its reply.
+    #[inline]
+    fn reserve<'s>(&mut self, wait_ms: u64, shared: &'s mut SessionContext) -> SessionAction<'s> {
+        if !std::mem::replace(&mut self.is_worker, true) {
+            self.counters.workers.add();
+        }
+        let queues = &mut shared.scratch.queues;
+        queues.clear();
+        for tube in &self.watched {
+            queues.push(tube);
+        }
+        let serial = Asked::Reserve.serial(self.replies.open());
+        self.state = State::Waiting(serial);
+        self.is_waiting = true;
+        self.counters.waiting.add();
+        let wait = Wait::UntilLeaseEnds(wait_ms);
+        SessionAction::Submit(serial, Command::Reserve { queues: queues.from(0), wait })
+    }
+
+    fn use_tube(&mut self, tube: &[u8]) {
+        if *self.used == *tube {
+            return;
+        }
+        if *self.used == *DEFAULT {
+            self.counters.using_default.subtract();
+        }
+        self.used = tube.into();
+        if tube == DEFAULT {
+            self.counters.using_default.add();
+        }
+    }
+
+    fn write_used(&mut self, out: &mut OutBuf) -> SessionAction<'static> {
+        let number = self.replies.open();
+        self.replies.close(number, out, |out| reply::write_using(&self.used, out));
+        SessionAction::Continue
+    }
+
+    fn write_watching(&mut self, out: &mut OutBuf) -> SessionAction<'static> {
+        let (number, count) = (self.replies.open(), self.watched.len());
+        self.replies.close(number, out, |out| reply::write_watching(count, out));
+        SessionAction::Continue
+    }
+
+    #[inline]
+    fn note_producer(&mut self) {
+        if !std::mem::replace(&mut self.is_producer, true) {
+            self.counters.producers.add();
+        }
+    }
+
+    #[inline]
+    fn end_wait(&mut self) {
+        if std::mem::take(&mut self.is_waiting) {
+            self.counters.waiting.subtract();
+        }
+    }
+
+    #[inline]
+    pub(super) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>, out: &mut OutBuf) {
+        if self.state == State::Waiting(serial) {
+            self.state = if *reply == Reply::Cancelled { State::Ended } else { State::Open };
+            self.is_deferred = false;
+            self.end_wait();
+        }
+        let (asked, number) = Asked::of(serial, self.replies.oldest());
+        self.replies.close(number, out, |out| reply::write(asked, reply, out));
+    }
+
+    /// The command with this serial takes several passes: later ones wait for its reply.
+    pub(super) fn handle_deferral(&mut self, serial: u32) {
+        if self.state == State::Open {
+            self.state = State::Waiting(serial);
+            self.is_deferred = true;
+        }
+    }
+
+    /// The reserve that waits, and is cancelled when its client sends no more.
+    pub(super) fn waits_for(&self) -> Option<u32> {
+        match self.state {
+            State::Waiting(serial) if !self.is_deferred => Some(serial),
+            _ => None,
+        }
+    }
+
+    /// Whether it has something to do without further input.
+    pub(super) fn wants_poll(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    pub(super) fn wants_input(&self) -> bool {
+        match self.state {
+            State::Open => self.replies.len() < IN_FLIGHT_MAX,
+            State::Waiting(_) => false,
+            State::Fresh | State::Discarding | State::Skipping(_) | State::Ended => true,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.replies.len() == 0
+    }
+}

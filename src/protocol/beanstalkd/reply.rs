@@ -1,0 +1,118 @@
+//! From replies to lines and bodies. Each is written in one piece.
+
+use super::Asked;
+use crate::base::strings::StringList;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Payload};
+use crate::model::reply::{JobView, Rejection, Reply};
+use crate::wire::json::push_number;
+use crate::wire::msgpack::push_json;
+
+pub(super) const BAD_FORMAT: &[u8] = b"BAD_FORMAT\r\n";
+pub(super) const EXPECTED_CRLF: &[u8] = b"EXPECTED_CRLF\r\n";
+pub(super) const JOB_TOO_BIG: &[u8] = b"JOB_TOO_BIG\r\n";
+pub(super) const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
+pub(super) const NOT_IGNORED: &[u8] = b"NOT_IGNORED\r\n";
+pub(super) const OUT_OF_MEMORY: &[u8] = b"OUT_OF_MEMORY\r\n";
+pub(super) const UNKNOWN_COMMAND: &[u8] = b"UNKNOWN_COMMAND\r\n";
+
+/// Writes what a connection is told that is not served: the reply that any command may have.
+pub(in crate::protocol) fn write_full(out: &mut Vec<u8>) {
+    out.extend_from_slice(OUT_OF_MEMORY);
+}
+
+/// Writes the reply to a command.
+#[inline]
+pub(super) fn write(asked: Asked, reply: &Reply<'_>, out: &mut Vec<u8>) {
+    match (asked, reply) {
+        (Asked::Put, Reply::Put(id)) => {
+            out.extend_from_slice(b"INSERTED ");
+            push_number(out, id.0);
+            out.extend_from_slice(b"\r\n");
+        }
+        (Asked::Put, Reply::Rejected(Rejection::Draining)) => {
+            out.extend_from_slice(b"DRAINING\r\n");
+        }
+        (Asked::Put, Reply::Rejected(_)) => out.extend_from_slice(OUT_OF_MEMORY),
+        (Asked::Reserve, Reply::Job(job)) => write_job(b"RESERVED ", job, out),
+        (Asked::Reserve, Reply::NoJob | Reply::Cancelled) => {
+            out.extend_from_slice(b"TIMED_OUT\r\n");
+        }
+        (Asked::Reserve, Reply::LeaseEnding) => out.extend_from_slice(b"DEADLINE_SOON\r\n"),
+        (Asked::Delete, Reply::Done) => out.extend_from_slice(b"DELETED\r\n"),
+        (Asked::Touch, Reply::Done) => out.extend_from_slice(b"TOUCHED\r\n"),
+        (Asked::Delete | Asked::Touch, Reply::NoJob | Reply::Rejected(_)) => {
+            out.extend_from_slice(NOT_FOUND);
+        }
+        (_, other) => other.unexpected(),
+    }
+}
+
+/// Bytes of a reply with a body besides that, at most.
+const FIXED_PART: usize = 64;
+
+/// Writes a job behind a word. A payload of another protocol is its text, that of a packet its
+/// bytes without the key.
+#[inline]
+fn write_job(word: &[u8], job: &JobView<'_>, out: &mut Vec<u8>) {
+    let Payload { encoding, bytes } = job.payload;
+    match encoding {
+        Encoding::Bytes | Encoding::Json | Encoding::JsonLine => {
+            write_body(word, job.id, bytes, out);
+        }
+        Encoding::Packet { key_len } => {
+            write_body(word, job.id, &bytes[usize::from(key_len)..], out);
+        }
+        Encoding::MsgPack => {
+            let mut text = Vec::new();
+            push_json(&mut text, bytes);
+            write_body(word, job.id, &text, out);
+        }
+    }
+}
+
+#[inline]
+fn write_body(word: &[u8], id: JobId, bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(FIXED_PART + bytes.len());
+    out.extend_from_slice(word);
+    push_number(out, id.0);
+    out.push(b' ');
+    push_number(out, bytes.len());
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the reply with the tube that is used.
+pub(super) fn write_using(tube: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"USING ");
+    out.extend_from_slice(tube);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the reply with the number of tubes that are watched.
+pub(super) fn write_watching(count: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"WATCHING ");
+    push_number(out, count);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a list of names.
+pub(super) fn write_list(names: &StringList, out: &mut Vec<u8>) {
+    let mut text = b"---\n".to_vec();
+    for name in names {
+        text.extend_from_slice(b"- ");
+        text.extend_from_slice(name);
+        text.push(b'\n');
+    }
+    write_text(&text, out);
+}
+
+/// Writes a text with its length before it.
+pub(super) fn write_text(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"OK ");
+    push_number(out, text.len());
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
