@@ -395,7 +395,6 @@ impl Session {
             Self::Http(session) => session.wants_poll(),
             Self::Pinpriq(session) => session.wants_poll(),
             Self::Processor(session) => session.wants_poll(),
-            Self::Beanstalkd(session) => session.wants_poll(),
             _ => false,
         }
     }

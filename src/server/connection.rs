@@ -152,6 +152,13 @@ impl Connection {
         self.session.handle_reply(serial, &mut completion.reply, now, &mut self.output)
     }
 
+    /// Its client has taken leave: it ends with its last reply.
+    #[cold]
+    pub(super) fn end_input(&mut self) {
+        self.closing = true;
+        self.read_side = ReadSide::Eof;
+    }
+
     /// Whether everything that the peer gets is sent.
     pub(super) fn is_finished(&self) -> bool {
         if self.origin == Origin::Outbound && matches!(self.session, Session::Call(_)) {

@@ -36,7 +36,7 @@ use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, processor};
 use crate::store::Counts;
-use connection::{Connection, Deadline, Origin, ReadSide};
+use connection::{Connection, Deadline, Origin};
 use connection_list::Origins;
 use dispatchers::Dispatchers;
 use notices::Notices;
@@ -328,10 +328,11 @@ impl<E: CommandExecutor> Server<E> {
                     break true;
                 }
                 SessionAction::Submit(serial, ref command) => {
-                    self.engine.submit(Ticket { client, serial }, command, now);
+                    let ticket = Ticket { client, serial };
+                    self.engine.submit(ticket, command, now);
                     self.deliver_own_reply(client, now);
                     if self.take_extra_work(begun) {
-                        self.yield_turn(Ticket { client, serial });
+                        self.yield_turn(ticket);
                         break true;
                     }
                 }
@@ -352,10 +353,7 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::Connections(request) => self.answer_about(request, client),
                 SessionAction::Log(incident) => self.notices.note(client, incident, now),
                 SessionAction::Close => connection.closing = true,
-                SessionAction::End => {
-                    connection.closing = true;
-                    connection.read_side = ReadSide::Eof;
-                }
+                SessionAction::End => connection.end_input(),
                 SessionAction::ProtocolError(incident) => {
                     connection.closing = true;
                     self.notices.note(client, incident, now);

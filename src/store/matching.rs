@@ -129,8 +129,8 @@ impl Store {
         }
     }
 
-    /// Answers a reserve or pop that does not wait and has found no job, at once if the scans of its
-    /// queues are complete. O(1), or O(q).
+    /// Answers a reserve or pop that does not wait and has found no job: at once, or when the scans
+    /// of its queues are complete. O(1), or O(q).
     #[inline(always)]
     pub(super) fn answer_no_job(
         &mut self,

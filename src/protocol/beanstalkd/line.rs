@@ -188,7 +188,7 @@ impl<'a> Args<'a> {
     }
 }
 
-fn put<'a>(mut args: Args<'a>) -> Result<Request<'a>, LineError> {
+fn put(mut args: Args<'_>) -> Result<Request<'_>, LineError> {
     let (priority, delay_s) = (args.small()?, args.small()?);
     let (ttr_s, bytes) = (args.small()?, args.small()?);
     Ok(Request::Put { priority, delay_s, ttr_s, bytes, has_trailing: !args.0.is_empty() })

@@ -101,6 +101,7 @@ enum State {
 }
 
 /// The session of one connection.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug)]
 pub struct Session {
     replies: OrderedReplies,
@@ -361,29 +362,11 @@ impl Session {
             }
             Request::Watch(tube) => {
                 self.counters.count(Verb::Watch);
-                if self.watched.position(tube).is_none() {
-                    if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
-                        return self.answer(out, reply::OUT_OF_MEMORY);
-                    }
-                    self.watched.push(tube);
-                    if tube == DEFAULT {
-                        self.counters.watching_default.add();
-                    }
-                }
-                self.write_watching(out)
+                self.watch(tube, out)
             }
             Request::Ignore(tube) => {
                 self.counters.count(Verb::Ignore);
-                if let Some(number) = self.watched.position(tube) {
-                    if self.watched.len() == 1 {
-                        return self.answer(out, reply::NOT_IGNORED);
-                    }
-                    self.watched.remove(number);
-                    if tube == DEFAULT {
-                        self.counters.watching_default.subtract();
-                    }
-                }
-                self.write_watching(out)
+                self.ignore(tube, out)
             }
             Request::ListTubesWatched => {
                 self.counters.count(Verb::ListTubesWatched);
@@ -416,6 +399,32 @@ impl Session {
         self.counters.waiting.add();
         let wait = Wait::UntilLeaseEnds(wait_ms);
         SessionAction::Submit(serial, Command::Reserve { queues: queues.from(0), wait })
+    }
+
+    fn watch(&mut self, tube: &[u8], out: &mut OutBuf) -> SessionAction<'static> {
+        if self.watched.position(tube).is_none() {
+            if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
+                return self.answer(out, reply::OUT_OF_MEMORY);
+            }
+            self.watched.push(tube);
+            if tube == DEFAULT {
+                self.counters.watching_default.add();
+            }
+        }
+        self.write_watching(out)
+    }
+
+    fn ignore(&mut self, tube: &[u8], out: &mut OutBuf) -> SessionAction<'static> {
+        if let Some(number) = self.watched.position(tube) {
+            if self.watched.len() == 1 {
+                return self.answer(out, reply::NOT_IGNORED);
+            }
+            self.watched.remove(number);
+            if tube == DEFAULT {
+                self.counters.watching_default.subtract();
+            }
+        }
+        self.write_watching(out)
     }
 
     fn use_tube(&mut self, tube: &[u8]) {
@@ -482,11 +491,6 @@ impl Session {
             State::Waiting(serial) if !self.is_deferred => Some(serial),
             _ => None,
         }
-    }
-
-    /// Whether it has something to do without further input.
-    pub(super) fn wants_poll(&self) -> bool {
-        false
     }
 
     #[inline]
