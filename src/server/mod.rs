@@ -304,8 +304,7 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return };
         debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
         connection.output.prepare(&mut self.run_queues.pool);
-        self.begin_turn(now);
-        let begun = self.run_queues.work;
+        let begun = self.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {

@@ -18,9 +18,10 @@ use crate::model::id::Ticket;
 
 impl<E: CommandExecutor> Server<E> {
     /// Begins the turn of a session, or of the server itself. What was done since the last turn
-    /// counts for the pass.
-    pub(super) fn begin_turn(&mut self, now: Now) {
+    /// counts for the pass, whose work so far is returned.
+    pub(super) fn begin_turn(&mut self, now: Now) -> usize {
         self.run_queues.work += self.context.begin_turn(now) * SUBSCRIPTION_NAME_WORK;
+        self.run_queues.work
     }
 
     /// Ends the turn of a session that has consumed this number of bytes.
