@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The attacks, with what each of them is.
-pub(crate) const ATTACKS: [(&str, &str); 13] = [
+pub(crate) const ATTACKS: [(&str, &str); 14] = [
     ("large_key_group", "a large key group is popped"),
     ("waiting_gets", "gets that name many new queues end together"),
     ("lease_ends", "leases end in one moment"),
@@ -24,6 +24,7 @@ pub(crate) const ATTACKS: [(&str, &str); 13] = [
     ("queue_names", "the tables grow with the names of queues"),
     ("expired_jobs", "a reserve meets jobs whose time to live is over"),
     ("many_dependents", "a job ends for which many others wait"),
+    ("event_streams", "ten event streams beside many jobs in 10,000 queues"),
     ("long_chain", "each of many jobs waits for the one before it"),
 ];
 

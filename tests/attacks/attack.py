@@ -9,6 +9,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -77,6 +78,11 @@ class Server:
         """Resident bytes."""
         with open(f"/proc/{self.process.pid}/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
+
+    def cpu_seconds(self):
+        """What all threads have taken."""
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 
     @contextlib.contextmanager
     def frozen(self):
@@ -177,7 +183,7 @@ def blocks(requests, size=1000):
 def canary(address, pipe, realtime):
     """Puts, gets and deletes a job in its own queue, one request each `INTERVAL` if it can. An
     answer that took longer stands for those to the requests that were due meanwhile, too. `begin`
-    forgets what was measured, `end` returns it with `LEAST` more."""
+    returns what was measured, and forgets it; `end` returns it with `LEAST` more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if realtime:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
@@ -189,8 +195,8 @@ def canary(address, pipe, realtime):
                 pipe.send("paused")
                 pipe.recv()
             elif command == "begin":
-                late.clear()
-                pipe.send("begun")
+                pipe.send(late)
+                late = []
             else:
                 least = len(late) + LEAST
         if least and len(late) >= least:
@@ -224,6 +230,7 @@ class Attack:
         self.canary.start()
         self.memory = self.server.memory()
         self.before = None
+        self.laps, self.notes = [], []
 
     def address(self, protocol="job-centre"):
         return self.server.addresses[protocol]
@@ -240,7 +247,18 @@ class Attack:
         """The load is made: from here on passes and the canary count."""
         self.before = self.server.passes()
         self.memory = self.server.memory()
+        self.laps.clear()
         self._tell("begin")
+
+    def lap(self):
+        """What the canary has measured since the last lap, or the begin, in seconds."""
+        late = self._tell("begin")
+        self.laps += late
+        return late
+
+    def note(self, text):
+        """A sentence for the line of figures."""
+        self.notes.append(text)
 
     @contextlib.contextmanager
     def alone(self):
@@ -257,7 +275,7 @@ class Attack:
 
     def end(self, as_json=False):
         """Prints the line of figures, and ends the server."""
-        late = sorted(self._tell("end"))
+        late = sorted(self.laps + self._tell("end"))
         self.canary.join()
         memory = self.server.memory()
         after, load = self.server.passes(), ""
@@ -280,7 +298,7 @@ class Attack:
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
               f"max {at(1):.1f} ms of {len(late)}, "
-              f"resident {mib(self.memory)} -> {mib(memory)} MiB", flush=True)
+              f"resident {mib(self.memory)} -> {mib(memory)} MiB", *self.notes, sep="; ", flush=True)
         self.server.stop()
 
 
