@@ -247,23 +247,20 @@ impl Queues {
     /// The queue of this name, made if there is none. O(name), amortised.
     #[inline]
     pub(super) fn find_or_add(&mut self, name: &[u8]) -> QueueIdx {
-        let hash = self.hasher.hash_one(name);
-        match self.by_name.find(hash, |&queue| *self.slots[queue].name == *name) {
-            Some(&queue) => queue,
-            None => self.add(name, hash),
+        match self.find(name) {
+            Some(queue) => queue,
+            None => self.add(name),
         }
     }
 
     /// [`Queues::find_or_add`], with the work of making a queue noted.
     #[inline]
     pub(super) fn find_or_add_noted(&mut self, name: &[u8], waiters: &mut Waiters) -> QueueIdx {
-        let hash = self.hasher.hash_one(name);
-        let found = self.by_name.find(hash, |&queue| *self.slots[queue].name == *name);
-        if let Some(&queue) = found {
+        if let Some(queue) = self.find(name) {
             return queue;
         }
         waiters.note_work(NEW_QUEUE_WORK);
-        self.add(name, hash)
+        self.add(name)
     }
 
     /// The queue of this name, if it exists, indexed from now on. O(name).
@@ -308,8 +305,9 @@ impl Queues {
         declared
     }
 
-    fn add(&mut self, name: &[u8], hash: u64) -> QueueIdx {
+    fn add(&mut self, name: &[u8]) -> QueueIdx {
         debug_assert!(self.find(name).is_none(), "a name has two queues");
+        let hash = self.hasher.hash_one(name);
         self.made += 1;
         self.name_bytes += name.len();
         let queue = self.slots.insert(Queue {

@@ -36,7 +36,7 @@ pub(super) fn number(text: &[u8]) -> u64 {
 }
 
 /// A change: the fields themselves, or in a line the object `fields`.
-pub(super) fn change_of(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, Problem> {
+pub(super) fn change_of(fields: &Fields<'_>, now: Now) -> Result<JobChange, Problem> {
     if !fields.is_line() {
         return change(fields, now);
     }
@@ -44,7 +44,7 @@ pub(super) fn change_of(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, 
     change(&mut inner.ok_or_else(|| Problem::missing("fields", "an object"))?, now)
 }
 
-fn change(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, Problem> {
+fn change(fields: &Fields<'_>, now: Now) -> Result<JobChange, Problem> {
     let has_payload = fields.is_there("payload") || fields.text("payload_base64").is_some();
     Ok(JobChange {
         payload: if has_payload { Some(payload(fields)?) } else { None },
@@ -56,13 +56,13 @@ fn change(fields: &mut Fields<'_>, now: Now) -> Result<JobChange, Problem> {
     })
 }
 
-fn queue_name(fields: &mut Fields<'_>, field: &'static str) -> Result<Option<Box<[u8]>>, Problem> {
+fn queue_name(fields: &Fields<'_>, field: &'static str) -> Result<Option<Box<[u8]>>, Problem> {
     let name = fields.string(field)?;
     Ok(name.map(|name| name.into_bytes().into_boxed_slice()))
 }
 
 /// The states of a purge or a move: some, and not reserved.
-fn states(fields: &mut Fields<'_>) -> Result<JobStates, Problem> {
+fn states(fields: &Fields<'_>) -> Result<JobStates, Problem> {
     let wanted = "an array of states: ready, scheduled, blocked, buried, completed";
     let names = fields.strings("states", 5)?;
     let names = names.ok_or_else(|| Problem::missing("states", wanted))?;
@@ -76,11 +76,11 @@ fn states(fields: &mut Fields<'_>) -> Result<JobStates, Problem> {
     Ok(states)
 }
 
-fn limit(fields: &mut Fields<'_>) -> Result<Option<u64>, Problem> {
+fn limit(fields: &Fields<'_>) -> Result<Option<u64>, Problem> {
     fields.integer("limit", 1, u64::MAX)
 }
 
-fn target(fields: &mut Fields<'_>) -> Result<Box<[u8]>, Problem> {
+fn target(fields: &Fields<'_>) -> Result<Box<[u8]>, Problem> {
     let to = queue_name(fields, "to")?;
     to.ok_or_else(|| Problem::missing("to", "the name of the queue to move the jobs to"))
 }
@@ -89,7 +89,7 @@ fn target(fields: &mut Fields<'_>) -> Result<Box<[u8]>, Problem> {
 pub(super) fn queue_action(
     operation: Operation,
     queue: Vec<u8>,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
 ) -> Result<(ActionSpec, ActionAnswer), Problem> {
     let (states, verb, name) = match operation {
         Operation::Purge => (states(fields)?, ActionVerb::Delete, "deleted"),
@@ -109,12 +109,12 @@ pub(super) fn queue_action(
 }
 
 /// `POST /actions`.
-pub(super) fn action(fields: &mut Fields<'_>, now: Now) -> Result<ActionSpec, Problem> {
+pub(super) fn action(fields: &Fields<'_>, now: Now) -> Result<ActionSpec, Problem> {
     let queue = queue_name(fields, "queue")?;
     let queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?;
     let wanted = "an object with 'state', 'query' or 'ids'";
     let filter = fields.object("where", &["state", "query", "ids"])?;
-    let mut filter = filter.ok_or_else(|| Problem::missing("where", wanted))?;
+    let filter = filter.ok_or_else(|| Problem::missing("where", wanted))?;
     let terms = filter.text("query").map(|text| query(text, "where.query")).transpose()?;
     let filter = match (filter.state("state")?, terms, filter.ids("ids", IDS_MAX)?) {
         (Some(state), None, None) => ActionFilter::States(JobStates::default().with(state)),

@@ -96,8 +96,8 @@ pub(in crate::protocol) fn parse(
 ) -> Result<Args, Problem> {
     if matches!(row.method, Method::Get | Method::Delete) {
         let object = query_object(query, &["limit", "wait_ms", "force"])?;
-        let mut fields = Fields::of_object(object.as_bytes(), row.fields)?;
-        return parse_fields(row, path, &mut fields, now);
+        let fields = Fields::of_object(object.as_bytes(), row.fields)?;
+        return parse_fields(row, path, &fields, now);
     }
     if !query.is_empty() {
         let object = query_object(query, &[])?;
@@ -109,7 +109,7 @@ pub(in crate::protocol) fn parse(
     if row.operation == Operation::SetSchedule {
         return schedules::set(&path.queue, body, now).map(Args::Schedule);
     }
-    parse_fields(row, path, &mut Fields::of_object(body, row.fields)?, now)
+    parse_fields(row, path, &Fields::of_object(body, row.fields)?, now)
 }
 
 /// The fields of a line: those of the path too, and no token.
@@ -126,7 +126,7 @@ pub(super) fn line_fields(row: &'static OperationRow) -> Vec<&'static str> {
 /// Parses a line request.
 pub(super) fn parse_line_fields(
     row: &'static OperationRow,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
     now: Now,
 ) -> Result<Args, Problem> {
     let mut path = PathArgs { job: JobId::NEVER, queue: Vec::new() };
@@ -144,7 +144,7 @@ pub(super) fn parse_line_fields(
 fn parse_fields(
     row: &'static OperationRow,
     path: PathArgs,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
     now: Now,
 ) -> Result<Args, Problem> {
     let PathArgs { job: id, queue } = path;
@@ -214,7 +214,7 @@ fn parse_fields(
 fn parse_queue_fields(
     operation: Operation,
     queue: Vec<u8>,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
 ) -> Result<Args, Problem> {
     Ok(match operation {
         Operation::Pause => {
@@ -251,7 +251,7 @@ fn parse_queue_fields(
 }
 
 /// Parses what became of a run.
-fn report(operation: Operation, id: JobId, fields: &mut Fields<'_>) -> Result<Args, Problem> {
+fn report(operation: Operation, id: JobId, fields: &Fields<'_>) -> Result<Args, Problem> {
     let report = match operation {
         Operation::Complete => RunReport::Complete {
             result: fields.raw("result").map(|text| (Encoding::Json, text.as_bytes().into())),
@@ -279,7 +279,7 @@ fn report(operation: Operation, id: JobId, fields: &mut Fields<'_>) -> Result<Ar
     Ok(Args::Report { id, token, report })
 }
 
-fn list_queues(fields: &mut Fields<'_>) -> Result<Args, Problem> {
+fn list_queues(fields: &Fields<'_>) -> Result<Args, Problem> {
     let glob = fields.short_string("match", GLOB_MAX_BYTES)?.map(String::into_bytes);
     let orders =
         [("name", None), ("ready", Some(QueueOrder::Ready)), ("oldest", Some(QueueOrder::Oldest))];
@@ -296,7 +296,7 @@ fn list_queues(fields: &mut Fields<'_>) -> Result<Args, Problem> {
     Ok(Args::ListQueues { glob, behind, limit })
 }
 
-fn list_jobs(queue: Vec<u8>, fields: &mut Fields<'_>) -> Result<Args, Problem> {
+fn list_jobs(queue: Vec<u8>, fields: &Fields<'_>) -> Result<Args, Problem> {
     let state = fields.state("state")?;
     let limit = fields.limit()?;
     let from = fields.string("cursor")?;
@@ -305,7 +305,7 @@ fn list_jobs(queue: Vec<u8>, fields: &mut Fields<'_>) -> Result<Args, Problem> {
     Ok(Args::ListJobs { queue, state, from, limit })
 }
 
-fn search(queue: Vec<u8>, fields: &mut Fields<'_>) -> Result<Args, Problem> {
+fn search(queue: Vec<u8>, fields: &Fields<'_>) -> Result<Args, Problem> {
     let wanted = "an array of [OP, EXPR, EXPR]";
     let text = fields.text("query").ok_or_else(|| Problem::missing("query", wanted))?;
     let query = query(text, "query")?;
@@ -325,12 +325,12 @@ fn cut(mut text: String) -> Box<str> {
     text.into()
 }
 
-fn ttr(fields: &mut Fields<'_>) -> Result<Option<u64>, Problem> {
+fn ttr(fields: &Fields<'_>) -> Result<Option<u64>, Problem> {
     fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)
 }
 
 /// Tokens are 16 hexadecimal digits. What is none names no lease.
-fn token(fields: &mut Fields<'_>) -> Result<LeaseToken, Problem> {
+fn token(fields: &Fields<'_>) -> Result<LeaseToken, Problem> {
     let wanted = "the 'token' of the job as the reserve has answered it";
     let Some(text) = fields.string("token")? else {
         return Err(Problem::missing("token", wanted));
@@ -383,7 +383,7 @@ fn check_after(job: NewJob, all: &mut usize) -> Result<NewJob, Problem> {
     Ok(job)
 }
 
-fn reserve(fields: &mut Fields<'_>) -> Result<Args, Problem> {
+fn reserve(fields: &Fields<'_>) -> Result<Args, Problem> {
     let wanted = "an array of 1 to 1000 queue names";
     let names = fields.strings("queues", 1_000)?;
     let names = names.ok_or_else(|| Problem::missing("queues", wanted))?;

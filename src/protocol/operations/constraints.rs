@@ -29,7 +29,7 @@ pub(super) fn name(bytes: Vec<u8>) -> Result<String, Problem> {
 }
 
 /// Reads a constraint.
-pub(super) fn read(name: &str, fields: &mut Fields<'_>) -> Result<Constraint, Problem> {
+pub(super) fn read(name: &str, fields: &Fields<'_>) -> Result<Constraint, Problem> {
     let matcher = matcher(fields)?;
     let max_running = fields.integer("max_running", 0, u32::MAX)?;
     let rate = rate(fields)?;
@@ -47,7 +47,7 @@ fn packed(fields: &Fields<'_>, field: &str, text: &str, wanted: &str) -> Result<
     Ok(bytes)
 }
 
-fn matcher(fields: &mut Fields<'_>) -> Result<Vec<Condition>, Problem> {
+fn matcher(fields: &Fields<'_>) -> Result<Vec<Condition>, Problem> {
     let Some(text) = fields.text("matcher") else {
         return Err(Problem::missing("matcher", A_MATCHER));
     };
@@ -67,8 +67,8 @@ fn matcher(fields: &mut Fields<'_>) -> Result<Vec<Condition>, Problem> {
     })
 }
 
-fn rate(fields: &mut Fields<'_>) -> Result<Option<Rate>, Problem> {
-    let Some(mut rate) = fields.object("rate", &["count", "period_ms", "burst"])? else {
+fn rate(fields: &Fields<'_>) -> Result<Option<Rate>, Problem> {
+    let Some(rate) = fields.object("rate", &["count", "period_ms", "burst"])? else {
         return Ok(None);
     };
     let count = rate.integer("count", 1, u32::MAX)?;
@@ -80,7 +80,7 @@ fn rate(fields: &mut Fields<'_>) -> Result<Option<Rate>, Problem> {
     Ok(Some(Rate { count, period_ms, burst }))
 }
 
-fn per(fields: &mut Fields<'_>) -> Result<Option<Path>, Problem> {
+fn per(fields: &Fields<'_>) -> Result<Option<Path>, Problem> {
     let Some(text) = fields.text("per") else { return Ok(None) };
     let bytes = packed(fields, "per", text, A_PATH)?;
     let path = Raw::new(&bytes).ok().and_then(read_path);

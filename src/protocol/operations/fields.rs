@@ -22,8 +22,6 @@ const A_DURATION: &str = "a whole number of milliseconds from 0 to 316224000000 
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     members: Vec<Member<'a>>,
-    /// Those that were read: the others are unknown.
-    read: Vec<bool>,
     known: Cow<'static, [&'static str]>,
     /// The path of the object, with a dot at its end.
     prefix: String,
@@ -67,8 +65,7 @@ impl<'a> Fields<'a> {
         known: impl Into<Cow<'static, [&'static str]>>,
         prefix: &str,
     ) -> Self {
-        let (read, prefix) = (vec![false; members.len()], prefix.to_owned());
-        Self { read, members, known: known.into(), prefix, is_line: false }
+        Self { members, known: known.into(), prefix: prefix.to_owned(), is_line: false }
     }
 
     /// The members of a line, but for `request`. `known` are all that it may have, named as over
@@ -137,20 +134,18 @@ impl<'a> Fields<'a> {
     }
 
     /// The JSON text of a field, `null` too.
-    pub(super) fn raw(&mut self, field: &'static str) -> Option<&'a str> {
+    pub(super) fn raw(&self, field: &'static str) -> Option<&'a str> {
         debug_assert!(self.known.contains(&field), "field {field} is read and not known");
         let field = self.own_name(field);
-        let number = self.members.iter().position(|(name, _)| name == field)?;
-        self.read[number] = true;
-        Some(self.members[number].1)
+        self.members.iter().find(|(name, _)| name == field).map(|&(_, text)| text)
     }
 
     /// The JSON text of a field that is there and not `null`.
-    pub(super) fn text(&mut self, field: &'static str) -> Option<&'a str> {
+    pub(super) fn text(&self, field: &'static str) -> Option<&'a str> {
         self.raw(field).filter(|&text| text != "null")
     }
 
-    pub(super) fn string(&mut self, field: &'static str) -> Result<Option<String>, Problem> {
+    pub(super) fn string(&self, field: &'static str) -> Result<Option<String>, Problem> {
         let Some(text) = self.text(field) else { return Ok(None) };
         let found = if text.starts_with('"') { serde_json::from_str(text).ok() } else { None };
         found.map(Some).ok_or_else(|| self.wrong(field, "a string"))
@@ -158,7 +153,7 @@ impl<'a> Fields<'a> {
 
     /// A string of some bytes.
     pub(super) fn short_string(
-        &mut self,
+        &self,
         field: &'static str,
         max: usize,
     ) -> Result<Option<String>, Problem> {
@@ -173,7 +168,7 @@ impl<'a> Fields<'a> {
 
     /// One of these words.
     pub(super) fn word<T: Copy>(
-        &mut self,
+        &self,
         field: &'static str,
         words: &[(&str, T)],
     ) -> Result<Option<T>, Problem> {
@@ -187,11 +182,11 @@ impl<'a> Fields<'a> {
     }
 
     /// A state of jobs.
-    pub(super) fn state(&mut self, field: &'static str) -> Result<Option<JobState>, Problem> {
+    pub(super) fn state(&self, field: &'static str) -> Result<Option<JobState>, Problem> {
         self.word(field, &JobState::ALL.map(|state| (state.name(), state)))
     }
 
-    pub(super) fn bool(&mut self, field: &'static str) -> Result<Option<bool>, Problem> {
+    pub(super) fn bool(&self, field: &'static str) -> Result<Option<bool>, Problem> {
         match self.text(field) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
@@ -202,7 +197,7 @@ impl<'a> Fields<'a> {
 
     /// An integer in a range.
     pub(super) fn integer<T: TryFrom<i128> + Into<i128> + Copy>(
-        &mut self,
+        &self,
         field: &'static str,
         min: T,
         max: T,
@@ -216,18 +211,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Most items of a page.
-    pub(super) fn limit(&mut self) -> Result<usize, Problem> {
+    pub(super) fn limit(&self) -> Result<usize, Problem> {
         Ok(self.integer("limit", 1_u32, 1_000)?.unwrap_or(100) as usize)
     }
 
     /// A duration in milliseconds.
-    pub(super) fn duration(&mut self, field: &'static str) -> Result<Option<u64>, Problem> {
+    pub(super) fn duration(&self, field: &'static str) -> Result<Option<u64>, Problem> {
         self.duration_between(field, 0, DURATION_MAX_MS)
     }
 
     /// The same, in a range.
     pub(super) fn duration_between(
-        &mut self,
+        &self,
         field: &'static str,
         min: u64,
         max: u64,
@@ -244,7 +239,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number from 0 to 1.
-    pub(super) fn fraction(&mut self, field: &'static str) -> Result<Option<f64>, Problem> {
+    pub(super) fn fraction(&self, field: &'static str) -> Result<Option<f64>, Problem> {
         let Some(text) = self.text(field) else { return Ok(None) };
         let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
         let number =
@@ -253,7 +248,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A moment, in milliseconds since 1970; 0 for those before.
-    pub(super) fn moment(&mut self, field: &'static str) -> Result<Option<u64>, Problem> {
+    pub(super) fn moment(&self, field: &'static str) -> Result<Option<u64>, Problem> {
         let Some(text) = self.text(field) else { return Ok(None) };
         let text: Option<String> = serde_json::from_str(text).ok();
         let moment = text.and_then(|text| text.parse::<Timestamp>().ok());
@@ -266,7 +261,7 @@ impl<'a> Fields<'a> {
 
     /// An array of strings.
     pub(super) fn strings(
-        &mut self,
+        &self,
         field: &'static str,
         max: usize,
     ) -> Result<Option<Vec<String>>, Problem> {
@@ -278,7 +273,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A job id; what no job can have is [`JobId::NEVER`].
-    pub(super) fn job_id(&mut self, field: &'static str) -> Result<Option<JobId>, Problem> {
+    pub(super) fn job_id(&self, field: &'static str) -> Result<Option<JobId>, Problem> {
         let Some(text) = self.text(field) else { return Ok(None) };
         let wanted = "an integer, written without fraction or exponent";
         let id = is_whole(text).then(|| text.parse().map_or(JobId::NEVER, JobId));
@@ -287,7 +282,7 @@ impl<'a> Fields<'a> {
 
     /// An array of job ids; those that no job can have are [`JobId::NEVER`].
     pub(super) fn ids(
-        &mut self,
+        &self,
         field: &'static str,
         max: usize,
     ) -> Result<Option<Vec<JobId>>, Problem> {
@@ -306,7 +301,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A non-negative priority of any number of digits, as lines have it.
-    pub(super) fn line_priority(&mut self, field: &'static str) -> Result<OwnedPriority, Problem> {
+    pub(super) fn line_priority(&self, field: &'static str) -> Result<OwnedPriority, Problem> {
         let wanted = "a non-negative integer, written without fraction or exponent";
         let Some(text) = self.text(field) else { return Err(Problem::missing(field, wanted)) };
         if !is_whole(text) || text.starts_with('-') {
@@ -317,7 +312,7 @@ impl<'a> Fields<'a> {
 
     /// The fields of an object in this one.
     pub(super) fn object(
-        &mut self,
+        &self,
         field: &'static str,
         known: impl Into<Cow<'static, [&'static str]>>,
     ) -> Result<Option<Self>, Problem> {

@@ -14,8 +14,8 @@ use crate::model::transfer::{ImportedJob, ImportedStage};
 
 /// The job of a line, and the id that it had; `after` has ids of the other server. O(line).
 pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, ImportedJob), Problem> {
-    let mut fields = Fields::of_object(line, IMPORT_FIELDS)?;
-    let fields = &mut fields;
+    let fields = Fields::of_object(line, IMPORT_FIELDS)?;
+    let fields = &fields;
     let queue = fields.string("queue")?;
     let queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?;
     let words = JobState::ALL.map(|state| (state.name(), state));
@@ -48,7 +48,7 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
 
 /// Whether a job waits for what it was put after. One that was let go waits for nothing more,
 /// though a group may have unfinished members again; a job without a state is as one that is put.
-fn waits(fields: &mut Fields<'_>, state: JobState, attempts: u32) -> bool {
+fn waits(fields: &Fields<'_>, state: JobState, attempts: u32) -> bool {
     match state {
         JobState::Blocked => {
             fields.text("blocked_by").is_none_or(|text| !text.starts_with("\"constraint "))
@@ -61,7 +61,7 @@ fn waits(fields: &mut Fields<'_>, state: JobState, attempts: u32) -> bool {
 }
 
 /// A priority of any protocol, as it is shown; of a packet `null` is none.
-fn line_priority(fields: &mut Fields<'_>, encoding: Encoding) -> Result<OwnedPriority, Problem> {
+fn line_priority(fields: &Fields<'_>, encoding: Encoding) -> Result<OwnedPriority, Problem> {
     match fields.text("pri") {
         None if matches!(encoding, Encoding::Packet { .. }) => Ok(OwnedPriority::Never),
         None => Ok(priority(0)),
@@ -80,7 +80,7 @@ fn left(at: u64, now: Now) -> u64 {
 }
 
 /// The options of the job. A limit that is `null` is none.
-fn options(fields: &mut Fields<'_>, state: JobState, now: Now) -> Result<JobOptions, Problem> {
+fn options(fields: &Fields<'_>, state: JobState, now: Now) -> Result<JobOptions, Problem> {
     let unlimited = |default, raw: Option<&str>| if raw == Some("null") { 0 } else { default };
     let default = unlimited(TTR_DEFAULT_MS, fields.raw("ttr_ms"));
     let lease_ms = fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)?.unwrap_or(default);
@@ -107,7 +107,7 @@ fn options(fields: &mut Fields<'_>, state: JobState, now: Now) -> Result<JobOpti
 }
 
 /// The key: a job whose key is taken is not added, and changes nothing.
-fn key(fields: &mut Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
+fn key(fields: &Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
     let ttl_ms = fields.duration_between("key_ttl_ms", 0, KEY_TTL_MAX_MS)?.unwrap_or(0);
     let key = fields.short_string("key", KEY_MAX_BYTES)?;
     Ok(key.map(|key| {
@@ -117,7 +117,7 @@ fn key(fields: &mut Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
 }
 
 fn stage_of(
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
     state: JobState,
     keep_ms: u64,
     now: Now,
@@ -135,8 +135,8 @@ fn stage_of(
     })
 }
 
-fn last_error(fields: &mut Fields<'_>) -> Result<Option<ErrorDetails>, Problem> {
-    let Some(mut last) = fields.object("last_error", &["error", "message", "at"])? else {
+fn last_error(fields: &Fields<'_>) -> Result<Option<ErrorDetails>, Problem> {
+    let Some(last) = fields.object("last_error", &["error", "message", "at"])? else {
         return Ok(None);
     };
     Ok(Some(ErrorDetails {

@@ -54,8 +54,8 @@ pub(in crate::protocol) fn parse_line(
         LineKind::Get => get(line),
         LineKind::Operation(row) => {
             let row = row_for(row, line);
-            let mut fields = Fields::of_line(line, line_fields(row))?;
-            parse_line_fields(row, &mut fields, now)
+            let fields = Fields::of_line(line, line_fields(row))?;
+            parse_line_fields(row, &fields, now)
         }
     }
 }
@@ -74,14 +74,14 @@ fn row_for(first: &'static OperationRow, line: &[u8]) -> &'static OperationRow {
 }
 
 fn put(line: &[u8]) -> Result<Args, Problem> {
-    let mut fields = Fields::of_known_line(line, LINE_PUT_FIELDS)?;
+    let fields = Fields::of_known_line(line, LINE_PUT_FIELDS)?;
     let queue = fields.string("queue")?.ok_or_else(|| Problem::missing("queue", "a string"))?;
-    let job = put_fields::new_line_job(&mut fields)?;
+    let job = put_fields::new_line_job(&fields)?;
     Ok(Args::Put { queue: queue.into_bytes(), job: Box::new(job) })
 }
 
 fn get(line: &[u8]) -> Result<Args, Problem> {
-    let mut fields = Fields::of_known_line(line, &["queues", "wait", "timeout", "limit"])?;
+    let fields = Fields::of_known_line(line, &["queues", "wait", "timeout", "limit"])?;
     let names = fields.strings("queues", crate::base::limits::QUEUES_PER_RESERVE_MAX)?;
     let names = names.ok_or_else(|| Problem::missing("queues", "an array of strings"))?;
     let mut queues = StringList::default();

@@ -24,11 +24,11 @@ pub(super) fn priority(number: i64) -> OwnedPriority {
 
 /// The job of a put.
 pub(super) fn new_job(body: &[u8], now: Now) -> Result<NewJob, Problem> {
-    job_of(&mut Fields::of_object(body, PUT_FIELDS)?, now)
+    job_of(&Fields::of_object(body, PUT_FIELDS)?, now)
 }
 
 /// The job of the fields of a put, or of those of them that are known.
-pub(super) fn job_of(fields: &mut Fields<'_>, now: Now) -> Result<NewJob, Problem> {
+pub(super) fn job_of(fields: &Fields<'_>, now: Now) -> Result<NewJob, Problem> {
     let (encoding, payload) = payload(fields)?;
     let number = fields.integer("pri", i64::MIN, i64::MAX)?.unwrap_or(0);
     let delay_ms = delay(fields, now)?.unwrap_or(0);
@@ -38,7 +38,7 @@ pub(super) fn job_of(fields: &mut Fields<'_>, now: Now) -> Result<NewJob, Proble
 }
 
 /// The job of a put as a line: with the defaults of the protocol where it has any.
-pub(super) fn new_line_job(fields: &mut Fields<'_>) -> Result<NewJob, Problem> {
+pub(super) fn new_line_job(fields: &Fields<'_>) -> Result<NewJob, Problem> {
     let payload = match fields.raw("payload") {
         Some(json) if json.starts_with('{') => json.as_bytes().into(),
         Some(_) => return Err(Problem::wrong("job", "an object")),
@@ -54,7 +54,7 @@ pub(super) fn new_line_job(fields: &mut Fields<'_>) -> Result<NewJob, Problem> {
 
 /// `default_lease_ms`: of a put that says none.
 fn options(
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
     delay_ms: u64,
     default_lease_ms: u64,
 ) -> Result<JobOptions, Problem> {
@@ -77,7 +77,7 @@ fn options(
 }
 
 /// `payload`, any JSON, or `payload_base64`, any bytes; with `packet_key_base64` a packet.
-pub(super) fn payload(fields: &mut Fields<'_>) -> Result<(Encoding, Box<[u8]>), Problem> {
+pub(super) fn payload(fields: &Fields<'_>) -> Result<(Encoding, Box<[u8]>), Problem> {
     let json = fields.raw("payload");
     let base64 = fields.string("payload_base64")?;
     let knows_key = fields.knows("packet_key_base64");
@@ -119,7 +119,7 @@ fn decoded(fields: &Fields<'_>, field: &str, text: &str) -> Result<Vec<u8>, Prob
 }
 
 /// `delay_ms`, or `run_at` as a delay from now.
-pub(super) fn delay(fields: &mut Fields<'_>, now: Now) -> Result<Option<u64>, Problem> {
+pub(super) fn delay(fields: &Fields<'_>, now: Now) -> Result<Option<u64>, Problem> {
     let delay = fields.duration("delay_ms")?;
     let moment = if fields.knows("run_at") { fields.moment("run_at")? } else { None };
     match (delay, moment) {
@@ -130,7 +130,7 @@ pub(super) fn delay(fields: &mut Fields<'_>, now: Now) -> Result<Option<u64>, Pr
 }
 
 /// The key, with what belongs to it.
-fn key(fields: &mut Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
+fn key(fields: &Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
     let key = fields.short_string("key", KEY_MAX_BYTES)?;
     let ttl_ms = fields.duration_between("key_ttl_ms", 0, KEY_TTL_MAX_MS)?;
     let words = [
@@ -152,9 +152,7 @@ fn key(fields: &mut Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
 }
 
 /// What the job waits for, and its group. Ids that are there twice count once.
-pub(super) fn dependencies(
-    fields: &mut Fields<'_>,
-) -> Result<Option<Box<NewDependencies>>, Problem> {
+pub(super) fn dependencies(fields: &Fields<'_>) -> Result<Option<Box<NewDependencies>>, Problem> {
     let after = if fields.knows("after") { fields.ids("after", DEPENDENCIES_MAX)? } else { None };
     let group = fields.short_string("group", GROUP_NAME_MAX_BYTES)?;
     let after_group = fields.short_string("after_group", GROUP_NAME_MAX_BYTES)?;
@@ -174,9 +172,9 @@ pub(super) fn dependencies(
     Ok(Some(Box::new(NewDependencies { after: after.into(), group, after_group, runs_if_lost })))
 }
 
-pub(super) fn backoff(fields: &mut Fields<'_>) -> Result<Retry, Problem> {
+pub(super) fn backoff(fields: &Fields<'_>) -> Result<Retry, Problem> {
     let known = &["kind", "first_ms", "max_ms", "jitter"];
-    let Some(mut policy) = fields.object("backoff", known)? else { return Ok(Retry::DEFAULT) };
+    let Some(policy) = fields.object("backoff", known)? else { return Ok(Retry::DEFAULT) };
     let kinds = [("exponential", Retry::DEFAULT.factor), ("fixed", 1)];
     let percent = policy.fraction("jitter")?.map(|part| part * 100.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]

@@ -51,7 +51,7 @@ fn cursor(text: &str) -> Result<Vec<u8>, Problem> {
 pub(super) fn parse(
     operation: Operation,
     name: Vec<u8>,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
 ) -> Result<ScheduleArgs, Problem> {
     Ok(match operation {
         Operation::ShowSchedule => ScheduleArgs::Show { name },
@@ -75,8 +75,8 @@ pub(super) fn set(name: &[u8], body: &[u8], now: Now) -> Result<ScheduleArgs, Pr
     if !(1..=NAME_MAX_BYTES).contains(&name.len()) {
         return Err(Problem::wrong("name", &format!("1 to {NAME_MAX_BYTES} bytes")));
     }
-    let mut fields = Fields::of_object(body, SCHEDULE_FIELDS)?;
-    let (timing, timezone) = timing(&mut fields)?;
+    let fields = Fields::of_object(body, SCHEDULE_FIELDS)?;
+    let (timing, timezone) = timing(&fields)?;
     let queue = fields.string("queue")?;
     let queue = queue.ok_or_else(|| Problem::missing("queue", "the name of a queue"))?;
     let job_text = fields.text("job").unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) fn set(name: &[u8], body: &[u8], now: Now) -> Result<ScheduleArgs, Pr
 }
 
 /// `cron` or `every_ms`, and `timezone`.
-fn timing(fields: &mut Fields<'_>) -> Result<(Timing, String), Problem> {
+fn timing(fields: &Fields<'_>) -> Result<(Timing, String), Problem> {
     let cron = fields.string("cron")?;
     let every_ms =
         fields.duration_between("every_ms", SCHEDULE_INTERVAL_MIN_MS, DURATION_MAX_MS)?;

@@ -84,7 +84,7 @@ impl ShowArgs {
 pub(super) fn parse(
     operation: Operation,
     name: Vec<u8>,
-    fields: &mut Fields<'_>,
+    fields: &Fields<'_>,
 ) -> Result<ShowArgs, Problem> {
     Ok(match operation {
         Operation::QueueHistory | Operation::ServerHistory => {

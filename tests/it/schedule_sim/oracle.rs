@@ -115,6 +115,10 @@ pub(super) struct Oracle {
     pub(super) unfinished: BTreeSet<u64>,
     /// Moments pass: nothing can be put.
     pub(super) draining: bool,
+    /// The last pass has written records without putting jobs for them.
+    pub(super) rewritten: bool,
+    /// A restart has found other moments than the records: they are written in the first pass.
+    unrecorded: bool,
     /// The last look at both clocks, in milliseconds.
     looked: (u64, u64),
     /// When the clocks are looked at next, on the one that is never set.
@@ -139,6 +143,9 @@ impl Oracle {
             Next::Never => None,
         });
         self.look_at = waits.min().map(|wait| mono + wait);
+        if self.unrecorded {
+            self.look_at = Some(mono);
+        }
     }
 
     pub(super) fn set(&mut self, name: usize, schedule: Schedule, now: (u64, u64)) {
@@ -183,8 +190,15 @@ impl Oracle {
 
     /// A pass. `put`: the schedules that are to put a job now.
     pub(super) fn pass(&mut self, now: (u64, u64)) -> Vec<usize> {
+        self.rewritten = false;
         if self.look_at.is_none_or(|at| at > now.0) {
             return Vec::new();
+        }
+        if std::mem::take(&mut self.unrecorded) {
+            self.rewritten = true;
+            for schedule in self.schedules.values_mut() {
+                schedule.recorded = schedule.next;
+            }
         }
         let wall = now.1;
         let expected = self.looked.1 + (now.0 - self.looked.0);
@@ -209,15 +223,21 @@ impl Oracle {
     fn set_back(&mut self, back: u64, wall: u64) {
         let mut seen = Vec::new();
         for schedule in self.schedules.values_mut() {
+            let is_cron = matches!(schedule.timing, Timing::Cron(..));
+            let again = !is_cron || back > AGAIN_MS;
+            self.rewritten |= again;
             if matches!(schedule.next, Next::Never) || schedule.next.is_due(wall) {
+                if again {
+                    schedule.recorded = schedule.next;
+                }
                 continue;
             }
-            let is_cron = matches!(schedule.timing, Timing::Cron(..));
-            if is_cron && back <= AGAIN_MS {
+            if !again {
                 seen.push("a clock that is set back: a cron expression waits");
                 continue;
             }
             schedule.next = schedule.next_after(wall);
+            schedule.recorded = schedule.next;
             seen.push(if is_cron {
                 "a clock that is set back: by hours"
             } else {
@@ -265,6 +285,7 @@ impl Oracle {
     /// The server is started again.
     pub(super) fn restart(&mut self, now: (u64, u64)) {
         let (wall, mut seen) = (now.1, vec!["a restart"]);
+        self.unrecorded = false;
         for schedule in self.schedules.values_mut() {
             let is_set_back = match schedule.timing {
                 Timing::EveryMs(ms) => {
@@ -284,6 +305,7 @@ impl Oracle {
             let keeps = if missed { !schedule.skips_missed } else { !is_set_back };
             let keeps = keeps && schedule.recorded != Next::Never;
             schedule.next = if keeps { schedule.recorded } else { schedule.next_after(wall) };
+            self.unrecorded |= schedule.next != schedule.recorded;
         }
         for what in seen {
             self.see(what);

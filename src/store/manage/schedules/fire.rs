@@ -1,6 +1,6 @@
 //! Schedules whose moments have come.
 
-use super::{Entry, Schedules, next_pass};
+use super::{Entry, Passed, Schedules, next_pass};
 use crate::base::api_limits::{
     CLOCK_SET_BACK_MS, MOMENT_MISSED_AFTER_MS, MOMENTS_COME_AGAIN_AFTER_MS,
     SCHEDULED_BYTES_PER_PASS, SCHEDULES_PER_PASS, WALL_CLOCK_CHECKED,
@@ -76,26 +76,24 @@ impl Schedules {
             let interval = entry.timetable.as_ref().is_some_and(Timetable::is_interval);
             all || interval
         };
-        self.recomputed = self.slots.iter().filter(again).map(|(place, _)| place).collect();
+        let again = self.slots.iter().filter(again).map(|(place, _)| (place, Passed::Fires));
+        self.recomputed = again.collect();
     }
 
-    /// Computes next moments again, a bounded number. Returns how many more schedules this pass
-    /// may look at.
-    fn recompute(&mut self, now: Now) -> usize {
-        let mut left = SCHEDULES_PER_PASS;
-        while left > 0
-            && let Some(place) = self.recomputed.pop()
-        {
-            left -= 1;
+    /// Computes the next moment of one of the schedules for which that is due, and returns the
+    /// schedule. O(log s + days until the moment).
+    fn recompute_one(&mut self, now: Now) -> Option<ScheduleIdx> {
+        while let Some((place, passed)) = self.recomputed.pop() {
             // It may be gone, and another one may have its place: that is as good.
-            if let Some(entry) = self.slots.get(place)
-                && entry.state.next.is_some_and(|at| at > now.wall)
-            {
+            let Some(entry) = self.slots.get(place) else { continue };
+            let is_due = entry.state.next.is_some_and(|at| at <= now.wall);
+            if !is_due || passed == Passed::IsSkipped {
                 let next = entry.next_after(now.wall);
                 self.set_next(place, next);
             }
+            return Some(place);
         }
-        left
+        None
     }
 }
 
@@ -105,7 +103,13 @@ impl Store {
     pub(in crate::store) fn schedules_due(&mut self, now: Now, fx: &mut Effects) {
         self.schedules.timer = TimerId::NONE;
         self.schedules.look(now);
-        let mut left = self.schedules.recompute(now);
+        let mut left = SCHEDULES_PER_PASS;
+        while left > 0
+            && let Some(place) = self.schedules.recompute_one(now)
+        {
+            left -= 1;
+            self.write_schedule(place, fx);
+        }
         let mut bytes = 0;
         while left > 0
             && !self.schedules.held

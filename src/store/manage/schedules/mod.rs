@@ -13,8 +13,9 @@
 //!
 //! While schedules are *held*, because nothing can be put, their moments stay and are missed.
 //!
-//! A schedule is a record of the journal, written again when it fires, in the batch of its job: a
-//! moment that has put a job has passed after a restart, and one that has not has been missed.
+//! A schedule is a record of the journal, written again when it fires, in the batch of its job, and
+//! when its next moment is computed again: a moment that has put a job has passed after a restart,
+//! and one that has not has been missed.
 //!
 //! Invariants: `by_moment` has exactly the schedules with a next moment; a paused schedule has
 //! none; the deadline is armed if and only if there is a next moment or something to compute again.
@@ -44,8 +45,9 @@ pub(in crate::store) struct Schedules {
     by_id: BTreeMap<u64, ScheduleIdx>,
     by_name: BTreeMap<Box<[u8]>, ScheduleIdx>,
     by_moment: BTreeSet<(Wall, ScheduleIdx)>,
-    /// Whose next moment is computed again, because the wall clock was set back.
-    recomputed: Vec<ScheduleIdx>,
+    /// Whose next moment is computed again, because the wall clock was set back, or after a
+    /// restart.
+    recomputed: Vec<(ScheduleIdx, Passed)>,
     timer: TimerId,
     /// The last look at the clocks.
     looked: Now,
@@ -54,6 +56,15 @@ pub(in crate::store) struct Schedules {
     zones: Zones,
     /// Bytes of texts and payloads.
     content_bytes: usize,
+}
+
+/// What a moment that has passed means for a schedule whose next moment is computed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passed {
+    /// It stays, and fires.
+    Fires,
+    /// It is over.
+    IsSkipped,
 }
 
 #[derive(Debug)]
@@ -216,22 +227,21 @@ impl Store {
         Some(place)
     }
 
-    /// Ends the restoration: moments that have passed were missed. O(s (log s + days until their
-    /// next moments)).
+    /// Ends the restoration: moments that have passed were missed. In the first passes those fire
+    /// that are made up for, and the other schedules get a moment to come, which is recorded.
+    /// O(s (log s + days until their next moments)).
     pub(in crate::store) fn finish_schedules(&mut self, now: Now) {
-        let places: Vec<ScheduleIdx> = self.schedules.by_id.values().copied().collect();
-        for place in places {
-            let entry = &self.schedules.slots[place];
-            let computed = entry.next_after(now.wall);
-            let missed = entry.state.next.is_some_and(|at| at <= now.wall);
-            let set_back = fire::is_set_back(entry, now.wall);
-            let next = match entry.state.next {
-                // It fires in the first pass.
-                Some(at) if missed && !entry.schedule.skips_missed => Some(at),
-                Some(at) if !missed && !set_back => Some(at),
-                _ => computed,
+        let table = &mut self.schedules;
+        for &place in table.by_id.values() {
+            let entry = &table.slots[place];
+            let keeps = match entry.state.next {
+                Some(at) if at <= now.wall => !entry.schedule.skips_missed,
+                Some(_) => !fire::is_set_back(entry, now.wall),
+                None => false,
             };
-            self.schedules.set_next(place, next);
+            if !keeps && entry.next_after(now.wall) != entry.state.next {
+                table.recomputed.push((place, Passed::IsSkipped));
+            }
         }
         self.arm_schedules(now);
     }

@@ -263,6 +263,21 @@ fn clock_that_is_set_back_repeats_no_moment_and_stops_no_interval() {
 }
 
 #[test]
+fn moment_that_is_computed_again_is_recorded() {
+    let mut harness = Harness::new(100);
+    harness.set(&cron("0 0,6,12,18 * * *"));
+    harness.go_on(MINUTE);
+    harness.now.wall.0 -= 24 * HOUR;
+    harness.now.mono = harness.now.mono.after(Duration::from_secs(60));
+    harness.fx = Effects::with_changes();
+    harness.store.expire(10, harness.now, &mut harness.fx);
+    let dirty: Vec<_> = harness.fx.changes.iter().collect();
+    assert!(matches!(dirty[..], [DirtyRecord::Put(RecordKey::Schedule(_), _)]), "{dirty:?}");
+    let next = harness.show().next_runs[0].0;
+    assert!(next - harness.now.wall.0 <= 6 * HOUR, "a moment of the new clock");
+}
+
+#[test]
 fn restart_keeps_everything_and_makes_up_for_missed_moments() {
     for (skips_missed, jobs) in [(false, 2), (true, 1)] {
         let mut harness = Harness::new(100);
