@@ -41,7 +41,7 @@ pub(super) fn change_of(fields: &Fields<'_>, now: Now) -> Result<JobChange, Prob
         return change(fields, now);
     }
     let inner = fields.object("fields", CHANGE_FIELDS)?;
-    change(&mut inner.ok_or_else(|| Problem::missing("fields", "an object"))?, now)
+    change(&inner.ok_or_else(|| Problem::missing("fields", "an object"))?, now)
 }
 
 fn change(fields: &Fields<'_>, now: Now) -> Result<JobChange, Problem> {
@@ -132,8 +132,8 @@ pub(super) fn action(fields: &Fields<'_>, now: Now) -> Result<ActionSpec, Proble
         3 => ActionVerb::Move { to: target(fields)? },
         _ => {
             let inner = fields.object("change", CHANGE_FIELDS)?;
-            let mut inner = inner.ok_or_else(|| Problem::missing("change", "an object"))?;
-            ActionVerb::Change(change(&mut inner, now)?)
+            let inner = inner.ok_or_else(|| Problem::missing("change", "an object"))?;
+            ActionVerb::Change(change(&inner, now)?)
         }
     };
     for (field, fits) in [

@@ -80,7 +80,7 @@ pub(super) fn set(name: &[u8], body: &[u8], now: Now) -> Result<ScheduleArgs, Pr
     let queue = fields.string("queue")?;
     let queue = queue.ok_or_else(|| Problem::missing("queue", "the name of a queue"))?;
     let job_text = fields.text("job").unwrap_or_default();
-    let Some(mut job) = fields.object("job", scheduled_put_fields())? else {
+    let Some(job) = fields.object("job", scheduled_put_fields())? else {
         return Err(Problem::missing("job", "an object with the fields of a put"));
     };
     let schedule = Schedule {
@@ -88,7 +88,7 @@ pub(super) fn set(name: &[u8], body: &[u8], now: Now) -> Result<ScheduleArgs, Pr
         timing,
         timezone: timezone.into(),
         queue: queue.into_bytes().into(),
-        job: job_of(&mut job, now)?,
+        job: job_of(&job, now)?,
         job_text: job_text.into(),
         skips_overlap: fields.word("overlap", &[("allow", false), ("skip", true)])? == Some(true),
         skips_missed: fields.word("missed", &[("once", false), ("skip", true)])? == Some(true),

@@ -268,7 +268,7 @@ fn moment_that_is_computed_again_is_recorded() {
     harness.set(&cron("0 0,6,12,18 * * *"));
     harness.go_on(MINUTE);
     harness.now.wall.0 -= 24 * HOUR;
-    harness.now.mono = harness.now.mono.after(Duration::from_secs(60));
+    harness.now.mono = harness.now.mono.after(Duration::from_mins(1));
     harness.fx = Effects::with_changes();
     harness.store.expire(10, harness.now, &mut harness.fx);
     let dirty: Vec<_> = harness.fx.changes.iter().collect();
