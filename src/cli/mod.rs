@@ -5,9 +5,11 @@ mod data_dir;
 mod descriptors;
 mod entropy;
 mod escape;
+mod import_binlog;
 mod journal;
 mod log;
 mod machine_memory;
+mod passes;
 mod progress_line;
 mod serve;
 mod settings;
@@ -38,6 +40,18 @@ enum Command {
 
     /// Check, print or salvage a data directory (--data) while no server uses it.
     Journal(journal::Journal),
+
+    /// Move the jobs of a stopped beanstalkd into a data directory.
+    ///
+    /// Its binlog (what beanstalkd -b DIR writes, version 7, of a machine with 64-bit little-endian
+    /// words) is read and not changed. Tubes become queues; bodies, priorities, times to run,
+    /// delays, ages, ids and buried jobs in the order of burying stay as they are, as far as the
+    /// binlog tells. Reserved jobs are ready. Exit status 0: all jobs are on the disk.
+    ///
+    /// If it is damaged nothing is put, unless --skip-damaged is given; a last record that is not
+    /// whole is no damage. A second import into the same data directory is refused, because the
+    /// ids of the jobs are given out then.
+    ImportBinlog(import_binlog::ImportBinlog),
 
     /// Work for a server: run a command for each of its LightJQ jobs.
     ///
@@ -79,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Journal(command) => command.run(),
+        Command::ImportBinlog(command) => command.run(),
         Command::Work(command) => command.run(),
         Command::Guard(command) => command.run(),
     }

@@ -33,9 +33,12 @@ pub struct ExportPage {
     pub next: Option<JobId>,
 }
 
-/// A job of an import: it gets a new id.
+/// A job of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedJob {
+    /// The id that it gets: the caller knows that no job had it. If a job has it, this one is a
+    /// duplicate. `None`: the next one.
+    pub id: Option<JobId>,
     /// Queue name: any bytes.
     pub queue: Box<[u8]>,
     /// The job as a put would make it: with the delay that is left, and the time to live.

@@ -1,6 +1,7 @@
 //! Codecs without meaning: bytes to values and back. What the values are for is decided in
 //! `protocol`.
 
+pub mod binlog;
 pub mod host;
 pub mod http;
 pub mod json;

@@ -7,9 +7,9 @@
 
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;
-use crate::engine::{CommandExecutor, Engine};
+use crate::cli::passes::run_commands;
+use crate::engine::Engine;
 use crate::model::command::Command;
-use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;
 use crate::model::worker::{Constraint, ConstraintReply, WorkerCommand};
 use crate::protocol::http::lightjq::messages::read_constraint_json;
@@ -18,8 +18,6 @@ use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::io;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// A table `[[constraint]]`.
 #[derive(Clone, Debug)]
@@ -59,12 +57,6 @@ pub(in crate::cli) fn deserialize<'de, D: serde::Deserializer<'de>>(
     Ok(Some(constraints))
 }
 
-/// The client that sets constraints. No connection has its id.
-const SETTINGS_CLIENT: ClientId = ClientId { index: u32::MAX, generation: 0 };
-
-/// Pause between two passes in which the engine waits for its disk.
-const DISK_POLL_INTERVAL: Duration = Duration::from_millis(1);
-
 /// Sets the constraints of the file, and returns when they are in force, before any client is
 /// served. Those that are set already are not set again: they need no space on a disk that may be
 /// full. `clock` gives the time of each pass. O(constraints), and if some have changed, O(jobs).
@@ -79,6 +71,7 @@ pub(in crate::cli) fn apply(
     let all: Vec<&Constraint> = constraints.iter().collect();
     let mut changed = Vec::new();
     let get = all.iter().map(|constraint| WorkerCommand::GetConstraint { name: &constraint.name });
+    let get = get.map(Command::Work);
     run_commands(engine, get, &mut clock, |number, reply| {
         if *reply != Reply::ConstraintFound(all[number]) {
             changed.push(all[number]);
@@ -86,6 +79,7 @@ pub(in crate::cli) fn apply(
     })?;
     let mut rejected = None;
     let set = changed.iter().map(|constraint| WorkerCommand::SetConstraint(constraint));
+    let set = set.map(Command::Work);
     run_commands(engine, set, &mut clock, |number, reply| {
         if let Reply::Constraint(full @ (ConstraintReply::Full | ConstraintReply::DiskFull)) =
             *reply
@@ -102,49 +96,10 @@ pub(in crate::cli) fn apply(
     Err(io::Error::other(format!("constraint '{name}' of the settings cannot be set: {reason}")))
 }
 
-/// Submits commands, and runs passes until all are answered. `handle` gets the number of each
-/// command and its reply.
-fn run_commands<'a>(
-    engine: &mut Engine,
-    commands: impl Iterator<Item = WorkerCommand<'a>>,
-    clock: &mut impl FnMut() -> Now,
-    mut handle: impl FnMut(usize, &Reply<'_>),
-) -> io::Result<()> {
-    let mut pending = BTreeSet::new();
-    let mut drain = |engine: &mut Engine, pending: &mut BTreeSet<u32>| {
-        while let Some(completion) = engine.poll_completion() {
-            let Ticket { client, serial } = completion.ticket;
-            if client == SETTINGS_CLIENT && pending.remove(&serial) {
-                handle(serial as usize, &completion.reply);
-            }
-        }
-    };
-    for (command, serial) in commands.zip(0..) {
-        pending.insert(serial);
-        let ticket = Ticket { client: SETTINGS_CLIENT, serial };
-        engine.submit(ticket, &Command::Work(command), clock());
-        drain(engine, &mut pending);
-    }
-    while !pending.is_empty() {
-        if let Some(error) = engine.fatal_error() {
-            return Err(io::Error::other(error));
-        }
-        let now = clock();
-        engine.expire(now);
-        drain(engine, &mut pending);
-        engine.commit(now);
-        drain(engine, &mut pending);
-        if engine.poll_timeout().is_none_or(|at| at > now.mono) {
-            #[expect(clippy::disallowed_methods, reason = "there is no loop yet")]
-            sleep(DISK_POLL_INTERVAL);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CommandExecutor;
     use crate::model::worker::{Condition, Path, Rate, Scalar};
 
     #[derive(Debug, Deserialize)]

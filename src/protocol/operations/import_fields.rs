@@ -32,6 +32,7 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
     let other = fields.text("id").and_then(|text| text.parse().ok()).map(JobId);
     let waits = waits(fields, state, attempts);
     let imported = ImportedJob {
+        id: None,
         queue: queue.into_bytes().into(),
         job: NewJob { priority, encoding, payload, options, key, dependencies },
         after_here: Box::default(),

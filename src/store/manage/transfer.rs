@@ -99,6 +99,14 @@ impl Store {
         fx: &mut Effects,
     ) -> PutOutcome {
         let ImportedJob { queue, job, .. } = imported;
+        if let Some(id) = imported.id {
+            if self.ids.find(id.0).is_some() {
+                return PutOutcome::Duplicate(id);
+            }
+            if self.ids.is_hidden(id) {
+                return PutOutcome::Rejected(Rejection::Full);
+            }
+        }
         let dependencies = imported_dependencies(imported, before);
         if let Err(rejection) = self.check_dependencies(dependencies.as_ref()) {
             return PutOutcome::Rejected(rejection);
@@ -119,7 +127,13 @@ impl Store {
         }
         let payload = Payload { encoding: job.encoding, bytes: &job.payload };
         let what = (job.priority.view(), TieBreak::Fifo, payload);
-        let (id, slot) = self.add_job(queue, what, now, fx);
+        let (id, slot) = match imported.id {
+            Some(JobId(id)) => {
+                self.ids.skip_to(id + 1);
+                self.add_job_as(id, queue, what, now, fx)
+            }
+            None => self.add_job(queue, what, now, fx),
+        };
         match &job.key {
             Some(key) if holds_key => self.take_key(slot, key),
             Some(key) => self.restore_key(slot, (&key.bytes, key.ttl_ms), true),

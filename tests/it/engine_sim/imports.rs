@@ -30,6 +30,7 @@ impl ForeignJob {
     pub(super) fn for_engine(&self, queue: Queue) -> ImportedJob {
         let (error, message) = ERROR;
         ImportedJob {
+            id: None,
             queue: QUEUES[queue].into(),
             job: self.engine_job(),
             after_here: self.after_here.clone().into(),

@@ -1,5 +1,6 @@
 //! The real process as operators and clients meet it.
 
+mod binlog;
 mod crash;
 mod data;
 mod descriptors;

@@ -58,6 +58,7 @@ fn an_import(rng: &mut TestRng) -> ImportedJob {
     };
     let (error, message) = ("E".into(), "it broke".into());
     ImportedJob {
+        id: None,
         queue: (*rng.pick(&QUEUES)).into(),
         job: a_job(rng),
         after_here: Box::default(),
