@@ -108,6 +108,12 @@ impl Ids {
         self.next = self.next.max(next);
     }
 
+    /// Makes `next`, which no job has and which is below those of hidden records, the id that is
+    /// given out next; returns the former one, which the caller sets again.
+    pub(super) fn replace_next(&mut self, next: u64) -> u64 {
+        std::mem::replace(&mut self.next, next)
+    }
+
     /// Notes that a restored hidden record has this id.
     pub(super) fn skip_hidden(&mut self, id: JobId) {
         self.first_hidden = self.first_hidden.min(id.0);

@@ -352,19 +352,6 @@ impl Store {
     ) -> (JobId, JobIdx) {
         debug_assert!(!self.is_full(), "the caller has checked that there is a slot and an id");
         let id = self.ids.take();
-        self.add_job_as(id, queue, (priority, tie_break, payload), now, fx)
-    }
-
-    /// The same with an id that no job has.
-    #[inline(always)]
-    fn add_job_as(
-        &mut self,
-        id: u64,
-        queue: &[u8],
-        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
-        now: Now,
-        fx: &mut Effects,
-    ) -> (JobId, JobIdx) {
         self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add_noted(queue, &mut self.waiters);
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, payload, now));

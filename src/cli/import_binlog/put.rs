@@ -257,7 +257,7 @@ fn explain_rejection(why: Rejection) -> String {
 fn explain_end(data: &Path, why: &str, done: usize) -> String {
     let data = data.display();
     format!(
-        "{why}, after {done} jobs were put into {data}. The binlog is as it was: remove {data} if it \
-         was new, or take it from a backup, and import again"
+        "{why}, after {done} jobs were put into {data}. The binlog is as it was: remove {data} if \
+         it was new, or take it from a backup, and import again"
     )
 }

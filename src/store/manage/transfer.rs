@@ -128,9 +128,11 @@ impl Store {
         let payload = Payload { encoding: job.encoding, bytes: &job.payload };
         let what = (job.priority.view(), TieBreak::Fifo, payload);
         let (id, slot) = match imported.id {
-            Some(JobId(id)) => {
-                self.ids.skip_to(id + 1);
-                self.add_job_as(id, queue, what, now, fx)
+            Some(id) => {
+                let next = self.ids.replace_next(id.0);
+                let added = self.add_job(queue, what, now, fx);
+                self.ids.skip_to(next);
+                added
             }
             None => self.add_job(queue, what, now, fx),
         };

@@ -184,7 +184,9 @@ fn arguments_table(command: &[&str]) -> String {
 fn configuration_page_matches_help() {
     let page = "docs/configuration.md";
     check_part(page, "serve", &settings_table());
-    for command in ["work", "bench", "journal check", "journal dump", "journal salvage"] {
+    for command in
+        ["work", "bench", "import-binlog", "journal check", "journal dump", "journal salvage"]
+    {
         let words: Vec<_> = command.split(' ').collect();
         check_part(page, command, &arguments_table(&words));
     }

@@ -5,11 +5,12 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 /// Every command with a help.
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &[],
     &["serve"],
     &["bench"],
     &["work"],
+    &["import-binlog"],
     &["journal"],
     &["journal", "check"],
     &["journal", "dump"],

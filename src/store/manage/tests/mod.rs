@@ -3,6 +3,7 @@
 mod actions;
 mod bounded;
 mod dependencies;
+mod imports;
 mod index;
 mod list;
 mod pause;
