@@ -132,7 +132,7 @@ fn describe(survey: &Survey, files: usize, with_tubes: bool) -> String {
             match job.fields.state {
                 BinlogState::Buried => counts.buried += 1,
                 BinlogState::Delayed if job.fields.deadline_ns / 1_000_000 > now_ms => {
-                    counts.delayed += 1
+                    counts.delayed += 1;
                 }
                 _ => counts.ready += 1,
             }

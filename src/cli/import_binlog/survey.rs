@@ -205,14 +205,11 @@ impl Survey {
         }
         self.records += 1;
         self.next_id = self.next_id.max(fields.id.saturating_add(1));
-        let wrong = match tube {
-            Some(tube) => self.add(fields, tube, body),
-            None => {
-                self.change(fields, BinlogPlace { file: index, offset: at });
-                None
-            }
+        let Some(tube) = tube else {
+            self.change(fields, BinlogPlace { file: index, offset: at });
+            return Ok(Found::Record { end });
         };
-        if let Some(what) = wrong {
+        if let Some(what) = self.add(fields, tube, body) {
             self.note(Damage { path: path.to_owned(), offset: at, bytes: 0, what });
         }
         Ok(Found::Record { end })
