@@ -36,7 +36,7 @@ fn last_record_may_be_torn_anywhere() {
         for length in 1..end {
             // Zeros are what the file had before.
             for zeros in [0, 500] {
-                let mut binlog = small();
+                let binlog = small();
                 binlog.append(&record[..length]);
                 binlog.append(&vec![0; zeros]);
                 let data = TempDir::new();
@@ -69,7 +69,7 @@ fn deletion_at_the_end_is_doubted_only_where_a_page_ends_in_it() {
     // The record ends this many bytes behind the begin of a page.
     for (behind, kept) in [(0, false), (1, true), (7, true), (8, false)] {
         let ids = if kept { &[1, 3, 4, 7][..] } else { &[1, 3, 7] };
-        let mut binlog = small();
+        let binlog = small();
         let filler = 4096 + behind - (4 + 4 * RECORD + 84);
         binlog.put(&Job { id: 1, ..Job::default() }, &[b'x'; 4096][..filler + 3]);
         // Its last bytes that are not zero are those of the count of kicks, 1.
@@ -110,14 +110,14 @@ fn damaged_record_is_skipped_if_the_user_says_so() {
 
 #[test]
 fn jobs_that_are_not_whole_are_damage() {
-    let mut binlog = small();
+    let binlog = small();
     binlog.change(&Job { id: 9, state: State::Buried, ..Job::default() }, b"abc");
     assert_damaged(&binlog, &["job 9, whose body is in no file"], &[3, 4, 7]);
-    let mut binlog = small();
+    let binlog = small();
     binlog.change(&Job { id: 4, state: State::Deleted, created_ms: 7, ..Job::default() }, b"abc");
     binlog.put(&Job { id: 8, ..Job::default() }, b"abc");
     assert_damaged(&binlog, &["job 4, but is not like it"], &[3, 4, 7, 8]);
-    let mut binlog = small();
+    let binlog = small();
     binlog.put(&Job { id: 4, ..Job::default() }, b"another");
     assert_damaged(&binlog, &["job 4 was there already"], &[3, 4, 7]);
     let mut binlog = small();
@@ -143,7 +143,7 @@ fn other_versions_are_named() {
         assert!(text.contains(said) && text.contains("binlog.1, byte 0"), "{text}");
     }
     // A file that was made and not begun.
-    let mut binlog = small();
+    let binlog = small();
     fs::write(binlog.path("binlog.2"), []).unwrap();
     fs::write(binlog.path("binlog.3"), [0; 4096]).unwrap();
     binlog.put(&Job { id: 8, ..Job::default() }, b"abc");

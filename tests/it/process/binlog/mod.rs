@@ -39,7 +39,7 @@ fn of(records: &[Value], field: &str) -> Vec<Value> {
 
 /// A binlog of three jobs in one tube.
 fn small() -> Binlog {
-    let mut binlog = Binlog::new();
+    let binlog = Binlog::new();
     for id in [3, 4, 7] {
         binlog.put(&Job { id, ..Job::default() }, b"abc");
     }
@@ -48,7 +48,7 @@ fn small() -> Binlog {
 
 #[test]
 fn jobs_keep_what_the_binlog_tells_of_them() {
-    let mut binlog = Binlog::new();
+    let (mut binlog, long) = (Binlog::new(), vec![b'x'; 65_535]);
     let day_ms = 86_400_000;
     let now = writer::now_ms();
     let delayed = Job { id: 2, tube: "t-1", state: State::Delayed, delay_s: 9, ..Job::default() };
@@ -60,10 +60,10 @@ fn jobs_keep_what_the_binlog_tells_of_them() {
     binlog.put(&Job { id: 7, ..Job::default() }, b"deleted");
     binlog.change(&Job { id: 7, state: State::Deleted, ..Job::default() }, b"deleted");
     binlog.put(&Job { id: 8, state: State::Reserved, timeouts: 2, ..Job::default() }, b"{}");
-    binlog.put(&Job { id: 9, ..Job::default() }, &[b'x'; 65_535]);
+    binlog.put(&Job { id: 9, ..Job::default() }, &long);
     binlog.next_file();
     // Changed by a record in another file.
-    binlog.change(&Job { id: 9, pri: 3, ..Job::default() }, &[b'x'; 65_535]);
+    binlog.change(&Job { id: 9, pri: 3, ..Job::default() }, &long);
     // The job is in a file that is gone.
     binlog.change(&Job { id: 1, state: State::Deleted, ..Job::default() }, b"gone");
     let data = TempDir::new();
@@ -101,7 +101,7 @@ fn jobs_keep_what_the_binlog_tells_of_them() {
 #[test]
 fn buried_jobs_keep_the_order_of_burying() {
     let mut binlog = Binlog::new();
-    let job = |id, state, buries| Job { id, state, buries, ..Job::default() };
+    let job = |id, state, buries| Job { id, buries, state, ..Job::default() };
     for id in [1, 2, 3, 4] {
         binlog.put(&job(id, State::Ready, 0), b"abc");
     }
@@ -140,7 +140,7 @@ fn second_import_is_refused_unless_ids_may_change() {
     assert!(text.contains("5 was added to each"), "{text}");
     assert_eq!(of(&dump(&data), "id"), [3, 4, 7, 8, 9, 12]);
     // Ids that are too large for the server can become smaller.
-    let mut binlog = Binlog::new();
+    let binlog = Binlog::new();
     binlog.put(&Job { id: u64::MAX - 9, ..Job::default() }, b"abc");
     let text = import_into(&binlog, &data, &[], 1);
     assert!(text.contains("keep their ids"), "{text}");
@@ -168,7 +168,7 @@ fn jobs_join_those_of_a_data_directory() {
 
 #[test]
 fn dry_run_counts_and_puts_nothing() {
-    let (mut binlog, data) = (small(), TempDir::new());
+    let (binlog, data) = (small(), TempDir::new());
     binlog.put(&Job { id: 9, tube: "mail", state: State::Buried, ..Job::default() }, b"abc");
     let text = import_into(&binlog, &data, &["--dry-run"], 0);
     assert_eq!(text, import(&[binlog.text(), "--dry-run"], 0));
@@ -188,7 +188,7 @@ fn dry_run_counts_and_puts_nothing() {
 
 #[test]
 fn binlog_without_jobs_makes_no_data_directory() {
-    let (mut binlog, data) = (Binlog::new(), TempDir::new());
+    let (binlog, data) = (Binlog::new(), TempDir::new());
     binlog.change(&Job { id: 1, state: State::Deleted, ..Job::default() }, b"gone");
     let text = import_into(&binlog, &data, &[], 0);
     assert!(text.contains("no job is left"), "{text}");

@@ -93,18 +93,18 @@ impl Binlog {
         self.append(&7_u32.to_le_bytes());
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    pub(super) fn append(&self, bytes: &[u8]) {
         let file = OpenOptions::new().create(true).append(true).open(self.file());
         file.unwrap().write_all(bytes).unwrap();
     }
 
     /// Appends a whole record.
-    pub(super) fn put(&mut self, job: &Job, body: &[u8]) {
+    pub(super) fn put(&self, job: &Job, body: &[u8]) {
         self.append(&put_record(job, body));
     }
 
     /// Appends the record of a change.
-    pub(super) fn change(&mut self, job: &Job, body: &[u8]) {
+    pub(super) fn change(&self, job: &Job, body: &[u8]) {
         self.append(&change_record(job, body));
     }
 }
@@ -121,13 +121,18 @@ pub(super) fn change_record(job: &Job, body: &[u8]) -> Vec<u8> {
 
 fn fields(job: &Job, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let u64s = |bytes: &mut Vec<u8>, numbers: &[u64]| {
-        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
-    };
-    u64s(&mut bytes, &[job.id, u64::from(job.pri)]);
-    u64s(&mut bytes, &[job.delay_s * 1_000_000_000, job.ttr_s * 1_000_000_000]);
-    u64s(&mut bytes, &[body.len() as u64 + 2, job.created_ms * 1_000_000]);
-    u64s(&mut bytes, &[job.deadline_ms * 1_000_000]);
+    let (second_ns, ms_ns) = (1_000_000_000, 1_000_000);
+    for number in [
+        job.id,
+        u64::from(job.pri),
+        job.delay_s * second_ns,
+        job.ttr_s * second_ns,
+        body.len() as u64 + 2,
+        job.created_ms * ms_ns,
+        job.deadline_ms * ms_ns,
+    ] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
     for count in [1, job.timeouts, 1, job.buries, 1, job.state as u32] {
         bytes.extend_from_slice(&count.to_le_bytes());
     }
