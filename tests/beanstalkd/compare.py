@@ -1,6 +1,5 @@
 """Compares what two servers replied to the same script: masks, and the allow-list."""
 
-import fnmatch
 import json
 import re
 
@@ -25,6 +24,7 @@ MASKED = {
 }
 MASKED_OF_JOB = {"file": r"\d+"}
 TIMES = ("age", "time-left", "pause-time-left")
+LIST = re.compile(rb"(OK \d+\r\n---\n)((?:- [^\n]*\n)*)\r\n")
 OF_ID = re.compile(rb"(INSERTED|RESERVED|FOUND) (\d+)")
 
 
@@ -39,28 +39,33 @@ def read_statistics(reply):
     return body[4:-3].decode("latin-1").split("\n")
 
 
-def mask_line(line, is_reference, is_job, masks_times):
+def mask_line(line, is_reference, is_job, is_loose):
     key, _, value = line.partition(": ")
     if is_reference and key in QUOTED and not value.startswith('"'):
         value = f'"{value}"'  # 1.12 quotes the version only, 1.13 all
     masks = MASKED_OF_JOB if is_job else MASKED
     if key in masks and re.fullmatch(masks[key], value):
         value = "<masked>"
-    if masks_times and key in TIMES and value != "0":
+    if is_loose and key in TIMES and value != "0":
         value = "<a time>" if key != "age" else "0"
     return f"{key}: {value}"
 
 
-def mask(reply, is_reference, ids, masks_times):
-    """`ids`: None, or the ids of this play, which are then shown by their order."""
+def mask(reply, is_reference, ids, is_loose):
+    """`ids`: None, or the ids of this play, which are then shown by their order.
+
+    `is_loose`: times count as equal, and lists in another order.
+    """
     lines = read_statistics(reply)
     if lines is not None:
         is_job = lines[0].startswith("id: ") and len(lines) == 14
         if is_job and ids is not None:
             number = int(lines[0][4:])
             lines[0] = f"id: #{ids.index(number) + 1 if number in ids else number}"
-        lines = [mask_line(line, is_reference, is_job, masks_times) for line in lines]
+        lines = [mask_line(line, is_reference, is_job, is_loose) for line in lines]
         return "OK <n>\\r\\n---\n" + "\n".join(lines) + "\n\\r\\n"
+    if is_loose and (found := LIST.fullmatch(reply)):
+        reply = found.group(1) + b"".join(sorted(found.group(2).splitlines(True))) + b"\r\n"
     found = OF_ID.match(reply)
     if found and ids is not None:
         number = int(found.group(2))
@@ -78,9 +83,9 @@ class AllowList:
             self.entries = json.load(file)
         self.used = set()
 
-    def allows(self, name, reference, subject):
+    def allows(self, name, where, reference, subject):
         for number, entry in enumerate(self.entries):
-            if not fnmatch.fnmatchcase(name, entry["script"]):
+            if not matches(name, entry["script"]) or not matches(where, entry.get("at", "*")):
                 continue
             if matches(reference, entry["beanstalkd"]) and matches(subject, entry["jobcentre"]):
                 self.used.add(number)
@@ -90,7 +95,7 @@ class AllowList:
     def unused(self, names):
         """Entries that were not needed although their scripts were played."""
         for number, entry in enumerate(self.entries):
-            played = any(fnmatch.fnmatchcase(name, entry["script"]) for name in names)
+            played = any(matches(name, entry["script"]) for name in names)
             if played and number not in self.used and not entry.get("sometimes"):
                 yield entry
 
@@ -114,7 +119,7 @@ def side_by_side(reference, subject):
     return f"      beanstalkd: {shorten(reference)}\n      jobcentre:  {shorten(subject)}"
 
 
-def difference(script, reference, subject, allowed, masks_times=False, is_real=False):
+def difference(script, reference, subject, allowed, is_loose=False, is_real=False):
     """What differs first, as text, and the step at which it does; or None.
 
     `is_real`: the subject is a beanstalkd too.
@@ -122,7 +127,7 @@ def difference(script, reference, subject, allowed, masks_times=False, is_real=F
     by_order = "ids" in script.options
     for old, new in zip(reference.events, subject.events):
         masked = [
-            [mask(reply, is_reference, played.ids if by_order else None, masks_times)
+            [mask(reply, is_reference, played.ids if by_order else None, is_loose)
              for reply in event.replies]
             for is_reference, played, event in ((True, reference, old), (is_real, subject, new))
         ]
@@ -131,15 +136,20 @@ def difference(script, reference, subject, allowed, masks_times=False, is_real=F
         for replies in masked:
             replies += [absent] * (count - len(replies))
         where = old.step if isinstance(old.step, str) else last_text(script, old.index)
+        is_allowed = False
         for one, other in zip(*masked):
-            if one != other and not (allowed and allowed.allows(script.name, one, other)):
+            if one == other:
+                continue
+            is_allowed = allowed and allowed.allows(script.name, where, one, other)
+            if not is_allowed:
                 return f"    at `{where}`:\n{side_by_side(one, other)}", old.index
         if isinstance(old.step, str) and old.step != new.step:
             return f"    beanstalkd is at `{old.step}`, jobcentre at `{new.step}`", old.index
         is_read = not isinstance(old.step, str) and old.step.kind == READ
         if is_real and is_read and masked[0][-1].endswith(absent):
             return f"    at `{where}`: beanstalkd does not reply (`<?` says that it may)", old.index
-        if abs(old.at - new.at) > LATE_S and any(not it.endswith(END) for it in old.replies):
+        is_late = abs(old.at - new.at) > LATE_S and not is_allowed
+        if is_late and any(not it.endswith(END) for it in old.replies):
             at = f"      beanstalkd after {old.at:.3f} s, jobcentre after {new.at:.3f} s"
             return f"    at `{where}`:\n{at}", old.index
     if len(reference.events) != len(subject.events):

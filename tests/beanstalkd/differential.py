@@ -55,12 +55,12 @@ class Bench:
             return True
         return any(one.slowest > play.STALL_S for one in plays)
 
-    def compare(self, script, is_split=False, masks_times=False):
+    def compare(self, script, is_split=False, is_loose=False):
         """What differs and at which step, or None."""
         for attempt in range(ATTEMPTS):
             plays = self.play_both(script, is_split)
             found = compare.difference(
-                script, *plays, self.allowed, masks_times=masks_times, is_real=self.is_real
+                script, *plays, self.allowed, is_loose=is_loose, is_real=self.is_real
             )
             if not found or not self.is_spoilt(plays):
                 return found

@@ -164,7 +164,9 @@ class Player:
         elif step.kind == READ:
             self.read(index, step, connection)
         elif step.kind == MAYBE:
-            self.note(index, step, [connection.reply(time.monotonic() + 5 * MOMENT_S)])
+            until = time.monotonic() + 5 * MOMENT_S
+            self.note(index, step, [connection.reply(until)])
+            time.sleep(max(0, until - time.monotonic()))  # the same time with and without a reply
         elif step.kind == SILENCE:
             self.note(index, step, connection.rest(time.monotonic() + MOMENT_S))
         elif step.kind == CONTROL:

@@ -38,10 +38,10 @@ class Reference:
 class Subject:
     """A fresh jobcentre whose only listener is that of beanstalkd's protocol."""
 
-    def __init__(self, binary, max_job_size=None, durable=False):
+    def __init__(self, binary, max_job_size=None, durable=False, arguments=()):
         self.folder = tempfile.mkdtemp(prefix="beanstalkd-") if durable else None
         command = [binary, "serve", "--listen", "off", "--http", "off", "--log-format", "json",
-                   "--beanstalkd", "127.0.0.1:0"]
+                   "--beanstalkd", "127.0.0.1:0", *arguments]
         if max_job_size:
             command += ["--beanstalkd-max-job-size", str(max_job_size)]
         if durable:
