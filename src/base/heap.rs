@@ -141,6 +141,19 @@ impl<I: Copy> Heap<I> {
         self.entries.at(index as usize)
     }
 
+    /// The places of the entries that come directly after that at `index`, as far as there are
+    /// any. O(1).
+    pub fn below(&self, index: usize) -> impl Iterator<Item = usize> + use<I> {
+        let first = index * ARITY + 1;
+        first..(first + ARITY).min(self.entries.len()).max(first)
+    }
+
+    /// The rank of the entry at `index`, if there is one. O(1).
+    #[must_use]
+    pub fn rank_at(&self, index: usize) -> Option<u64> {
+        (index < self.entries.len()).then(|| self.entries.at(index).rank)
+    }
+
     /// The entries in their order, without a change. `key` has to order them as the heap does.
     /// O(log k) for the k-th.
     pub fn in_order<K: Ord>(

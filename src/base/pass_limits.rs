@@ -108,6 +108,12 @@ pub const BACKFILL_JOBS_PER_STEP: u32 = 256;
 /// Jobs removed with a queue in one reply.
 pub const DROPPED_JOBS_PER_CHUNK: u32 = 512;
 
+/// Jobs that a kick of a beanstalkd client makes ready at a time; it goes on in the next pass.
+pub const KICKED_PER_STEP: u32 = 256;
+
+/// Urgent jobs that one command of a beanstalkd client counts, of a queue or of all.
+pub const URGENT_JOBS_COUNTED: usize = 16 * 1024;
+
 /// Slots of jobs, or of queues, scanned for one page of statistics.
 pub const STATS_SLOTS_PER_STEP: u32 = 4 * 1024;
 

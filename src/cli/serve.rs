@@ -7,6 +7,7 @@ use super::settings::{constraint_tables, errors, processor};
 use super::{data_dir, descriptors, entropy, log, print_error};
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
+use crate::protocol::beanstalkd::Identity;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
@@ -108,6 +109,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())
         .with_body_limit(config.beanstalkd_max_job_size)
+        .with_identity(identity())
         .with_processor(processor)
         .with_connection_limits(ConnectionLimits {
             outbound: shares.outbound,
@@ -139,6 +141,19 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         data_dir::log_stats(&status);
     }
     Ok((outcome, !reactor.has_stdio_failed()))
+}
+
+/// What the process and its machine are called.
+fn identity() -> Identity {
+    let system = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into();
+    Identity {
+        pid: std::process::id(),
+        start: entropy::random_u64(),
+        hostname: text(system.nodename()),
+        os: text(system.version()),
+        platform: text(system.machine()),
+    }
 }
 
 /// Adds to the error of a listener the flag that sets its address, and what to do.

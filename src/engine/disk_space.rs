@@ -11,6 +11,7 @@ use crate::journal::disk::DiskError;
 use crate::journal::limits::JOURNAL_RESERVE_PER_JOB_BYTES;
 use crate::model::action::{ActionVerb, JobChange};
 use crate::model::command::Command;
+use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::Ticket;
 use crate::model::indexed_queue::{IndexedCommand, IndexedReply};
@@ -49,7 +50,8 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
             IndexedCommand::AppendEvent { event, .. } => Some(event.len()),
             _ => None,
         },
-        Command::Manage(
+        Command::Consumer(ConsumerCommand::Pause { queue, for_ms: 1.., .. })
+        | Command::Manage(
             ManageCommand::Pause { queue, .. } | ManageCommand::SetIndex { queue, on: true },
         ) => Some(queue.len()),
         Command::Manage(ManageCommand::Put { queue, job }) => Some(new_job_bytes(queue, job)),

@@ -78,6 +78,9 @@ impl std::fmt::Debug for JournalGate {
 
 /// Whether the reply to a command may be about a job that the command named.
 pub(super) fn names_job(command: &Command<'_>) -> bool {
+    if let Command::Consumer(consumer) = command {
+        return !consumer.is_about_queues();
+    }
     !matches!(
         command,
         Command::Put { .. }

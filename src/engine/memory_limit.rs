@@ -8,6 +8,7 @@ use super::disk_space::{dependency_bytes, imported_bytes, schedule_bytes};
 use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
+use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::id::Ticket;
 use crate::model::indexed_queue::{IndexedCommand, IndexedReply};
@@ -48,7 +49,8 @@ fn bytes_added(command: &Command<'_>) -> Option<usize> {
         Command::Indexed(IndexedCommand::CreateQueue { queue }) => {
             Some(queue.map_or(0, <[u8]>::len))
         }
-        Command::Manage(
+        Command::Consumer(ConsumerCommand::Pause { queue, for_ms: 1.., .. })
+        | Command::Manage(
             ManageCommand::Pause { queue, .. } | ManageCommand::SetIndex { queue, on: true },
         ) => Some(queue.len()),
         Command::Manage(ManageCommand::Put { job, .. }) => Some(new_job_bytes(job)),

@@ -1,6 +1,7 @@
 //! Commands: what a protocol may ask of an engine.
 
 use crate::base::strings::Strings;
+use crate::model::consumer::ConsumerCommand;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
@@ -140,6 +141,8 @@ pub enum Command<'a> {
     },
     /// A command on an indexed queue: see [`IndexedCommand`].
     Indexed(IndexedCommand<'a>),
+    /// A command of clients that reserve jobs by their connections: see [`ConsumerCommand`].
+    Consumer(ConsumerCommand<'a>),
     /// A command of the native API: see [`ManageCommand`].
     Manage(ManageCommand<'a>),
     /// A command of registered workers or on tracked jobs: see [`WorkerCommand`].

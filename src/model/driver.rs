@@ -291,6 +291,12 @@ pub trait Core {
     /// Reports the resident memory, in bytes.
     fn record_memory(&mut self, _resident: u64) {}
 
+    /// Reports the processor time of the process, in microseconds.
+    fn record_processor(&mut self, _user_us: u64, _system_us: u64) {}
+
+    /// No new jobs are to be taken from now on.
+    fn handle_drain(&mut self) {}
+
     /// Number of open connections.
     fn connections(&self) -> usize;
 

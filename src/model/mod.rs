@@ -6,6 +6,7 @@
 pub mod action;
 pub mod backup;
 pub mod command;
+pub mod consumer;
 pub mod driver;
 pub mod event;
 pub mod external_id;

@@ -2,6 +2,7 @@
 //! and of replies that are gated.
 
 use crate::base::time::Mono;
+use crate::model::consumer::ConsumerReply;
 use crate::model::external_id::QueueScan;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
@@ -24,6 +25,8 @@ pub enum OwnedReply {
     Indexed(IndexedReply),
     /// A step of a command on indexed queues.
     IndexedPage(IndexedPage),
+    /// The answer to a command of clients that reserve jobs by their connections.
+    Consumer(ConsumerReply),
     /// The answer to a command of the native API.
     Manage(ManageReply),
     /// Some of the jobs of a queue.
@@ -48,6 +51,7 @@ impl OwnedReply {
             Self::Packets(packets) => Reply::Packets(packets),
             Self::Indexed(reply) => Reply::Indexed(reply),
             Self::IndexedPage(page) => Reply::IndexedPage(page),
+            Self::Consumer(reply) => Reply::Consumer(reply),
             Self::Manage(reply) => Reply::Manage(reply),
             Self::QueueScan(page) => Reply::QueueScan(page),
             Self::Stats(page) => Reply::Stats(page),
@@ -100,6 +104,12 @@ impl OwnedReply {
 impl From<IndexedReply> for OwnedReply {
     fn from(reply: IndexedReply) -> Self {
         Self::Indexed(reply)
+    }
+}
+
+impl From<ConsumerReply> for OwnedReply {
+    fn from(reply: ConsumerReply) -> Self {
+        Self::Consumer(reply)
     }
 }
 

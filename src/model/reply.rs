@@ -1,6 +1,7 @@
 //! Replies of the engine, and the job views that they carry.
 
 use crate::base::time::Mono;
+use crate::model::consumer::ConsumerReply;
 use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
@@ -54,6 +55,8 @@ pub enum Reply<'a> {
     Indexed(&'a IndexedReply),
     /// The answer to one step of a command on indexed queues.
     IndexedPage(&'a IndexedPage),
+    /// The answer to a [`ConsumerCommand`](crate::model::consumer::ConsumerCommand).
+    Consumer(&'a ConsumerReply),
     /// The answer to a command of the native API.
     Manage(&'a ManageReply),
     /// The status of a tracked job.

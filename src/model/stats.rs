@@ -24,6 +24,10 @@ pub struct ServerStats {
     pub memory: MemoryStats,
     /// Whether puts are refused.
     pub draining: bool,
+    /// Processor time in user mode and in the system, in microseconds, sampled as well.
+    pub user_us: u64,
+    /// See `user_us`.
+    pub system_us: u64,
     /// Resident memory, sampled every few seconds.
     pub resident_bytes: Option<u64>,
     /// Workers of the processor by queue, for a bounded number of queues.
@@ -93,6 +97,8 @@ pub struct JobTotals {
     pub counters: [u64; JobCounter::ALL.len()],
     /// Of the deleted jobs: those that were not reserved, or that the native API has deleted.
     pub withdrawn: u64,
+    /// Leases that have ended by their time.
+    pub leases_ended: u64,
     /// Time from ready to reserved or popped, in milliseconds.
     pub ready_ms: Histogram,
 }

@@ -55,6 +55,8 @@ pub struct SessionSettings {
     pub max_clients: usize,
     /// The longest body of a job of a beanstalkd client, in bytes (`--beanstalkd-max-job-size`).
     pub max_body: usize,
+    /// What `stats` of a beanstalkd client says of the process and its machine.
+    pub identity: beanstalkd::Identity,
     /// Where the server listens.
     pub listeners: Vec<(Protocol, Box<str>)>,
     /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
@@ -109,6 +111,7 @@ impl SessionContext {
             max_request,
             max_clients: 0,
             max_body: BODY_BYTES_DEFAULT,
+            identity: beanstalkd::Identity::default(),
             listeners: Vec::new(),
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
@@ -245,6 +248,7 @@ impl Session {
         match self {
             Self::Http(session) => session.buffered_bytes(),
             Self::Pinpriq(session) => session.buffered_bytes(),
+            Self::Beanstalkd(session) => session.buffered_bytes(),
             _ => 0,
         }
     }
@@ -254,6 +258,13 @@ impl Session {
     #[must_use]
     pub fn take_packets(&mut self) -> Vec<IntoIter<Packet>> {
         if let Self::Pinpriq(session) = self { session.take_packets() } else { Vec::new() }
+    }
+
+    /// The queues that its client uses and watches: one that is used, unless it is empty, and those
+    /// that are watched.
+    #[must_use]
+    pub fn interest(&self) -> Option<(Box<[u8]>, StringList)> {
+        if let Self::Beanstalkd(session) = self { Some(session.interest()) } else { None }
     }
 
     /// A session for a connection that is closed because of the size of its unfinished request:
@@ -395,6 +406,7 @@ impl Session {
             Self::Http(session) => session.wants_poll(),
             Self::Pinpriq(session) => session.wants_poll(),
             Self::Processor(session) => session.wants_poll(),
+            Self::Beanstalkd(session) => session.wants_poll(),
             _ => false,
         }
     }

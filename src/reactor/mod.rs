@@ -211,6 +211,9 @@ impl<C: Core> Reactor<C> {
             if let Some(resident) = rss::resident_bytes() {
                 self.core.record_memory(resident);
             }
+            if let Some((user_us, system_us)) = rss::processor_us() {
+                self.core.record_processor(user_us, system_us);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Signals: SIGTERM and SIGINT stop the server; signals that other servers react to are logged and
+//! Signals: SIGTERM and SIGINT stop the server, SIGUSR1 makes it refuse new jobs; signals that other servers react to are logged and
 //! ignored, because by default each of them would kill the process.
 //!
 //! Rust's runtime ignores SIGPIPE (the write fails instead). SIGTSTP, SIGCONT and SIGQUIT have
@@ -17,9 +17,8 @@ use std::sync::atomic::AtomicBool;
 use tracing::{info, warn};
 
 /// Ignored signals and their names.
-const IGNORED: [(i32, &str); 5] = [
+const IGNORED: [(i32, &str); 4] = [
     (SIGHUP, "SIGHUP"),
-    (SIGUSR1, "SIGUSR1"),
     (SIGUSR2, "SIGUSR2"),
     (SIGALRM, "SIGALRM"),
     // A write beyond the file size limit fails with an error instead.
@@ -37,7 +36,7 @@ pub(super) struct Signals {
 /// # Errors
 /// If a handler cannot be installed.
 pub fn ignore_signals() -> io::Result<()> {
-    for (signal, _) in IGNORED {
+    for signal in IGNORED.iter().map(|&(signal, _)| signal).chain([SIGUSR1]) {
         flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
@@ -46,7 +45,7 @@ pub fn ignore_signals() -> io::Result<()> {
 impl Signals {
     /// Installs the handlers; signals become events of `registry` under `token`.
     pub(super) fn register(registry: &Registry, token: Token) -> io::Result<Self> {
-        let all = IGNORED.iter().map(|&(signal, _)| signal).chain([SIGTERM, SIGINT]);
+        let all = IGNORED.iter().map(|&(signal, _)| signal).chain([SIGTERM, SIGINT, SIGUSR1]);
         let mut source = signal_hook_mio::v1_0::Signals::new(all)?;
         registry.register(&mut source, token, Interest::READABLE)?;
         let ignored = IGNORED.map(|_| RateLimitedCounter::new(SIGNAL_NOTICE_INTERVAL));
@@ -62,6 +61,10 @@ impl<C: Core> Reactor<C> {
             match signal {
                 SIGTERM => self.stop_by_signal("SIGTERM"),
                 SIGINT => self.stop_by_signal("SIGINT"),
+                SIGUSR1 => {
+                    info!("SIGUSR1: new jobs are refused from now on, everything else goes on");
+                    self.core.handle_drain();
+                }
                 _ => self.ignore(signal),
             }
         }

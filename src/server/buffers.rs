@@ -53,7 +53,8 @@ impl<E: CommandExecutor> Server<E> {
             return self.end(client, now, true);
         }
         connection.output.prepare(&mut self.run_queues.pool);
-        connection.session = Session::close_full(connection.protocol, &mut connection.output);
+        let rejected = Session::close_full(connection.protocol, &mut connection.output);
+        let session = std::mem::replace(&mut connection.session, rejected);
         connection.input.clear();
         (connection.closing, connection.stalled) = (true, false);
         connection.count_buffers(&mut self.buffer_bytes);
@@ -61,6 +62,7 @@ impl<E: CommandExecutor> Server<E> {
         // From here on it counts as a rejected one.
         self.counters.protocols[connection.protocol.number()].open -= 1;
         self.rejected += 1;
+        self.leave_queues(client, &session, now);
         self.update_connection(client, now);
     }
 }

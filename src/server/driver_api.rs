@@ -294,6 +294,14 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.counters.record_memory(resident);
     }
 
+    fn record_processor(&mut self, user_us: u64, system_us: u64) {
+        self.counters.record_processor(user_us, system_us);
+    }
+
+    fn handle_drain(&mut self) {
+        self.engine.set_draining(true);
+    }
+
     fn failure(&self) -> Option<String> {
         self.engine.fatal_error()
     }

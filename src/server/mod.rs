@@ -30,11 +30,12 @@ use crate::base::timer_queue::TimerQueue;
 use crate::engine::{CommandExecutor, Engine};
 use crate::journal;
 use crate::model::command::Command;
+use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
-use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, processor};
+use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, beanstalkd, processor};
 use crate::store::Counts;
 use connection::{Connection, Deadline, Origin};
 use connection_list::Origins;
@@ -180,6 +181,13 @@ impl<E: CommandExecutor> Server<E> {
     #[must_use]
     pub fn with_body_limit(mut self, bytes: usize) -> Self {
         self.context.settings.max_body = bytes;
+        self
+    }
+
+    /// The same server, which says this of its process.
+    #[must_use]
+    pub fn with_identity(mut self, identity: beanstalkd::Identity) -> Self {
+        self.context.settings.identity = identity;
         self
     }
 
@@ -453,9 +461,21 @@ impl<E: CommandExecutor> Server<E> {
             self.engine.submit(ticket, &Command::Work(WorkerCommand::Detach), now);
             self.deliver(None, now);
         }
+        self.leave_queues(client, &connection.session, now);
         self.engine.disconnect_client(client, now);
         self.run_queues.work += self.engine.take_work();
         self.release_disconnected();
+        self.deliver(None, now);
+    }
+
+    /// The client of a session that ends uses and watches no queue any more.
+    fn leave_queues(&mut self, client: ClientId, session: &Session, now: Now) {
+        let Some((used, watched)) = session.interest() else { return };
+        if used.is_empty() && watched.is_empty() {
+            return;
+        }
+        let leave = ConsumerCommand::Leave { used: &used, watched: watched.from(0) };
+        self.engine.submit(Ticket { client, serial: 0 }, &Command::Consumer(leave), now);
         self.deliver(None, now);
     }
 

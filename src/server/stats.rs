@@ -17,6 +17,8 @@ pub(super) struct Counters {
     answered_ns: Histogram,
     passes: LoopStats,
     resident: Option<u64>,
+    /// Processor time in user mode and in the system.
+    processor_us: (u64, u64),
     /// Start of the current window, and for how long the loop was busy in it.
     window: Mono,
     busy_ns: u64,
@@ -41,6 +43,10 @@ impl Counters {
         }
     }
 
+    pub(super) fn record_processor(&mut self, user_us: u64, system_us: u64) {
+        self.processor_us = (user_us, system_us);
+    }
+
     pub(super) fn record_memory(&mut self, resident: u64) {
         self.resident = Some(resident);
     }
@@ -61,6 +67,8 @@ impl<E: CommandExecutor> Server<E> {
             answered_ns: counters.answered_ns,
             passes: counters.passes,
             resident_bytes: counters.resident,
+            user_us: counters.processor_us.0,
+            system_us: counters.processor_us.1,
             ..ServerStats::default()
         });
         self.engine.stats(&mut stats);

@@ -6,6 +6,7 @@ use super::payload_head::PayloadHead;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
+use crate::model::consumer::JobTally;
 use crate::model::external_id::Fraction;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch, LeaseToken, Payload, StoredPayload};
 use crate::model::row::Row;
@@ -43,6 +44,8 @@ pub(super) enum PayloadHome {
 pub(super) struct RunState {
     pub(super) options: JobOptions,
     pub(super) retries: u32,
+    /// What clients have done to it.
+    pub(super) tally: JobTally,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
     /// The message of the last error, for people.
     pub(super) message: Option<Box<str>>,

@@ -26,6 +26,7 @@ mod check;
 mod check_workers;
 mod constraints;
 mod consumers;
+mod delays;
 mod dependencies;
 mod disconnects;
 mod effects;
@@ -105,6 +106,7 @@ use manage::{Actions, IndexWork, Pauses, Rankings, Schedules};
 use past_runs::PastRuns;
 use queue_index::NO_STATE;
 use queues::Queues;
+use rare_counts::RareStatus;
 use ready_heaps::GlobalReady;
 pub use record_tables::RecordKey;
 use registry_watchers::RegistryWatchers;
@@ -272,6 +274,9 @@ impl Store {
             }
             Command::Peek { id } => return self.peek_job(ticket, id, now, fx),
             Command::Indexed(ref watch) => return self.indexed_command(ticket, watch, now, fx),
+            Command::Consumer(ref consumer) => {
+                return self.consumer_command(ticket, consumer, now, fx);
+            }
             Command::Manage(ref manage) => return self.manage_command(ticket, manage, now, fx),
             Command::Work(ref work) => return self.worker_command(ticket, work, now, fx),
             Command::Touch { id, lease } => TransitionRequest::of(id, lease, JobEvent::Touch),
@@ -462,7 +467,7 @@ impl Store {
         for _ in 0..limit {
             let Some((at, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
-                Due::Job(slot) => self.job_due(slot, now, fx),
+                Due::Job(slot) => self.job_due((slot, at), now, fx),
                 Due::Waiter(waiter) => {
                     self.waiters[waiter].timer = TimerId::NONE;
                     self.waiter_due(waiter, now, fx);

@@ -345,6 +345,7 @@ impl Store {
             PersistedStatus::Delayed(at) => {
                 self.set_rare_status(slot, RareStatus::Delayed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
+                self.list_delayed(slot);
             }
             PersistedStatus::Completed(at) => {
                 self.release_key(slot);

@@ -5,6 +5,8 @@
 //! dropped, so that names used once leave nothing behind.
 
 use super::buried::Buried;
+use super::consumers::Interest;
+use super::delays::Delays;
 use super::excluded::ExcludedHeaps;
 use super::flows::{FlowCounts, QueueHistory};
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
@@ -55,6 +57,12 @@ pub(super) struct Queue {
     pub(super) counts: RareCounts,
     /// Changes since the last look of `flows`.
     pub(super) flow: FlowCounts,
+    /// Jobs put as far as the changes were looked at, since they were forgotten last.
+    pub(super) put_before_walk: u64,
+    /// What its users and watchers have of it.
+    pub(super) interest: Option<Box<Interest>>,
+    /// Its delayed jobs in order.
+    pub(super) delays: Delays,
     /// The noted changes, if there are any; counted in [`Queues::histories`].
     pub(super) history: Option<Box<QueueHistory>>,
     /// Job classes of this queue: 0 if no constraint selects any of its jobs.
@@ -166,6 +174,7 @@ impl Queue {
 
     fn is_idle(&self) -> bool {
         let is_awaited = !self.waiters.is_empty() || self.parked_pops > 0;
+        let is_awaited = is_awaited || self.has_interest();
         self.jobs == 0 && !is_awaited && self.index.is_none() && !self.holds.any()
     }
 }
@@ -322,6 +331,9 @@ impl Queues {
             ttl_jobs: 0,
             counts: RareCounts::default(),
             flow: FlowCounts::default(),
+            put_before_walk: 0,
+            interest: None,
+            delays: Delays::default(),
             history: None,
             class_count: 0,
             jobs: 0,

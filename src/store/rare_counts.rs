@@ -71,6 +71,10 @@ impl Store {
     /// A delayed or held job is being unlinked. O(1).
     pub(super) fn uncount_delayed(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
+        if let Some(at) = job.due(&self.deadlines) {
+            self.unlist_delayed(slot, at);
+        }
+        let job = &self.jobs[slot];
         let status = if job.is_held() { RareStatus::Blocked } else { RareStatus::Delayed };
         self.queues[job.queue].counts.remove(status);
     }
@@ -85,5 +89,6 @@ impl Store {
             let counts = counted.remove(&number).unwrap_or_default();
             assert_eq!(queue.status_counts(), counts, "a queue counts its jobs wrongly");
         }
+        self.check_delays();
     }
 }

@@ -26,6 +26,7 @@ impl Store {
             {
                 self.unlink_cold(slot);
                 self.jobs[slot].set_retries(0);
+                self.count_kick(slot);
                 fx.mark_state_dirty(slot, &self.jobs[slot]);
                 if self.jobs[slot].has_row() {
                     self.queues.record_event(slot, EventKind::Kicked, now, &mut self.jobs, fx);

@@ -143,7 +143,8 @@ impl Store {
     }
 
     /// Handles the deadline of a job.
-    pub(super) fn job_due(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+    pub(super) fn job_due(&mut self, (slot, at): (JobIdx, Mono), now: Now, fx: &mut Effects) {
+        self.unlist_delayed(slot, at);
         let job = &mut self.jobs[slot];
         if let Some(ext) = job.ext_mut() {
             debug_assert!(!ext.timer.is_none(), "a deadline fires that was not armed");
@@ -168,6 +169,7 @@ impl Store {
 
     /// Notes in a reserved job that its lease has ended.
     fn end_attempt_by_clock(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        self.totals.leases_ended += 1;
         let limited = self.jobs[slot].max_attempts() > 0;
         self.jobs.change(slot, |job| {
             if job.is_tracked() {
@@ -314,6 +316,7 @@ impl Store {
         self.set_rare_status(slot, RareStatus::Delayed);
         let expires = self.jobs[slot].ext_mut_or_insert().expires;
         self.jobs.arm(slot, at.min(expires), &mut self.deadlines);
+        self.list_delayed(slot);
     }
 
     /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.

@@ -211,6 +211,7 @@ impl HeldReply {
             }
             Reply::Packets(packets) => OwnedReply::Packets(packets.to_vec()),
             Reply::KeyGroup(ref packets) => OwnedReply::Packets(packets.clone()),
+            Reply::Consumer(reply) => OwnedReply::Consumer(reply.clone()),
             Reply::Manage(reply) => OwnedReply::Manage(reply.clone()),
             Reply::QueueScan(page) => OwnedReply::QueueScan(Box::new(page.clone())),
             Reply::Workers(page) => OwnedReply::Workers(page.into()),

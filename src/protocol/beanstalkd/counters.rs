@@ -100,7 +100,6 @@ impl Counters {
         self.verbs[verb as usize].add();
     }
 
-    #[expect(dead_code, reason = "statistics follow")]
     pub(super) fn get(&self, verb: Verb) -> u64 {
         self.verbs[verb as usize].get()
     }

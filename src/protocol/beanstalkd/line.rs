@@ -264,7 +264,7 @@ fn without_arguments(line: &[u8]) -> Result<Request<'_>, LineError> {
         b"list-tubes-watched" => Request::ListTubesWatched,
         b"list-tube-used" => Request::ListTubeUsed,
         b"quit" => Request::Quit,
-        b"reserve-with-timeout" | b"reserve-job" | b"stats-job" | b"stats-tube" => {
+        b"reserve-with-timeout" | b"reserve-job" | b"stats-job" | b"stats-tube" | b"pause-tube" => {
             return Err(LineError::BadFormat);
         }
         _ => return Err(unknown(line)),

@@ -23,9 +23,11 @@
 //! A first line that is an HTTP request is refused and ends the connection: a web page controls
 //! what follows it.
 
+mod call;
 mod counters;
 mod line;
 mod reply;
+mod stats;
 
 use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
@@ -33,14 +35,17 @@ use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{IN_FLIGHT_MAX, QUEUES_PER_RESERVE_MAX};
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
+use crate::model::consumer::{ConsumerCommand, ConsumerReply, PeekedState};
 use crate::model::driver::Incident;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
+use call::Call;
 use counters::{Counters, Verb};
 use line::{Framed, LineError, Request, find_crlf, first_line};
 pub(super) use reply::write_full;
+pub use stats::Identity;
 use std::sync::Arc;
 
 /// The tube that each connection uses and watches at first.
@@ -54,17 +59,61 @@ pub struct Scratch {
     tube: Vec<u8>,
 }
 
+impl Scratch {
+    /// Copies the name of a tube, for a command that outlives it.
+    #[inline]
+    fn set_tube(&mut self, tube: &[u8]) -> &[u8] {
+        self.tube.clear();
+        self.tube.extend_from_slice(tube);
+        &self.tube
+    }
+}
+
+/// The priority of the store, where larger is more urgent.
+#[inline]
+fn priority_of(priority: u32) -> Priority<'static> {
+    Priority::Small(-i64::from(priority))
+}
+
 /// What a command is, for its reply: it is a part of its ticket's serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Put,
     Reserve,
+    ReserveJob,
     Delete,
+    Release,
+    Bury,
     Touch,
+    Kick,
+    Peek,
+    Pause,
+    JobStats,
+    QueueStats,
+    Use,
+    Watch,
+    /// One of the commands of a [`Call`].
+    Call,
 }
 
 impl Asked {
-    const ALL: [Self; 4] = [Self::Put, Self::Reserve, Self::Delete, Self::Touch];
+    const ALL: [Self; 15] = [
+        Self::Put,
+        Self::Reserve,
+        Self::ReserveJob,
+        Self::Delete,
+        Self::Release,
+        Self::Bury,
+        Self::Touch,
+        Self::Kick,
+        Self::Peek,
+        Self::Pause,
+        Self::JobStats,
+        Self::QueueStats,
+        Self::Use,
+        Self::Watch,
+        Self::Call,
+    ];
 
     /// Where it begins in a serial. The bits below count the requests: more than are under way.
     const SHIFT: u32 = 24;
@@ -92,6 +141,8 @@ enum State {
     Open,
     /// They wait until the command with this serial is answered.
     Waiting(u32),
+    /// They wait until the next command of the call is submitted, under this number.
+    Calling(u32),
     /// A line that is too long is discarded up to its end.
     Discarding,
     /// This number of bytes is discarded: of a body that is too long, with its CRLF.
@@ -109,6 +160,10 @@ pub struct Session {
     used: Box<[u8]>,
     watched: StringList,
     counters: Arc<Counters>,
+    /// The tube whose statistics were asked for last.
+    asked_tube: Box<[u8]>,
+    /// What takes several commands of the store.
+    call: Option<Box<Call>>,
     /// The put whose body is being read is counted.
     is_put_counted: bool,
     is_producer: bool,
@@ -161,6 +216,8 @@ impl Session {
             used: DEFAULT.into(),
             watched,
             counters,
+            asked_tube: Box::default(),
+            call: None,
             is_put_counted: false,
             is_producer: false,
             is_worker: false,
@@ -179,6 +236,7 @@ impl Session {
         match self.state {
             State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
             State::Open | State::Waiting(_) => return SessionAction::Stalled,
+            State::Calling(number) => return self.advance_call(number, shared, out),
             _ => {
                 if let Some(action) = self.poll_cold(input, out) {
                     return action;
@@ -286,7 +344,7 @@ impl Session {
                     SessionAction::ProtocolError(Incident::OtherProtocol)
                 })
             }
-            State::Open | State::Waiting(_) => Some(SessionAction::Stalled),
+            State::Open | State::Waiting(_) | State::Calling(_) => Some(SessionAction::Stalled),
         }
     }
 
@@ -316,11 +374,9 @@ impl Session {
             lease_ms: u64::from(ttr_s.max(1)) * 1000,
             ..JobOptions::default()
         };
-        scratch.beanstalkd.tube.clear();
-        scratch.beanstalkd.tube.extend_from_slice(&self.used);
         let command = Command::Put {
-            queue: &scratch.beanstalkd.tube,
-            priority: Priority::Small(-i64::from(priority)),
+            queue: scratch.beanstalkd.set_tube(&self.used),
+            priority: priority_of(priority),
             tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Bytes, bytes },
             options: Some(&scratch.options),
@@ -328,33 +384,77 @@ impl Session {
         self.submit(Asked::Put, command)
     }
 
+    /// Commands on single jobs.
     fn execute<'s, 'i: 's>(
         &mut self,
         request: Request<'i>,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        match request {
+        let consumer = |id, command| (id, Command::Consumer(command));
+        let (asked, command) = match request {
             Request::Delete(id) => {
                 self.counters.count(Verb::Delete);
-                self.submit(Asked::Delete, Command::DeleteOwn { id: JobId(id) })
+                (Asked::Delete, Command::DeleteOwn { id: JobId(id) })
             }
             Request::Reserve => {
                 self.counters.count(Verb::Reserve);
-                self.reserve(u64::MAX, shared)
+                return self.reserve(u64::MAX, shared);
             }
             Request::ReserveWithTimeout(wait_s) => {
                 self.counters.count(Verb::ReserveWithTimeout);
-                self.reserve(wait_s * 1000, shared)
+                return self.reserve(wait_s * 1000, shared);
+            }
+            Request::ReserveJob(id) => {
+                consumer(Asked::ReserveJob, ConsumerCommand::ReserveJob { id: JobId(id) })
+            }
+            Request::Release { id, priority, delay_s } => {
+                self.counters.count(Verb::Release);
+                let (priority, delay_ms) = (priority_of(priority), u64::from(delay_s) * 1000);
+                let release = ConsumerCommand::Release { id: JobId(id), priority, delay_ms };
+                consumer(Asked::Release, release)
+            }
+            Request::Bury { id, priority } => {
+                self.counters.count(Verb::Bury);
+                let bury = ConsumerCommand::Bury { id: JobId(id), priority: priority_of(priority) };
+                consumer(Asked::Bury, bury)
             }
             Request::Touch(id) => {
                 self.counters.count(Verb::Touch);
-                self.submit(Asked::Touch, Command::Touch { id: JobId(id), lease: None })
+                (Asked::Touch, Command::Touch { id: JobId(id), lease: None })
             }
+            Request::Peek(id) => {
+                self.counters.count(Verb::Peek);
+                (Asked::Peek, Command::Peek { id: JobId(id) })
+            }
+            Request::PeekReady => return self.peek(Verb::PeekReady, PeekedState::Ready, shared),
+            Request::PeekDelayed => {
+                return self.peek(Verb::PeekDelayed, PeekedState::Delayed, shared);
+            }
+            Request::PeekBuried => return self.peek(Verb::PeekBuried, PeekedState::Buried, shared),
+            Request::KickJob(id) => {
+                consumer(Asked::Kick, ConsumerCommand::KickJob { id: JobId(id) })
+            }
+            Request::StatsJob(id) => {
+                self.counters.count(Verb::StatsJob);
+                consumer(Asked::JobStats, ConsumerCommand::JobStats { id: JobId(id) })
+            }
+            other => return self.execute_on_tubes(other, shared, out),
+        };
+        self.submit(asked, command)
+    }
+
+    /// Commands on tubes, and the rest.
+    fn execute_on_tubes<'s, 'i: 's>(
+        &mut self,
+        request: Request<'i>,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        match request {
             Request::Use(tube) => {
                 self.counters.count(Verb::Use);
-                self.use_tube(tube);
-                self.write_used(out)
+                self.use_tube(tube, shared, out)
             }
             Request::ListTubeUsed => {
                 self.counters.count(Verb::ListTubeUsed);
@@ -366,7 +466,7 @@ impl Session {
             }
             Request::Ignore(tube) => {
                 self.counters.count(Verb::Ignore);
-                self.ignore(tube, out)
+                self.ignore(tube, shared, out)
             }
             Request::ListTubesWatched => {
                 self.counters.count(Verb::ListTubesWatched);
@@ -374,20 +474,95 @@ impl Session {
                 self.replies.close(number, out, |out| reply::write_list(&self.watched, out));
                 SessionAction::Continue
             }
+            Request::ListTubes => {
+                self.counters.count(Verb::ListTubes);
+                self.begin_call(Call::list())
+            }
+            Request::Kick(bound) => {
+                self.counters.count(Verb::Kick);
+                self.begin_call(Call::kick(bound))
+            }
+            Request::Stats => {
+                self.counters.count(Verb::Stats);
+                self.begin_call(Call::Stats { totals: None })
+            }
+            Request::StatsTube(queue) => {
+                self.counters.count(Verb::StatsTube);
+                let exists = queue == DEFAULT;
+                self.asked_tube = queue.into();
+                let command = ConsumerCommand::QueueStats { queue, exists };
+                self.submit_alone(Asked::QueueStats, Command::Consumer(command))
+            }
+            Request::PauseTube { tube: queue, delay_s } => {
+                self.counters.count(Verb::PauseTube);
+                let (exists, for_ms) = (queue == DEFAULT, u64::from(delay_s) * 1000);
+                let command = ConsumerCommand::Pause { queue, exists, for_ms };
+                self.submit(Asked::Pause, Command::Consumer(command))
+            }
             Request::Quit => {
                 self.state = State::Ended;
                 SessionAction::End
             }
-            _ => self.answer(out, reply::UNKNOWN_COMMAND),
+            _ => unreachable!("commands on jobs are handled by the caller"),
+        }
+    }
+
+    /// Submits a command for whose reply all later ones wait.
+    fn submit_alone<'s>(&mut self, asked: Asked, command: Command<'s>) -> SessionAction<'s> {
+        let serial = asked.serial(self.replies.open());
+        self.state = State::Waiting(serial);
+        self.is_deferred = true;
+        SessionAction::Submit(serial, command)
+    }
+
+    fn peek<'s>(
+        &mut self,
+        verb: Verb,
+        among: PeekedState,
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
+        self.counters.count(verb);
+        let queue = shared.scratch.beanstalkd.set_tube(&self.used);
+        self.submit(Asked::Peek, Command::Consumer(ConsumerCommand::PeekFirst { queue, among }))
+    }
+
+    fn begin_call(&mut self, call: Call) -> SessionAction<'static> {
+        self.call = Some(Box::new(call));
+        self.state = State::Calling(self.replies.open());
+        SessionAction::Continue
+    }
+
+    /// Submits the next command of the call, or answers it.
+    #[cold]
+    fn advance_call<'s>(
+        &mut self,
+        number: u32,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let Some(call) = &mut self.call else { return SessionAction::Stalled };
+        match call.next(&self.used, &self.counters, shared) {
+            call::Next::Submit(command) => {
+                let serial = Asked::Call.serial(number);
+                self.state = State::Waiting(serial);
+                self.is_deferred = true;
+                SessionAction::Submit(serial, command)
+            }
+            call::Next::FetchStats => SessionAction::FetchStats,
+            call::Next::Yield => SessionAction::Yield,
+            call::Next::End(text) => {
+                self.call = None;
+                self.state = State::Open;
+                self.replies.close(number, out, |out| out.extend_from_slice(&text));
+                SessionAction::Continue
+            }
         }
     }
 
     /// Submits a reserve from the watched tubes. Later commands wait for its reply.
     #[inline]
     fn reserve<'s>(&mut self, wait_ms: u64, shared: &'s mut SessionContext) -> SessionAction<'s> {
-        if !std::mem::replace(&mut self.is_worker, true) {
-            self.counters.workers.add();
-        }
+        self.note_worker();
         let queues = &mut shared.scratch.queues;
         queues.clear();
         for tube in &self.watched {
@@ -401,43 +576,75 @@ impl Session {
         SessionAction::Submit(serial, Command::Reserve { queues: queues.from(0), wait })
     }
 
-    fn watch(&mut self, tube: &[u8], out: &mut OutBuf) -> SessionAction<'static> {
-        if self.watched.position(tube).is_none() {
-            if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
-                return self.answer(out, reply::OUT_OF_MEMORY);
-            }
-            self.watched.push(tube);
-            if tube == DEFAULT {
-                self.counters.watching_default.add();
-            }
+    fn watch<'s>(&mut self, tube: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
+        if self.watched.position(tube).is_some() {
+            return self.write_watching(out);
         }
-        self.write_watching(out)
+        if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
+            return self.answer(out, reply::OUT_OF_MEMORY);
+        }
+        self.watched.push(tube);
+        if tube == DEFAULT {
+            self.counters.watching_default.add();
+            return self.write_watching(out);
+        }
+        let command = ConsumerCommand::Watch { queue: tube };
+        self.submit_alone(Asked::Watch, Command::Consumer(command))
     }
 
-    fn ignore(&mut self, tube: &[u8], out: &mut OutBuf) -> SessionAction<'static> {
-        if let Some(number) = self.watched.position(tube) {
-            if self.watched.len() == 1 {
-                return self.answer(out, reply::NOT_IGNORED);
-            }
-            self.watched.remove(number);
-            if tube == DEFAULT {
-                self.counters.watching_default.subtract();
-            }
+    fn ignore<'s>(
+        &mut self,
+        tube: &[u8],
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let Some(number) = self.watched.position(tube) else { return self.write_watching(out) };
+        if self.watched.len() == 1 {
+            return self.answer(out, reply::NOT_IGNORED);
         }
-        self.write_watching(out)
+        self.watched.remove(number);
+        if tube == DEFAULT {
+            self.counters.watching_default.subtract();
+            return self.write_watching(out);
+        }
+        let queues = &mut shared.scratch.queues;
+        queues.clear();
+        queues.push(tube);
+        let command = ConsumerCommand::Leave { used: b"", watched: queues.from(0) };
+        self.submit_alone(Asked::Watch, Command::Consumer(command))
     }
 
-    fn use_tube(&mut self, tube: &[u8]) {
+    fn use_tube<'s>(
+        &mut self,
+        tube: &'s [u8],
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
         if *self.used == *tube {
-            return;
+            return self.write_used(out);
         }
-        if *self.used == *DEFAULT {
+        let former = std::mem::replace(&mut self.used, tube.into());
+        if *former == *DEFAULT {
             self.counters.using_default.subtract();
         }
-        self.used = tube.into();
         if tube == DEFAULT {
             self.counters.using_default.add();
         }
+        let counted = |tube: &'s [u8]| if tube == DEFAULT { b"" } else { tube };
+        let former = counted(shared.scratch.beanstalkd.set_tube(&former));
+        let command = ConsumerCommand::Use { queue: counted(tube), former };
+        self.submit_alone(Asked::Use, Command::Consumer(command))
+    }
+
+    /// The tubes that it uses and watches, but for `default`.
+    pub(super) fn interest(&self) -> (Box<[u8]>, StringList) {
+        let used: Box<[u8]> =
+            if *self.used == *DEFAULT { Box::default() } else { self.used.clone() };
+        let mut watched = StringList::default();
+        for tube in self.watched.iter().filter(|tube| *tube != DEFAULT) {
+            watched.push(tube);
+        }
+        (used, watched)
     }
 
     fn write_used(&mut self, out: &mut OutBuf) -> SessionAction<'static> {
@@ -460,6 +667,13 @@ impl Session {
     }
 
     #[inline]
+    fn note_worker(&mut self) {
+        if !std::mem::replace(&mut self.is_worker, true) {
+            self.counters.workers.add();
+        }
+    }
+
+    #[inline]
     fn end_wait(&mut self) {
         if std::mem::take(&mut self.is_waiting) {
             self.counters.waiting.subtract();
@@ -474,7 +688,42 @@ impl Session {
             self.end_wait();
         }
         let (asked, number) = Asked::of(serial, self.replies.oldest());
-        self.replies.close(number, out, |out| reply::write(asked, reply, out));
+        if asked == Asked::ReserveJob && matches!(reply, Reply::Job(_)) {
+            self.note_worker();
+        }
+        match asked {
+            Asked::Call => {
+                if let Some(call) = &mut self.call {
+                    call.handle_reply(reply);
+                }
+                self.state = State::Calling(number);
+            }
+            Asked::QueueStats | Asked::Use | Asked::Watch => {
+                self.answer_about_tube((asked, number), reply, out);
+            }
+            _ => self.replies.close(number, out, |out| reply::write(asked, reply, out)),
+        }
+    }
+
+    /// Answers a command for which all later ones wait.
+    #[cold]
+    fn answer_about_tube(
+        &mut self,
+        (asked, number): (Asked, u32),
+        reply: &Reply<'_>,
+        out: &mut OutBuf,
+    ) {
+        let (used, count) = (&self.used, self.watched.len());
+        let (tube, counters) = (&self.asked_tube, &self.counters);
+        self.replies.close(number, out, |out| match (asked, reply) {
+            (Asked::Use, Reply::Done) => reply::write_using(used, out),
+            (Asked::Watch, Reply::Done) => reply::write_watching(count, out),
+            (Asked::QueueStats, Reply::Consumer(ConsumerReply::Queue(queue))) => {
+                stats::write_tube(tube, queue, counters, out);
+            }
+            (Asked::QueueStats, Reply::NoJob) => out.extend_from_slice(reply::NOT_FOUND),
+            _ => reply.unexpected(),
+        });
     }
 
     /// The command with this serial takes several passes: later ones wait for its reply.
@@ -493,11 +742,21 @@ impl Session {
         }
     }
 
+    /// Whether it has something to do without further input.
+    pub(super) fn wants_poll(&self) -> bool {
+        matches!(self.state, State::Calling(_))
+    }
+
+    /// The bytes of an answer that is being made. O(1).
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.call.as_ref().map_or(0, |call| call.text_bytes())
+    }
+
     #[inline]
     pub(super) fn wants_input(&self) -> bool {
         match self.state {
             State::Open => self.replies.len() < IN_FLIGHT_MAX,
-            State::Waiting(_) => false,
+            State::Waiting(_) | State::Calling(_) => false,
             State::Fresh | State::Discarding | State::Skipping(_) | State::Ended => true,
         }
     }

@@ -1,7 +1,8 @@
 //! From replies to lines and bodies. Each is written in one piece.
 
-use super::Asked;
+use super::{Asked, stats};
 use crate::base::strings::StringList;
+use crate::model::consumer::ConsumerReply;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::reply::{JobView, Rejection, Reply};
@@ -33,17 +34,23 @@ pub(super) fn write(asked: Asked, reply: &Reply<'_>, out: &mut Vec<u8>) {
         (Asked::Put, Reply::Rejected(Rejection::Draining)) => {
             out.extend_from_slice(b"DRAINING\r\n");
         }
-        (Asked::Put, Reply::Rejected(_)) => out.extend_from_slice(OUT_OF_MEMORY),
-        (Asked::Reserve, Reply::Job(job)) => write_job(b"RESERVED ", job, out),
+        (Asked::Put | Asked::Pause, Reply::Rejected(_)) => out.extend_from_slice(OUT_OF_MEMORY),
+        (Asked::Reserve | Asked::ReserveJob, Reply::Job(job)) => {
+            write_job(b"RESERVED ", job, out);
+        }
         (Asked::Reserve, Reply::NoJob | Reply::Cancelled) => {
             out.extend_from_slice(b"TIMED_OUT\r\n");
         }
         (Asked::Reserve, Reply::LeaseEnding) => out.extend_from_slice(b"DEADLINE_SOON\r\n"),
         (Asked::Delete, Reply::Done) => out.extend_from_slice(b"DELETED\r\n"),
         (Asked::Touch, Reply::Done) => out.extend_from_slice(b"TOUCHED\r\n"),
-        (Asked::Delete | Asked::Touch, Reply::NoJob | Reply::Rejected(_)) => {
-            out.extend_from_slice(NOT_FOUND);
-        }
+        (Asked::Release, Reply::Done) => out.extend_from_slice(b"RELEASED\r\n"),
+        (Asked::Bury, Reply::Done) => out.extend_from_slice(b"BURIED\r\n"),
+        (Asked::Kick, Reply::Done) => out.extend_from_slice(b"KICKED\r\n"),
+        (Asked::Pause, Reply::Done) => out.extend_from_slice(b"PAUSED\r\n"),
+        (Asked::Peek, Reply::Peeked(info)) => write_job(b"FOUND ", &info.job, out),
+        (Asked::JobStats, Reply::Consumer(ConsumerReply::Job(job))) => stats::write_job(job, out),
+        (_, Reply::NoJob | Reply::Rejected(_)) => out.extend_from_slice(NOT_FOUND),
         (_, other) => other.unexpected(),
     }
 }
@@ -105,14 +112,16 @@ pub(super) fn write_list(names: &StringList, out: &mut Vec<u8>) {
         text.extend_from_slice(name);
         text.push(b'\n');
     }
-    write_text(&text, out);
+    out.extend_from_slice(&text_reply(&text));
 }
 
-/// Writes a text with its length before it.
-pub(super) fn write_text(text: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"OK ");
-    push_number(out, text.len());
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(text);
-    out.extend_from_slice(b"\r\n");
+/// A text with its length before it.
+pub(super) fn text_reply(text: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::with_capacity(FIXED_PART + text.len());
+    reply.extend_from_slice(b"OK ");
+    push_number(&mut reply, text.len());
+    reply.extend_from_slice(b"\r\n");
+    reply.extend_from_slice(text);
+    reply.extend_from_slice(b"\r\n");
+    reply
 }

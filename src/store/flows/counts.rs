@@ -27,7 +27,7 @@ impl FlowCounts {
     }
 
     /// The changes of a kind since they were noted.
-    pub(super) fn get(&self, kind: FlowKind) -> u32 {
+    pub(in crate::store) fn get(&self, kind: FlowKind) -> u32 {
         self.0[kind as usize]
     }
 

@@ -127,12 +127,15 @@ impl Queue {
             self.history = Some(Box::new(QueueHistory::new(step, before)));
             grown = 1;
         }
+        let put = self.flow.get(FlowKind::Put);
         let Some(history) = &mut self.history else {
             for count in &mut self.flow.0 {
                 *count -= count.div_ceil(small(RATE_STEPS));
             }
+            self.put_before_walk += u64::from(put - self.flow.get(FlowKind::Put));
             return 0;
         };
+        self.put_before_walk += u64::from(put);
         history.add(step, &std::mem::take(&mut self.flow).0, ready);
         let is_crowded = histories > QUEUE_HISTORIES_MAX / 2;
         let kept = if is_crowded { RATE_STEPS } else { HISTORY_STEPS };
@@ -146,6 +149,7 @@ impl Queue {
     /// Forgets all changes. Returns whether there was a history.
     pub(super) fn clear_flow(&mut self) -> bool {
         self.flow = FlowCounts::default();
+        self.put_before_walk = 0;
         self.history.take().is_some()
     }
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// What is done to a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Verb<'a> {
+pub(in crate::store) enum Verb<'a> {
     /// Removes it, whatever its status.
     Remove,
     /// The same, but not if it is completed.
@@ -41,7 +41,7 @@ pub(super) enum Verb<'a> {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Applied {
+pub(in crate::store) enum Applied {
     Changed,
     /// There was nothing to do.
     Unchanged,
@@ -139,7 +139,7 @@ impl Store {
 
     /// Does something to a job that has not expired, and schedules the queues concerned for
     /// matching. O(log n).
-    pub(super) fn apply_verb(
+    pub(in crate::store) fn apply_verb(
         &mut self,
         slot: JobIdx,
         verb: Verb<'_>,
@@ -311,6 +311,7 @@ impl Store {
         self.set_rare_status(slot, RareStatus::Delayed);
         let at = due.expect("a delayed job has a deadline").min(self.jobs[slot].expires());
         self.jobs.arm(slot, at, &mut self.deadlines);
+        self.list_delayed(slot);
     }
 
     /// Changes everything but the status of a job that is in no heap: its fields, its queue with

@@ -169,7 +169,7 @@ impl Store {
     }
 
     /// Shows the priority of a job in its row, if it has one. O(log n).
-    pub(super) fn show_priority(&mut self, slot: JobIdx) {
+    pub(in crate::store) fn show_priority(&mut self, slot: JobIdx) {
         if self.jobs[slot].has_row() {
             let index = self.queues[self.jobs[slot].queue].index_mut();
             self.jobs.change(slot, |job| index.show_priority(job));

@@ -31,8 +31,8 @@ use crate::model::manage::{HistoryDetails, ManageCommand, ManageReply, Missing};
 pub(super) use actions::Actions;
 pub(super) use details::state_counts;
 pub(super) use index::IndexWork;
-use jobs::Verb;
-pub(super) use pause::Pauses;
+pub(super) use jobs::Verb;
+pub(super) use pause::{Pauses, whole_seconds_until};
 pub(super) use ranked::Rankings;
 pub(super) use schedules::Schedules;
 

@@ -41,6 +41,13 @@ struct Pause {
     record: PauseIdx,
     /// The moment of its end.
     timer: TimerId,
+    /// Its length, if it is known and ends by itself.
+    length_ms: Option<u64>,
+}
+
+/// Whole seconds until a moment, as they are left a little after now.
+pub(in crate::store) fn whole_seconds_until(at: Mono, now: Now) -> u64 {
+    at.until(now.mono).saturating_sub(Duration::from_nanos(1)).as_secs()
 }
 
 impl Pauses {
@@ -90,11 +97,25 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        match self.set_pause(name, for_ms, now, fx) {
+            Ok(queue) => self.answer_queue(ticket, queue, now, fx),
+            Err(rejection) => fx.reply(ticket, ManageReply::Rejected(rejection)),
+        }
+    }
+
+    /// Pauses a queue, which is made if there is none, and returns it. O(name + log q + log d).
+    pub(in crate::store) fn set_pause(
+        &mut self,
+        name: &[u8],
+        for_ms: Option<u64>,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Result<QueueIdx, Rejection> {
         let known = self.queues.find(name).and_then(|queue| self.pauses.by_queue.get(&queue));
         let record = match known {
             Some(pause) => pause.record,
             None if self.ids.is_exhausted() || self.pauses.len() >= PAUSED_QUEUES_MAX => {
-                return fx.reply(ticket, ManageReply::Rejected(Rejection::Full));
+                return Err(Rejection::Full);
             }
             None => {
                 let id = self.ids.take_hidden();
@@ -103,9 +124,21 @@ impl Store {
         };
         let until = for_ms.map(|ms| now.mono.after(Duration::from_millis(ms)));
         self.set_pause_end(record, until);
-        let id = self.pauses.records[record].id;
+        let (id, queue) = (self.pauses.records[record].id, self.pauses.records[record].place);
+        if let Some(pause) = self.pauses.by_queue.get_mut(&queue) {
+            pause.length_ms = for_ms;
+        }
         fx.mark_dirty(DirtyRecord::Put(RecordKey::Pause(record), id));
-        self.answer_queue(ticket, self.pauses.records[record].place, now, fx);
+        Ok(queue)
+    }
+
+    /// The length of a queue's pause and what is left of it, in whole seconds; without an end, the
+    /// most that can be said. O(log p).
+    pub(in crate::store) fn pause_seconds(&self, queue: QueueIdx, now: Now) -> Option<(u64, u64)> {
+        let pause = self.pauses.by_queue.get(&queue)?;
+        let Some(until) = self.paused_until(queue) else { return Some((u64::MAX, u64::MAX)) };
+        let left_s = whole_seconds_until(until, now);
+        Some((pause.length_ms.map_or(left_s + 1, |ms| ms / 1_000), left_s))
     }
 
     /// Ends the pause of a queue, if it has one. O(name + log q), and O(log n) for a bounded number
@@ -128,7 +161,10 @@ impl Store {
         let queue = self.queues.find_or_add(name);
         self.queues.hear_of(queue);
         let record = self.pauses.records.insert(id, queue);
-        let former = self.pauses.by_queue.insert(queue, Pause { record, timer: TimerId::NONE });
+        let former = self
+            .pauses
+            .by_queue
+            .insert(queue, Pause { record, timer: TimerId::NONE, length_ms: None });
         assert!(former.is_none(), "a queue is paused twice");
         self.queues[queue].holds.set(HoldMarks::PAUSED);
         record

@@ -162,7 +162,7 @@ impl Store {
         self.delay(slot, delay_ms.unwrap_or(backoff), now, fx);
     }
 
-    fn release_run(
+    pub(in crate::store) fn release_run(
         &mut self,
         slot: JobIdx,
         priority: Option<Priority<'_>>,
