@@ -16,6 +16,7 @@ use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
 use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
 use crate::model::command::Command;
+use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::LogLine;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
@@ -78,14 +79,12 @@ impl std::fmt::Debug for JournalGate {
 
 /// Whether the reply to a command may be about a job that the command named.
 pub(super) fn names_job(command: &Command<'_>) -> bool {
-    if let Command::Consumer(consumer) = command {
-        return !consumer.is_about_queues();
-    }
     !matches!(
         command,
         Command::Put { .. }
             | Command::Reserve { .. }
             | Command::Pop { .. }
+            | Command::Consumer(ConsumerCommand::Use { .. } | ConsumerCommand::Watch { .. })
             | Command::Work(
                 WorkerCommand::ReserveAny
                     | WorkerCommand::ReserveFor { .. }
@@ -149,7 +148,6 @@ impl JournalGate {
         false
     }
 
-    /// Whether there is space for this many bytes more.
     /// See [`Journal::begin_copy`].
     pub(super) fn begin_copy(&mut self) -> (Vec<SegmentCopy>, BatchSeq) {
         self.journal.begin_copy()
@@ -165,6 +163,7 @@ impl JournalGate {
         self.journal.durable()
     }
 
+    /// Whether there is space for this many bytes more.
     pub(super) fn has_space(&self, bytes: usize) -> bool {
         self.journal.has_capacity(RECORD_OVERHEAD_BYTES + bytes)
     }

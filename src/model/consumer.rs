@@ -104,22 +104,6 @@ pub enum ConsumerCommand<'a> {
     },
 }
 
-impl ConsumerCommand<'_> {
-    /// Whether its answer says nothing of a job's end.
-    #[must_use]
-    pub fn is_about_queues(&self) -> bool {
-        matches!(
-            self,
-            Self::QueueStats { .. }
-                | Self::QueueNames { .. }
-                | Self::Totals
-                | Self::Use { .. }
-                | Self::Watch { .. }
-                | Self::Leave { .. }
-        )
-    }
-}
-
 /// Which jobs of a queue have a first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeekedState {

@@ -19,6 +19,7 @@ pub mod processor;
 mod query_text;
 mod queue_listing;
 mod rejected;
+mod session_action;
 
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{BODY_BYTES_DEFAULT, RESULT_TTL_DEFAULT};
@@ -28,10 +29,11 @@ use crate::model::command::Command;
 use crate::model::driver::{Incident, Protocol};
 use crate::model::job::{JobOptions, Packet};
 use crate::model::reply::Reply;
-use crate::model::show::{CloseOutcome, ConnectionPage, ConnectionRequest};
+use crate::model::show::{CloseOutcome, ConnectionPage};
 use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
+pub use session_action::{SessionAction, TimeoutAction};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -126,55 +128,6 @@ impl SessionContext {
         self.turn.now = now;
         std::mem::take(&mut self.turn.work)
     }
-}
-
-/// What the server has to do next for a session. Unless a variant says otherwise, it then offers
-/// the rest of the input.
-#[derive(Debug)]
-pub enum SessionAction<'a> {
-    /// Wait for more input.
-    NeedInput,
-    /// Offer no input before the next reply.
-    Stalled,
-    /// The session has handled a request by itself.
-    Continue,
-    /// The bound of this turn is reached: run the session again in the next turn, also without
-    /// input.
-    Yield,
-    /// Submit the command under this serial.
-    Submit(u32, Command<'a>),
-    /// Submit what [`Session::poll_pending_submit`] returns.
-    SubmitPending,
-    /// Fill [`SessionTurn::stats`].
-    FetchStats,
-    /// Refuse all puts from now on, or take them again.
-    SetDraining(bool),
-    /// Cancel the waiting reserve or pop with this serial, if it still waits.
-    Cancel(u32),
-    /// Fill [`SessionTurn::workers`] with the bus workers of this queue, from this slot on.
-    FetchWorkers(&'a [u8], u32),
-    /// List connections, or close one.
-    Connections(ConnectionRequest),
-    /// Log an incident.
-    Log(Incident),
-    /// Close the connection after its last reply. Further input is discarded.
-    Close,
-    /// The same, without waiting for the peer to close too: what its client has reserved is free
-    /// at once.
-    End,
-    /// The same after input that cannot be parsed.
-    ProtocolError(Incident),
-}
-
-/// What happens to a client after a timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeoutAction {
-    /// Nothing: there is a later deadline.
-    Rearm,
-    /// It is closed once its replies are sent.
-    Close,
-    /// It reads nothing: its connection is aborted.
-    Abort,
 }
 
 /// The session of one connection.

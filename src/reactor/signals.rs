@@ -1,5 +1,6 @@
-//! Signals: SIGTERM and SIGINT stop the server, SIGUSR1 makes it refuse new jobs; signals that other servers react to are logged and
-//! ignored, because by default each of them would kill the process.
+//! Signals: SIGTERM and SIGINT stop the server, and SIGUSR1 makes it refuse new jobs; signals that
+//! other servers react to are logged and ignored, because by default each of them would kill the
+//! process.
 //!
 //! Rust's runtime ignores SIGPIPE (the write fails instead). SIGTSTP, SIGCONT and SIGQUIT have
 //! their default action.

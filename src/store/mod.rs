@@ -26,6 +26,7 @@ mod check;
 mod check_workers;
 mod constraints;
 mod consumers;
+mod deferred_replies;
 mod delays;
 mod dependencies;
 mod disconnects;
@@ -47,10 +48,12 @@ mod key_groups;
 mod large_pops;
 mod manage;
 mod matching;
+mod open_tickets;
 mod past_runs;
 mod payload_head;
 mod persist;
 mod queue_index;
+mod queue_interest;
 mod queues;
 mod rank;
 mod rare_counts;
@@ -435,24 +438,6 @@ impl Store {
         }
     }
 
-    /// Cancels a waiting reserve or a watcher, if it still waits, and answers it. O(queues it waits
-    /// on + waiters of its client).
-    pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
-        if let Some(waiter) = self.reservations.waiter(ticket, &self.waiters) {
-            self.end_wait(waiter);
-            fx.answer(ticket, Outcome::Cancelled);
-        } else if let Some(watcher) = self.watchers.find(ticket) {
-            let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
-            fx.answer(ticket, outcome);
-        } else if self.registry_watchers.remove(ticket)
-            || self.actions.stop_waiting(ticket)
-            || self.index_work.stop_waiting(ticket)
-            || self.rankings.stop_waiting(ticket)
-        {
-            fx.answer(ticket, Outcome::Cancelled);
-        }
-    }
-
     /// Starts a pass: resets the budgets that all commands of a pass share. O(1).
     #[inline]
     pub fn begin_pass(&mut self) {
@@ -498,35 +483,12 @@ impl Store {
         self.run_deferred(now, fx);
     }
 
-    /// The deadline of a waiter has fired. O(queues of the waiter + log d).
-    fn waiter_due(&mut self, waiter: WaiterIdx, now: Now, fx: &mut Effects) {
-        let outcome = match self.waiters[waiter].until {
-            Some(until) => self.lease_wait_due(waiter, until, now),
-            None => (!self.defer_further(waiter, now)).then_some(Outcome::NoJob),
-        };
-        if let Some(outcome) = outcome {
-            let (_, ticket) = self.end_wait(waiter);
-            fx.answer(ticket, outcome);
-        }
-    }
-
     /// Work since the last call beside what the size of a command tells, in the unit of
     /// `INPUT_WORK_PER_PASS`: comparing long priorities, waits on many queues, and pops of key
     /// groups. O(1).
     #[inline]
     pub fn take_work(&mut self) -> usize {
         self.jobs.take_compared_bytes() / COMPARED_BYTES_PER_WORK + self.waiters.take_work()
-    }
-
-    /// Whether a pop takes several passes, though it does not wait for a job: requests behind it
-    /// would be executed before it. O(waiters of the client + large pops).
-    #[must_use]
-    pub fn is_deferred(&self, ticket: Ticket) -> bool {
-        self.large_pops.contains(ticket)
-            || self.actions.is_awaited(ticket)
-            || self.index_work.is_awaited(ticket)
-            || self.rankings.is_awaited(ticket)
-            || self.reservations.waiter(ticket, &self.waiters).is_some()
     }
 
     /// The moment of the next deadline; 0 while work of constraints, or work that is spread over

@@ -5,13 +5,13 @@
 //! dropped, so that names used once leave nothing behind.
 
 use super::buried::Buried;
-use super::consumers::Interest;
 use super::delays::Delays;
 use super::excluded::ExcludedHeaps;
 use super::flows::{FlowCounts, QueueHistory};
 use super::idx::{DeclarationIdx, JobIdx, QueueIdx};
 use super::job::Job;
 use super::queue_index::QueueIndex;
+use super::queue_interest::Interest;
 use super::rare_counts::{RareCounts, RareStatus};
 use super::record_tables::RecordTable;
 use super::spread_work::HoldMarks;
@@ -83,6 +83,11 @@ impl Queue {
     /// Whether clients of indexed queues see it. An indexed one exists.
     pub(super) fn exists(&self) -> bool {
         self.jobs > 0 || self.index.is_some()
+    }
+
+    /// Whether it has users or watchers. O(1).
+    pub(super) fn has_interest(&self) -> bool {
+        self.interest.as_ref().is_some_and(|interest| interest.is_any())
     }
 
     /// Whether the native API knows it: see [`Queues::hear_of`].

@@ -3,8 +3,8 @@
 
 use super::counters::Counters;
 use super::line::is_tube_name;
-use super::reply::text_reply;
 use super::stats::server_reply;
+use super::text::text_reply;
 use super::{DEFAULT, SessionContext};
 use crate::base::limits::KICKED_PER_STEP;
 use crate::model::command::Command;

@@ -23,24 +23,27 @@
 //! A first line that is an HTTP request is refused and ends the connection: a web page controls
 //! what follows it.
 
+mod asked;
 mod call;
 mod counters;
+mod execute;
 mod line;
 mod reply;
 mod stats;
+mod text;
 
 use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{IN_FLIGHT_MAX, QUEUES_PER_RESERVE_MAX};
+use crate::base::limits::IN_FLIGHT_MAX;
 use crate::base::strings::StringList;
-use crate::model::command::{Command, Wait};
-use crate::model::consumer::{ConsumerCommand, ConsumerReply, PeekedState};
+use crate::model::command::Command;
+use crate::model::consumer::ConsumerReply;
 use crate::model::driver::Incident;
-use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
+use asked::Asked;
 use call::Call;
 use counters::{Counters, Verb};
 use line::{Framed, LineError, Request, find_crlf, first_line};
@@ -73,63 +76,6 @@ impl Scratch {
 #[inline]
 fn priority_of(priority: u32) -> Priority<'static> {
     Priority::Small(-i64::from(priority))
-}
-
-/// What a command is, for its reply: it is a part of its ticket's serial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    Put,
-    Reserve,
-    ReserveJob,
-    Delete,
-    Release,
-    Bury,
-    Touch,
-    Kick,
-    Peek,
-    Pause,
-    JobStats,
-    QueueStats,
-    Use,
-    Watch,
-    /// One of the commands of a [`Call`].
-    Call,
-}
-
-impl Asked {
-    const ALL: [Self; 15] = [
-        Self::Put,
-        Self::Reserve,
-        Self::ReserveJob,
-        Self::Delete,
-        Self::Release,
-        Self::Bury,
-        Self::Touch,
-        Self::Kick,
-        Self::Peek,
-        Self::Pause,
-        Self::JobStats,
-        Self::QueueStats,
-        Self::Use,
-        Self::Watch,
-        Self::Call,
-    ];
-
-    /// Where it begins in a serial. The bits below count the requests: more than are under way.
-    const SHIFT: u32 = 24;
-    const COUNT: u32 = (1 << Self::SHIFT) - 1;
-
-    #[inline]
-    fn serial(self, number: u32) -> u32 {
-        (self as u32) << Self::SHIFT | number & Self::COUNT
-    }
-
-    /// What it was, and the number of the request, of which `oldest` is the oldest one under way.
-    #[inline]
-    fn of(serial: u32, oldest: u32) -> (Self, u32) {
-        let ahead = serial.wrapping_sub(oldest) & Self::COUNT;
-        (Self::ALL[(serial >> Self::SHIFT) as usize], oldest.wrapping_add(ahead))
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -384,146 +330,12 @@ impl Session {
         self.submit(Asked::Put, command)
     }
 
-    /// Commands on single jobs.
-    fn execute<'s, 'i: 's>(
-        &mut self,
-        request: Request<'i>,
-        shared: &'s mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        let consumer = |id, command| (id, Command::Consumer(command));
-        let (asked, command) = match request {
-            Request::Delete(id) => {
-                self.counters.count(Verb::Delete);
-                (Asked::Delete, Command::DeleteOwn { id: JobId(id) })
-            }
-            Request::Reserve => {
-                self.counters.count(Verb::Reserve);
-                return self.reserve(u64::MAX, shared);
-            }
-            Request::ReserveWithTimeout(wait_s) => {
-                self.counters.count(Verb::ReserveWithTimeout);
-                return self.reserve(wait_s * 1000, shared);
-            }
-            Request::ReserveJob(id) => {
-                consumer(Asked::ReserveJob, ConsumerCommand::ReserveJob { id: JobId(id) })
-            }
-            Request::Release { id, priority, delay_s } => {
-                self.counters.count(Verb::Release);
-                let (priority, delay_ms) = (priority_of(priority), u64::from(delay_s) * 1000);
-                let release = ConsumerCommand::Release { id: JobId(id), priority, delay_ms };
-                consumer(Asked::Release, release)
-            }
-            Request::Bury { id, priority } => {
-                self.counters.count(Verb::Bury);
-                let bury = ConsumerCommand::Bury { id: JobId(id), priority: priority_of(priority) };
-                consumer(Asked::Bury, bury)
-            }
-            Request::Touch(id) => {
-                self.counters.count(Verb::Touch);
-                (Asked::Touch, Command::Touch { id: JobId(id), lease: None })
-            }
-            Request::Peek(id) => {
-                self.counters.count(Verb::Peek);
-                (Asked::Peek, Command::Peek { id: JobId(id) })
-            }
-            Request::PeekReady => return self.peek(Verb::PeekReady, PeekedState::Ready, shared),
-            Request::PeekDelayed => {
-                return self.peek(Verb::PeekDelayed, PeekedState::Delayed, shared);
-            }
-            Request::PeekBuried => return self.peek(Verb::PeekBuried, PeekedState::Buried, shared),
-            Request::KickJob(id) => {
-                consumer(Asked::Kick, ConsumerCommand::KickJob { id: JobId(id) })
-            }
-            Request::StatsJob(id) => {
-                self.counters.count(Verb::StatsJob);
-                consumer(Asked::JobStats, ConsumerCommand::JobStats { id: JobId(id) })
-            }
-            other => return self.execute_on_tubes(other, shared, out),
-        };
-        self.submit(asked, command)
-    }
-
-    /// Commands on tubes, and the rest.
-    fn execute_on_tubes<'s, 'i: 's>(
-        &mut self,
-        request: Request<'i>,
-        shared: &'s mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        match request {
-            Request::Use(tube) => {
-                self.counters.count(Verb::Use);
-                self.use_tube(tube, shared, out)
-            }
-            Request::ListTubeUsed => {
-                self.counters.count(Verb::ListTubeUsed);
-                self.write_used(out)
-            }
-            Request::Watch(tube) => {
-                self.counters.count(Verb::Watch);
-                self.watch(tube, out)
-            }
-            Request::Ignore(tube) => {
-                self.counters.count(Verb::Ignore);
-                self.ignore(tube, shared, out)
-            }
-            Request::ListTubesWatched => {
-                self.counters.count(Verb::ListTubesWatched);
-                let number = self.replies.open();
-                self.replies.close(number, out, |out| reply::write_list(&self.watched, out));
-                SessionAction::Continue
-            }
-            Request::ListTubes => {
-                self.counters.count(Verb::ListTubes);
-                self.begin_call(Call::list())
-            }
-            Request::Kick(bound) => {
-                self.counters.count(Verb::Kick);
-                self.begin_call(Call::kick(bound))
-            }
-            Request::Stats => {
-                self.counters.count(Verb::Stats);
-                self.begin_call(Call::Stats { totals: None })
-            }
-            Request::StatsTube(queue) => {
-                self.counters.count(Verb::StatsTube);
-                let exists = queue == DEFAULT;
-                self.asked_tube = queue.into();
-                let command = ConsumerCommand::QueueStats { queue, exists };
-                self.submit_alone(Asked::QueueStats, Command::Consumer(command))
-            }
-            Request::PauseTube { tube: queue, delay_s } => {
-                self.counters.count(Verb::PauseTube);
-                let (exists, for_ms) = (queue == DEFAULT, u64::from(delay_s) * 1000);
-                let command = ConsumerCommand::Pause { queue, exists, for_ms };
-                self.submit(Asked::Pause, Command::Consumer(command))
-            }
-            Request::Quit => {
-                self.state = State::Ended;
-                SessionAction::End
-            }
-            _ => unreachable!("commands on jobs are handled by the caller"),
-        }
-    }
-
     /// Submits a command for whose reply all later ones wait.
     fn submit_alone<'s>(&mut self, asked: Asked, command: Command<'s>) -> SessionAction<'s> {
         let serial = asked.serial(self.replies.open());
         self.state = State::Waiting(serial);
         self.is_deferred = true;
         SessionAction::Submit(serial, command)
-    }
-
-    fn peek<'s>(
-        &mut self,
-        verb: Verb,
-        among: PeekedState,
-        shared: &'s mut SessionContext,
-    ) -> SessionAction<'s> {
-        self.counters.count(verb);
-        let queue = shared.scratch.beanstalkd.set_tube(&self.used);
-        self.submit(Asked::Peek, Command::Consumer(ConsumerCommand::PeekFirst { queue, among }))
     }
 
     fn begin_call(&mut self, call: Call) -> SessionAction<'static> {
@@ -557,106 +369,6 @@ impl Session {
                 SessionAction::Continue
             }
         }
-    }
-
-    /// Submits a reserve from the watched tubes. Later commands wait for its reply.
-    #[inline]
-    fn reserve<'s>(&mut self, wait_ms: u64, shared: &'s mut SessionContext) -> SessionAction<'s> {
-        self.note_worker();
-        let queues = &mut shared.scratch.queues;
-        queues.clear();
-        for tube in &self.watched {
-            queues.push(tube);
-        }
-        let serial = Asked::Reserve.serial(self.replies.open());
-        self.state = State::Waiting(serial);
-        self.is_waiting = true;
-        self.counters.waiting.add();
-        let wait = Wait::UntilLeaseEnds(wait_ms);
-        SessionAction::Submit(serial, Command::Reserve { queues: queues.from(0), wait })
-    }
-
-    fn watch<'s>(&mut self, tube: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
-        if self.watched.position(tube).is_some() {
-            return self.write_watching(out);
-        }
-        if self.watched.len() >= QUEUES_PER_RESERVE_MAX {
-            return self.answer(out, reply::OUT_OF_MEMORY);
-        }
-        self.watched.push(tube);
-        if tube == DEFAULT {
-            self.counters.watching_default.add();
-            return self.write_watching(out);
-        }
-        let command = ConsumerCommand::Watch { queue: tube };
-        self.submit_alone(Asked::Watch, Command::Consumer(command))
-    }
-
-    fn ignore<'s>(
-        &mut self,
-        tube: &[u8],
-        shared: &'s mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        let Some(number) = self.watched.position(tube) else { return self.write_watching(out) };
-        if self.watched.len() == 1 {
-            return self.answer(out, reply::NOT_IGNORED);
-        }
-        self.watched.remove(number);
-        if tube == DEFAULT {
-            self.counters.watching_default.subtract();
-            return self.write_watching(out);
-        }
-        let queues = &mut shared.scratch.queues;
-        queues.clear();
-        queues.push(tube);
-        let command = ConsumerCommand::Leave { used: b"", watched: queues.from(0) };
-        self.submit_alone(Asked::Watch, Command::Consumer(command))
-    }
-
-    fn use_tube<'s>(
-        &mut self,
-        tube: &'s [u8],
-        shared: &'s mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        if *self.used == *tube {
-            return self.write_used(out);
-        }
-        let former = std::mem::replace(&mut self.used, tube.into());
-        if *former == *DEFAULT {
-            self.counters.using_default.subtract();
-        }
-        if tube == DEFAULT {
-            self.counters.using_default.add();
-        }
-        let counted = |tube: &'s [u8]| if tube == DEFAULT { b"" } else { tube };
-        let former = counted(shared.scratch.beanstalkd.set_tube(&former));
-        let command = ConsumerCommand::Use { queue: counted(tube), former };
-        self.submit_alone(Asked::Use, Command::Consumer(command))
-    }
-
-    /// The tubes that it uses and watches, but for `default`.
-    pub(super) fn interest(&self) -> (Box<[u8]>, StringList) {
-        let used: Box<[u8]> =
-            if *self.used == *DEFAULT { Box::default() } else { self.used.clone() };
-        let mut watched = StringList::default();
-        for tube in self.watched.iter().filter(|tube| *tube != DEFAULT) {
-            watched.push(tube);
-        }
-        (used, watched)
-    }
-
-    fn write_used(&mut self, out: &mut OutBuf) -> SessionAction<'static> {
-        let number = self.replies.open();
-        self.replies.close(number, out, |out| reply::write_using(&self.used, out));
-        SessionAction::Continue
-    }
-
-    fn write_watching(&mut self, out: &mut OutBuf) -> SessionAction<'static> {
-        let (number, count) = (self.replies.open(), self.watched.len());
-        self.replies.close(number, out, |out| reply::write_watching(count, out));
-        SessionAction::Continue
     }
 
     #[inline]

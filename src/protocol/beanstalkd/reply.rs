@@ -1,6 +1,8 @@
 //! From replies to lines and bodies. Each is written in one piece.
 
-use super::{Asked, stats};
+use super::asked::Asked;
+use super::stats;
+use super::text::text_reply;
 use crate::base::strings::StringList;
 use crate::model::consumer::ConsumerReply;
 use crate::model::id::JobId;
@@ -113,15 +115,4 @@ pub(super) fn write_list(names: &StringList, out: &mut Vec<u8>) {
         text.push(b'\n');
     }
     out.extend_from_slice(&text_reply(&text));
-}
-
-/// A text with its length before it.
-pub(super) fn text_reply(text: &[u8]) -> Vec<u8> {
-    let mut reply = Vec::with_capacity(FIXED_PART + text.len());
-    reply.extend_from_slice(b"OK ");
-    push_number(&mut reply, text.len());
-    reply.extend_from_slice(b"\r\n");
-    reply.extend_from_slice(text);
-    reply.extend_from_slice(b"\r\n");
-    reply
 }

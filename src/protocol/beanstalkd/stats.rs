@@ -2,7 +2,7 @@
 
 use super::SessionContext;
 use super::counters::{Counters, Verb};
-use super::reply::text_reply;
+use super::text::text_reply;
 use crate::model::consumer::{JobStats, QueueStats, QueueTotals};
 use crate::model::driver::Protocol;
 use crate::model::flow::StateCounts;

@@ -14,38 +14,15 @@ use crate::model::id::Ticket;
 use crate::model::stats::JobCounter;
 use crate::store::idx::QueueIdx;
 use crate::store::manage::state_counts;
+use crate::store::queue_interest::Interest;
 use crate::store::queues::{DEFAULT, Queue};
 use crate::store::rank::rank;
 use crate::store::{Effects, Outcome, Store};
-
-/// What the clients that use and watch a queue have of it.
-#[derive(Debug, Default)]
-pub(in crate::store) struct Interest {
-    using: u32,
-    watching: u32,
-    /// Times that they have paused it.
-    pauses: u32,
-    /// Its present pause is theirs.
-    owns_pause: bool,
-    /// Jobs that were put before they made it.
-    put_before: u64,
-}
-
-impl Interest {
-    fn is_any(&self) -> bool {
-        self.using > 0 || self.watching > 0
-    }
-}
 
 impl Queue {
     /// Whether it has jobs, users or watchers. O(1).
     fn is_in_use(&self) -> bool {
         self.jobs > 0 || self.has_interest()
-    }
-
-    /// Whether it has users or watchers. O(1).
-    pub(in crate::store) fn has_interest(&self) -> bool {
-        self.interest.as_ref().is_some_and(|interest| interest.is_any())
     }
 
     /// Ready jobs of high priority, counted up to a number. O(that number).

@@ -64,15 +64,22 @@ impl Store {
         }
     }
 
+    /// The deadline of a waiter has fired. O(queues of the waiter + log d).
+    pub(in crate::store) fn waiter_due(&mut self, waiter: WaiterIdx, now: Now, fx: &mut Effects) {
+        let outcome = match self.waiters[waiter].until {
+            Some(until) => self.lease_wait_due(waiter, until, now),
+            None => (!self.defer_further(waiter, now)).then_some(Outcome::NoJob),
+        };
+        if let Some(outcome) = outcome {
+            let (_, ticket) = self.end_wait(waiter);
+            fx.answer(ticket, outcome);
+        }
+    }
+
     /// The deadline of a waiter has fired that waits until a lease ends. Returns the answer, or
     /// `None` if it goes on waiting: the lease was over before. O(jobs of the client).
     #[cold]
-    pub(in crate::store) fn lease_wait_due(
-        &mut self,
-        waiter: WaiterIdx,
-        until: Mono,
-        now: Now,
-    ) -> Option<Outcome> {
+    fn lease_wait_due(&mut self, waiter: WaiterIdx, until: Mono, now: Now) -> Option<Outcome> {
         let margin = self.first_margin(self.waiters[waiter].ticket.client);
         if margin.is_some_and(|margin| margin <= now.mono) {
             return Some(Outcome::LeaseEnding);

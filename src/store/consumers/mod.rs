@@ -10,7 +10,6 @@ use crate::base::time::Now;
 use crate::model::consumer::ConsumerCommand;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
-pub(super) use interest::Interest;
 
 impl Store {
     #[inline(never)]
