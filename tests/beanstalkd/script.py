@@ -68,7 +68,8 @@ def unescape(text):
     def repeat(found):
         return found.group(1) * int(found.group(2))
 
-    text = re.sub(r"\{([^{}]*)\*(\d+)\}", repeat, text)
+    for _ in range(2):  # a repetition may contain another one
+        text = re.sub(r"\{([^{}]*)\*(\d+)\}", repeat, text)
     return re.sub(r"\\(x[0-9a-fA-F]{2}|[rnt0se\\])", one, text).encode("latin-1")
 
 

@@ -29,9 +29,9 @@ class Skipped(Exception):
     """Why a client cannot be run here."""
 
 
-def call(command, **options):
+def call(command, seconds=SECONDS_AT_MOST, **options):
     return subprocess.run(
-        [str(word) for word in command], timeout=SECONDS_AT_MOST, check=True, **options
+        [str(word) for word in command], timeout=seconds, check=True, **options
     )
 
 
@@ -85,7 +85,7 @@ def clone(name, url, tag):
         shutil.rmtree(scratch, ignore_errors=True)
         try:
             command = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth", "1"]
-            call([*command, "--branch", tag, url, scratch])
+            call([*command, "--branch", tag, url, scratch], seconds=60)
         except (subprocess.SubprocessError, OSError) as error:
             raise Skipped(f"cannot be cloned: {error}") from None
         scratch.rename(folder)
