@@ -20,9 +20,9 @@ use crate::model::reply::Rejection;
 use crate::model::schedule::{ScheduleCommand, Timing};
 use crate::model::transfer::{ImportedJob, ImportedStage};
 use crate::model::worker::{
-    self, Condition, Constraint, ConstraintReply, Path, Scalar, WorkerCommand, WorkerReply,
+    Condition, Constraint, ConstraintReply, Path, RunOutcome, Scalar, WorkerCommand, WorkerReply,
 };
-use crate::store::{Effects, Outcome};
+use crate::store::{Effects, Outcome, Store};
 use std::cmp::Ordering;
 
 /// The live bytes that a command adds beyond the space reservation of each job. `None`: it adds
@@ -34,9 +34,9 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
             beyond_reserve(note.bytes.len())
         }
         Command::Work(WorkerCommand::Report { report, .. }) => match report {
-            worker::RunOutcome::Success { result } => beyond_reserve(result.bytes.len()),
-            worker::RunOutcome::Failure { error, message, .. }
-            | worker::RunOutcome::Rejected { error, message, .. } => {
+            RunOutcome::Success { result } => beyond_reserve(result.bytes.len()),
+            RunOutcome::Failure { error, message, .. }
+            | RunOutcome::Rejected { error, message, .. } => {
                 beyond_reserve(error.bytes.len() + message.len())
             }
         },
@@ -91,6 +91,28 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// Whether a command's bytes stay in the store: the result of a job without retention does not.
+/// O(1).
+pub(super) fn is_retained(command: &Command<'_>, store: &Store) -> bool {
+    let success = |report: &RunOutcome<'_>| matches!(report, RunOutcome::Success { .. });
+    let id = match command {
+        Command::Finish { id, .. }
+        | Command::Manage(ManageCommand::Report {
+            id, report: RunReport::Complete { .. }, ..
+        }) => id,
+        Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
+        _ => return true,
+    };
+    store.options(*id).is_some_and(|options| options.result_retention_ms > 0)
+}
+
+/// The bytes of a job that a command writes anew. O(1).
+pub(super) fn bytes_rewritten(command: &Command<'_>, store: &Store) -> usize {
+    let Command::Manage(ManageCommand::Change { id, change }) = command else { return 0 };
+    let kept = store.slot(*id).filter(|_| change.payload.is_none());
+    kept.map_or(0, |slot| store.view(slot).payload.bytes.len())
 }
 
 /// The bytes that a change adds to a job.

@@ -9,7 +9,7 @@
 //! record under its record key, and a free slot of their tables has none; `gated` is ordered by
 //! batch.
 
-use super::disk_space::{SpaceNotices, live_bytes_added};
+use super::disk_space::{SpaceNotices, bytes_rewritten, is_retained, live_bytes_added};
 use super::record_key::{pack, unpack};
 use super::{record, reply_for};
 use crate::base::histogram::Histogram;
@@ -20,12 +20,11 @@ use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::LogLine;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
-use crate::model::manage::{ManageCommand, RunReport};
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
 use crate::model::stats::{JournalStats, ServerStats};
-use crate::model::worker::{ConstraintReply, RunOutcome, WorkerCommand};
+use crate::model::worker::{ConstraintReply, WorkerCommand};
 use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
 use std::vec::IntoIter;
@@ -93,28 +92,6 @@ pub(super) fn names_job(command: &Command<'_>) -> bool {
     )
 }
 
-/// Whether a command's bytes stay in the store: the result of a job without retention does not.
-/// O(1).
-fn is_retained(command: &Command<'_>, store: &Store) -> bool {
-    let success = |report: &RunOutcome<'_>| matches!(report, RunOutcome::Success { .. });
-    let id = match command {
-        Command::Finish { id, .. }
-        | Command::Manage(ManageCommand::Report {
-            id, report: RunReport::Complete { .. }, ..
-        }) => id,
-        Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
-        _ => return true,
-    };
-    store.options(*id).is_some_and(|options| options.result_retention_ms > 0)
-}
-
-/// The bytes of a job that a command writes anew. O(1).
-fn bytes_rewritten(command: &Command<'_>, store: &Store) -> usize {
-    let Command::Manage(ManageCommand::Change { id, change }) = command else { return 0 };
-    let kept = store.slot(*id).filter(|_| change.payload.is_none());
-    kept.map_or(0, |slot| store.view(slot).payload.bytes.len())
-}
-
 impl JournalGate {
     pub(super) fn new(journal: Journal) -> Self {
         // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
@@ -161,6 +138,11 @@ impl JournalGate {
     /// The last durable batch.
     pub(super) fn durable(&self) -> BatchSeq {
         self.journal.durable()
+    }
+
+    /// See [`Journal::bulk_capacity`].
+    pub(super) fn bulk_capacity(&self) -> (u64, bool) {
+        self.journal.bulk_capacity()
     }
 
     /// Whether there is space for this many bytes more.

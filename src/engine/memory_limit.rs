@@ -162,6 +162,11 @@ impl MemoryLimit {
         store.memory_bytes() + buffers + bytes as u64 <= self.limit
     }
 
+    /// The bytes that are left.
+    pub(super) fn room(&self, store: &Store, buffers: u64) -> u64 {
+        self.limit.saturating_sub(store.memory_bytes() + buffers)
+    }
+
     /// Makes the log line about refusals, if one is due.
     pub(super) fn update(&mut self, now: Now) {
         if let Some(count) = self.refusals.take_report(now.mono) {

@@ -38,11 +38,12 @@ use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
+use crate::model::manage::ManageCommand;
 use crate::model::reply::{Completion, JobStatus, Reply};
 use crate::model::snapshot::{Record, Snapshot};
 use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
-use crate::store::{Counts, Effects, JobIdx, Outcome, Store};
+use crate::store::{Counts, Effects, JobIdx, Outcome, RewriteLimit, Store};
 use backups::Backups;
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
@@ -203,8 +204,24 @@ impl Engine {
         {
             return disk_space::answer_full(ticket, command, &mut self.effects);
         }
+        if matches!(command, Command::Manage(ManageCommand::Act(_))) {
+            self.limit_rewrites();
+        }
         self.apply(ticket, command, now);
         self.write_changes(journal_gate::names_job(command), now);
+    }
+
+    /// Says how much actions may write until this is called again.
+    #[cold]
+    fn limit_rewrites(&mut self) {
+        let mut limit = RewriteLimit::default();
+        if let Some(journal) = &self.journal {
+            (limit.record_bytes, limit.is_full) = journal.bulk_capacity();
+        }
+        if let Some(memory) = &self.memory {
+            limit.payload_bytes = memory.room(&self.store, self.buffer_bytes);
+        }
+        self.store.limit_rewrites(limit);
     }
 
     /// Schedules are due that put this many bytes: they are held while there is no
@@ -331,6 +348,9 @@ impl CommandExecutor for Engine {
                 && let Some(bytes) = self.store.due_schedule_bytes(now)
             {
                 self.admit_schedules(bytes);
+            }
+            if self.admits_first && self.store.has_running_actions() {
+                self.limit_rewrites();
             }
             self.store.expire(STORE_DEADLINES_PER_PASS, now, &mut self.effects);
             self.write_changes(false, now);

@@ -105,6 +105,7 @@ use job_watchers::JobWatchers;
 use jobs::Jobs;
 use key_groups::KeyGroups;
 use large_pops::LargePops;
+pub use manage::RewriteLimit;
 use manage::{Actions, IndexWork, Pauses, Rankings, Schedules};
 use past_runs::PastRuns;
 use queue_index::NO_STATE;

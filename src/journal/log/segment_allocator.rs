@@ -14,7 +14,8 @@ use crate::journal::format::{
     FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use crate::journal::limits::{
-    JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR, JOURNAL_RESERVE_PER_JOB_BYTES,
+    COMPACTION_BACKLOG_BYTES, JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR,
+    JOURNAL_RESERVE_PER_JOB_BYTES,
 };
 use crate::journal::live_index::LiveIndex;
 use std::collections::VecDeque;
@@ -160,6 +161,25 @@ impl Journal {
         let ready = self.free_bytes().saturating_sub(self.pending_bytes());
         let to_write = (bytes + self.oldest_live() + usual / 4).saturating_sub(ready);
         to_write.max((reserve + self.compaction_bytes()).saturating_sub(slack))
+    }
+
+    /// The bytes of records that may be appended now although no client has asked for space for
+    /// each of them, and whether the disk is full. Without them deletes can be written. While the
+    /// disk is not full there are more once what is pending is written. O(segments).
+    #[must_use]
+    pub fn bulk_capacity(&self) -> (u64, bool) {
+        let (pending, usual) = (self.pending_bytes(), self.options.segment_bytes);
+        if !self.allocator.full {
+            return (COMPACTION_BACKLOG_BYTES.min(usual / 4).saturating_sub(pending), false);
+        }
+        let ready = self.free_bytes().saturating_sub(pending);
+        let to_write = ready.saturating_sub(self.oldest_live() + usual / 4);
+        let live = self.live_index.live_bytes;
+        let slack = self.held_bytes().saturating_sub(live);
+        let reserve = Self::reserve(self.live_index.record_keys, live);
+        // Bytes that become live raise the reservation by at most half of them.
+        let spare = slack.saturating_sub(reserve + self.compaction_bytes()) / 3 * 2;
+        (to_write.min(spare), true)
     }
 
     /// The error of the last preparation, if it failed for lack of space.

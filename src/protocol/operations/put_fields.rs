@@ -32,7 +32,7 @@ pub(super) fn job_of(fields: &Fields<'_>, now: Now) -> Result<NewJob, Problem> {
     let (encoding, payload) = payload(fields)?;
     let number = fields.integer("pri", i64::MIN, i64::MAX)?.unwrap_or(0);
     let delay_ms = delay(fields, now)?.unwrap_or(0);
-    let options = options(fields, delay_ms, TTR_DEFAULT_MS)?;
+    let options = options(fields, delay_ms, (TTR_DEFAULT_MS, ATTEMPTS_DEFAULT))?;
     let (key, dependencies) = (key(fields)?, dependencies(fields)?);
     Ok(NewJob { priority: priority(number), encoding, payload, options, key, dependencies })
 }
@@ -46,20 +46,20 @@ pub(super) fn new_line_job(fields: &Fields<'_>) -> Result<NewJob, Problem> {
     };
     let priority = fields.line_priority("pri")?;
     let delay_ms = fields.duration("delay_ms")?.unwrap_or(0);
-    let options = options(fields, delay_ms, 0)?;
+    let options = options(fields, delay_ms, (0, 0))?;
     let (key, dependencies) = (key(fields)?, dependencies(fields)?);
     let encoding = Encoding::JsonLine;
     Ok(NewJob { priority, encoding, payload, options, key, dependencies })
 }
 
-/// `default_lease_ms`: of a put that says none.
+/// The lease in milliseconds and the most attempts of a put that says none: 0 for none.
 fn options(
     fields: &Fields<'_>,
     delay_ms: u64,
-    default_lease_ms: u64,
+    (default_lease_ms, default_attempts): (u64, u32),
 ) -> Result<JobOptions, Problem> {
     let retry = backoff(fields)?;
-    let max_attempts = fields.integer("max_attempts", 1, u32::MAX)?.unwrap_or(ATTEMPTS_DEFAULT);
+    let max_attempts = fields.integer("max_attempts", 1, u32::MAX)?.unwrap_or(default_attempts);
     let ttl_ms = fields.duration_between("ttl_ms", 1, DURATION_MAX_MS)?.unwrap_or(0);
     let lease_ms =
         fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)?.unwrap_or(default_lease_ms);

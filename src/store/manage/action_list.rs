@@ -1,10 +1,80 @@
-//! Actions as they are shown, listed and cancelled; and what is left to do when a queue is deleted.
+//! Actions as they are shown, listed, awaited and cancelled; and what is left to do when a queue is
+//! deleted.
 
+use super::actions::{Action, Actions, Cursor};
+use crate::base::api_limits::ACTIONS_MAX;
 use crate::base::time::Now;
 use crate::model::action::ActionState;
-use crate::model::id::Ticket;
+use crate::model::id::{ClientId, Ticket};
 use crate::model::manage::{ManageReply, Missing};
 use crate::store::{DirtyRecord, Effects, RecordKey, Store};
+
+impl Actions {
+    /// How many run.
+    pub(in crate::store) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether this ticket is answered when an action has ended. O(running actions).
+    pub(in crate::store) fn is_awaited(&self, ticket: Ticket) -> bool {
+        self.running.iter().any(|id| self.by_id[id].ticket == Some(ticket))
+    }
+
+    /// The action goes on, and its ticket is not answered by it. Returns whether there was one.
+    /// O(running actions).
+    pub(in crate::store) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
+        self.forget_tickets(|other| other == ticket)
+    }
+
+    /// Actions whose client has ended go on. O(running actions).
+    pub(in crate::store) fn forget_client(&mut self, client: ClientId) {
+        self.forget_tickets(|ticket| ticket.client == client);
+    }
+
+    fn forget_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
+        let mut any = false;
+        for id in &self.running {
+            let action = self.by_id.get_mut(id).expect("a running action is known");
+            any |= action.ticket.take_if(|ticket| which(*ticket)).is_some();
+        }
+        any
+    }
+
+    /// Whether as many run as can. O(1).
+    pub(super) fn is_full(&self) -> bool {
+        self.running.len() + self.searching >= ACTIONS_MAX
+    }
+
+    /// Drops those that ended first while there are too many. O(running actions) for each.
+    pub(super) fn trim(&mut self) {
+        while self.by_id.len() > ACTIONS_MAX {
+            let ended = |action: &&Action| action.details.state != ActionState::Running;
+            let Some(action) = self.by_id.values().find(ended) else { return };
+            let id = action.details.id;
+            self.by_id.remove(&id);
+        }
+    }
+
+    /// For checks.
+    pub(super) fn check_invariants(&self) {
+        assert!(self.by_id.len() <= ACTIONS_MAX, "too many actions are kept");
+        let running = |action: &&Action| action.details.state == ActionState::Running;
+        let searching = |action: &&Action| matches!(action.cursor, Cursor::Searching);
+        assert_eq!(
+            self.by_id.values().filter(running).filter(searching).count(),
+            self.searching,
+            "the actions that wait for queries are counted wrongly"
+        );
+        assert_eq!(
+            self.by_id.values().filter(running).count(),
+            self.running.len() + self.searching,
+            "an action runs and is not listed, or the reverse"
+        );
+        let awaited = |action: &&Action| action.ticket.is_some();
+        let mut ended = self.by_id.values().filter(|action| !running(action));
+        assert!(!ended.any(|action| awaited(&action)), "an action has ended and is awaited");
+    }
+}
 
 impl Store {
     /// Ends the pause of a queue, and makes it unknown if no job was put there meanwhile.

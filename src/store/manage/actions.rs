@@ -10,16 +10,15 @@
 //! Actions are not in the journal: after a restart, what is done stays done, and none goes on.
 
 use super::jobs::{Applied, Verb};
-use crate::base::api_limits::{
-    ACTION_BYTES_PER_STEP, ACTION_SLOTS_PER_STEP, ACTION_STEPS_PER_JOB, ACTIONS_MAX,
-};
+use super::rewrites::{Admission, RewriteLimit, changes, why_failed};
+use crate::base::api_limits::{ACTION_BYTES_PER_STEP, ACTION_SLOTS_PER_STEP, ACTION_STEPS_PER_JOB};
 use crate::base::limits::EXTRA_WORK_PER_TURN;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
 use crate::model::action::{
     ActionDetails, ActionFilter, ActionSpec, ActionState, ActionVerb, JobChange,
 };
-use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::job_state::JobStates;
 use crate::model::manage::{JobState, ManageReply};
@@ -39,6 +38,8 @@ pub(in crate::store) struct Actions {
     pub(super) searching: usize,
     /// The id that was given out last.
     pub(super) last_id: u64,
+    /// What they may write.
+    pub(super) rewrites: RewriteLimit,
 }
 
 /// One action.
@@ -53,7 +54,9 @@ pub(super) struct Action {
     /// How many more it may change.
     left: u64,
     /// To be answered when it has ended.
-    ticket: Option<Ticket>,
+    pub(super) ticket: Option<Ticket>,
+    /// Why it has failed, for who awaits it.
+    rejection: Option<Rejection>,
 }
 
 /// What an action does.
@@ -84,7 +87,7 @@ pub(super) enum Cursor {
     /// They are not known yet: a query is evaluated.
     Searching,
     /// Those that a query has found, with the versions of their rows.
-    Found(std::vec::IntoIter<(JobId, u64)>),
+    Found(VecDeque<(JobId, u64)>),
 }
 
 /// What the walk finds.
@@ -96,96 +99,24 @@ enum Found {
 }
 
 impl Action {
-    fn verb(&self) -> Verb<'_> {
+    /// The job that was found last is found again: `version` is that of its row.
+    fn put_back(&mut self, id: JobId, version: Option<u64>) {
+        match &mut self.cursor {
+            Cursor::Slots { next, .. } => *next -= 1,
+            Cursor::Buried { left } => *left += 1,
+            Cursor::Ids(ids) => ids.push_front(id),
+            Cursor::Searching => unreachable!("an action runs when its query has ended"),
+            Cursor::Found(jobs) => jobs.push_front((id, version.unwrap_or(0))),
+        }
+    }
+
+    pub(super) fn verb(&self) -> Verb<'_> {
         match &self.work {
             Work::Delete | Work::DropQueue => Verb::Remove,
             Work::Kick => Verb::Kick,
             Work::Bury => Verb::Bury,
             Work::Change(change) => Verb::Change(change),
         }
-    }
-}
-
-impl Actions {
-    /// How many run.
-    pub(in crate::store) fn running(&self) -> usize {
-        self.running.len()
-    }
-
-    /// Whether this ticket is answered when an action has ended. O(running actions).
-    pub(in crate::store) fn is_awaited(&self, ticket: Ticket) -> bool {
-        self.running.iter().any(|id| self.by_id[id].ticket == Some(ticket))
-    }
-
-    /// The action goes on, and its ticket is not answered by it. Returns whether there was one.
-    /// O(running actions).
-    pub(in crate::store) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
-        self.forget_tickets(|other| other == ticket)
-    }
-
-    /// Actions whose client has ended go on. O(running actions).
-    pub(in crate::store) fn forget_client(&mut self, client: ClientId) {
-        self.forget_tickets(|ticket| ticket.client == client);
-    }
-
-    fn forget_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
-        let mut any = false;
-        for id in &self.running {
-            let action = self.by_id.get_mut(id).expect("a running action is known");
-            any |= action.ticket.take_if(|ticket| which(*ticket)).is_some();
-        }
-        any
-    }
-
-    /// Whether as many run as can. O(1).
-    pub(super) fn is_full(&self) -> bool {
-        self.running.len() + self.searching >= ACTIONS_MAX
-    }
-
-    /// Drops those that ended first while there are too many. O(running actions) for each.
-    pub(super) fn trim(&mut self) {
-        while self.by_id.len() > ACTIONS_MAX {
-            let ended = |action: &&Action| action.details.state != ActionState::Running;
-            let Some(action) = self.by_id.values().find(ended) else { return };
-            let id = action.details.id;
-            self.by_id.remove(&id);
-        }
-    }
-
-    /// For checks.
-    fn check_invariants(&self) {
-        assert!(self.by_id.len() <= ACTIONS_MAX, "too many actions are kept");
-        let running = |action: &&Action| action.details.state == ActionState::Running;
-        let searching = |action: &&Action| matches!(action.cursor, Cursor::Searching);
-        assert_eq!(
-            self.by_id.values().filter(running).filter(searching).count(),
-            self.searching,
-            "the actions that wait for queries are counted wrongly"
-        );
-        assert_eq!(
-            self.by_id.values().filter(running).count(),
-            self.running.len() + self.searching,
-            "an action runs and is not listed, or the reverse"
-        );
-        let awaited = |action: &&Action| action.ticket.is_some();
-        let mut ended = self.by_id.values().filter(|action| !running(action));
-        assert!(!ended.any(|action| awaited(&action)), "an action has ended and is awaited");
-    }
-}
-
-/// Whether a verb would change a job.
-fn would_change(verb: Verb<'_>, status: Status) -> bool {
-    match verb {
-        Verb::Remove => true,
-        Verb::Cancel => status != Status::Completed,
-        Verb::Kick => matches!(status, Status::Buried | Status::Delayed),
-        Verb::Bury => !matches!(status, Status::Buried | Status::Completed),
-        Verb::Change(change) if *change == JobChange::default() => false,
-        Verb::Change(change) => match status {
-            Status::Reserved | Status::Completed => false,
-            Status::Buried => change.delay_ms.is_none(),
-            _ => true,
-        },
     }
 }
 
@@ -299,7 +230,15 @@ impl Store {
             started_at: now.wall,
             ended_at: None,
         };
-        Action { details, work, cursor, below: self.ids.next(), left: u64::MAX, ticket: None }
+        Action {
+            details,
+            work,
+            cursor,
+            below: self.ids.next(),
+            left: u64::MAX,
+            ticket: None,
+            rejection: None,
+        }
     }
 
     /// Begins an action and answers at once, or with `wait` when it has ended.
@@ -316,17 +255,16 @@ impl Store {
         }
         let id = action.details.id;
         self.actions.last_id = id;
-        let ended = self.advance_action(&mut action, now, fx);
-        if ended {
-            self.end_action(&mut action, ActionState::Finished, now, fx);
+        action.ticket = wait.then_some(ticket);
+        if let Some(ended) = self.advance_action(&mut action, now, fx) {
+            self.end_action(&mut action, ended, now, fx);
         } else {
             self.actions.running.push_back(id);
             self.spread.begin_task();
         }
-        if ended || !wait {
+        if !wait {
             fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone())));
-        } else {
-            action.ticket = Some(ticket);
+        } else if action.ticket.is_some() {
             // The client's next request waits: see `Store::is_deferred`.
             self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
         }
@@ -350,9 +288,9 @@ impl Store {
             }
             let Some(id) = self.actions.running.pop_front() else { return };
             let mut action = self.actions.by_id.remove(&id).expect("a running action is known");
-            if self.advance_action(&mut action, now, fx) {
+            if let Some(ended) = self.advance_action(&mut action, now, fx) {
                 self.spread.end_task();
-                self.end_action(&mut action, ActionState::Finished, now, fx);
+                self.end_action(&mut action, ended, now, fx);
             } else {
                 self.actions.running.push_back(id);
             }
@@ -360,24 +298,56 @@ impl Store {
         }
     }
 
-    /// Changes jobs up to the steps that are left in this pass. Returns whether none is left.
-    fn advance_action(&mut self, action: &mut Action, now: Now, fx: &mut Effects) -> bool {
-        let Some(queue) = self.queues.find(&action.details.queue) else { return true };
+    /// Changes jobs up to the steps that are left in this pass, and up to what may be written. How
+    /// the action has ended; `None`: it goes on.
+    fn advance_action(
+        &mut self,
+        action: &mut Action,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<ActionState> {
+        let Some(queue) = self.queues.find(&action.details.queue) else {
+            return Some(ActionState::Finished);
+        };
         while action.left > 0 {
             if self.spread.steps_left() == 0 {
-                return false;
+                return None;
             }
             match self.next_of_action(action, queue, now, fx) {
-                Found::End => return true,
+                Found::End => return Some(ActionState::Finished),
                 Found::Nothing => {}
                 Found::Job(slot) => {
+                    match self.admit_step(slot, action) {
+                        Admission::Now => {}
+                        Admission::Later => {
+                            let job = &self.jobs[slot];
+                            action.put_back(JobId(job.id()), job.row().map(|row| row.version));
+                            return None;
+                        }
+                        Admission::Never(rejection) => {
+                            action.details.error = Some(why_failed(rejection).into());
+                            action.rejection = Some(rejection);
+                            return Some(ActionState::Failed);
+                        }
+                    }
                     let changed = self.act_on(slot, action, now, fx);
                     action.details.done += u64::from(changed);
                     action.left -= u64::from(changed);
                 }
             }
         }
-        true
+        Some(ActionState::Finished)
+    }
+
+    /// Whether an action may do to a job what it does.
+    fn admit_step(&mut self, slot: JobIdx, action: &Action) -> Admission {
+        let status = self.jobs[slot].counted_status();
+        match action.verb() {
+            Verb::Change(change) if changes(action.verb(), status) && !action.details.dry_run => {
+                self.admit_rewrite(slot, change)
+            }
+            _ => Admission::Now,
+        }
     }
 
     /// Does to a job what an action does. Returns whether that has changed it, or would.
@@ -385,7 +355,7 @@ impl Store {
         let verb = action.verb();
         self.spread.spend(ACTION_STEPS_PER_JOB);
         if action.details.dry_run {
-            return would_change(verb, self.jobs[slot].counted_status());
+            return self.would_change(slot, verb, now);
         }
         if matches!(verb, Verb::Change(_)) {
             // It is journaled as a whole.
@@ -419,7 +389,7 @@ impl Store {
             }
             Cursor::Searching => unreachable!("an action runs when its query has ended"),
             Cursor::Found(jobs) => {
-                let Some((id, version)) = jobs.next() else { return Found::End };
+                let Some((id, version)) = jobs.pop_front() else { return Found::End };
                 let found = self.find_cold(id, now, fx);
                 let same = |slot: &JobIdx| {
                     let job = &self.jobs[*slot];
@@ -477,7 +447,8 @@ impl Store {
             self.forget_queue(&action.details.queue, fx);
         }
         if let Some(ticket) = action.ticket.take() {
-            fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone())));
+            let ended = || ManageReply::Action(Box::new(action.details.clone()));
+            fx.reply(ticket, action.rejection.map_or_else(ended, ManageReply::Rejected));
         }
     }
 

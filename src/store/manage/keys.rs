@@ -239,6 +239,22 @@ impl Store {
         })
     }
 
+    /// Whether a job may be moved to the queue of this name: its key is not taken there. O(key).
+    pub(super) fn may_move(&self, slot: JobIdx, to: &[u8], now: Now) -> bool {
+        let job = &self.jobs[slot];
+        let Some(key) = job.key_of_queue().filter(|key| key.is_taken) else { return true };
+        if *self.queues[job.queue].name == *to {
+            return true;
+        }
+        match self.unique_keys.find((to, &key.bytes), &self.jobs, &self.queues) {
+            None => true,
+            Some(KeyOwner::Job(other)) => self.jobs[other].is_expired_waiting(now),
+            Some(KeyOwner::Past(past)) => {
+                self.deadlines.moment(self.unique_keys.past(past).timer) <= now.mono
+            }
+        }
+    }
+
     /// Moves the key of a job that is in another queue now, where it is not taken; it was released
     /// before. O(key).
     pub(in crate::store) fn take_key_again(&mut self, slot: JobIdx) {

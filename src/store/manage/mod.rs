@@ -16,6 +16,7 @@ mod pause;
 mod put;
 mod ranked;
 mod reports;
+mod rewrites;
 mod schedules;
 mod search;
 mod show;
@@ -34,6 +35,7 @@ pub(super) use index::IndexWork;
 pub(super) use jobs::Verb;
 pub(super) use pause::{Pauses, whole_seconds_until};
 pub(super) use ranked::Rankings;
+pub use rewrites::RewriteLimit;
 pub(super) use schedules::Schedules;
 
 impl Store {

@@ -186,7 +186,7 @@ impl Store {
             Ok(jobs) => {
                 self.actions.searching -= 1;
                 action.details.matched = Some(jobs.len() as u64);
-                action.cursor = Cursor::Found(jobs.into_iter());
+                action.cursor = Cursor::Found(jobs.into());
                 self.actions.running.push_back(id);
                 self.spread.begin_task();
             }

@@ -13,6 +13,7 @@
 //! compared. What a command does to a job is checked by `engine_sim`.
 
 mod answers;
+mod bulk_changes;
 mod constraint_model;
 mod coverage;
 mod dependencies;

@@ -87,7 +87,7 @@ impl Harness {
     }
 
     /// What is told at once, and what when the disk has done its work.
-    fn ask(&mut self, command: &Command<'_>) -> [Vec<String>; 2] {
+    pub(super) fn ask(&mut self, command: &Command<'_>) -> [Vec<String>; 2] {
         [self.begin(command), self.pass(0)]
     }
 

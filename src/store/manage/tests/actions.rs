@@ -5,7 +5,11 @@ use crate::model::action::{
     ActionDetails, ActionFilter, ActionSpec, ActionState, ActionVerb, JobChange,
 };
 use crate::model::job_state::JobStates;
-use crate::model::manage::{JobState, LeaseTerms, Missing, ReserveTerms, RunReport};
+use crate::model::manage::{
+    JobState, LeaseTerms, Missing, NewJob, NewKey, OnDuplicate, ReserveTerms, RunReport,
+};
+use crate::model::reply::Rejection;
+use crate::store::RewriteLimit;
 
 fn spec(verb: ActionVerb, states: &[JobState]) -> ActionSpec {
     let filter = ActionFilter::States(states.iter().copied().collect());
@@ -93,6 +97,60 @@ fn buried_jobs_are_kicked_in_the_order_of_their_burial_up_to_the_limit() {
         [Answer::Manage(ManageReply::Job(job))] => assert_eq!(job.state, JobState::Buried),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn action_waits_until_it_may_write_and_fails_where_there_is_no_space() {
+    let mut harness = Harness::new(1_000);
+    for _ in 0..5 {
+        harness.put(b"a", None);
+    }
+    let limit = |record_bytes, is_full, payload_bytes| RewriteLimit {
+        record_bytes,
+        is_full,
+        payload_bytes,
+    };
+    harness.store.limit_rewrites(limit(1, false, u64::MAX));
+    let moved = ActionVerb::Move { to: Box::from(*b"b") };
+    let moved = ActionSpec { wait: true, ..spec(moved, &[JobState::Ready]) };
+    assert_eq!(harness.manage(ManageCommand::Act(&moved)), []);
+    assert_eq!((harness.pass(), counts(&mut harness, b"b")[1]), (vec![], 1));
+    harness.store.limit_rewrites(limit(200, true, u64::MAX));
+    let full = [Answer::Manage(ManageReply::Rejected(Rejection::DiskFull))];
+    assert_eq!((&harness.pass()[..], counts(&mut harness, b"b")[1]), (&full[..], 2));
+    assert!(!harness.is_pending(), "it has ended");
+
+    harness.store.limit_rewrites(limit(u64::MAX, false, 100));
+    let payload = Some((Encoding::Json, [b'1'; 62][..].into()));
+    let larger = ActionVerb::Change(JobChange { payload, ..JobChange::default() });
+    let failed =
+        action(&harness.manage(ManageCommand::Act(&spec(larger.clone(), &[JobState::Ready]))));
+    assert_eq!((failed.state, failed.done, failed.matched), (ActionState::Failed, 1, Some(3)));
+    assert!(failed.error.is_some_and(|error| error.contains("--max-memory")));
+    let dry = ActionSpec { dry_run: true, ..spec(larger, &[JobState::Ready]) };
+    assert_eq!(action(&harness.manage(ManageCommand::Act(&dry))).done, 3, "it writes nothing");
+}
+
+#[test]
+fn dry_run_of_a_move_passes_over_jobs_whose_key_is_taken() {
+    let mut harness = Harness::new(1_000);
+    for (queue, key) in [(b"a", *b"k"), (b"b", *b"k"), (b"a", *b"l")] {
+        let on_duplicate = OnDuplicate::default();
+        let job = NewJob {
+            priority: Priority::Small(0).into(),
+            encoding: Encoding::Json,
+            payload: (*b"{}").into(),
+            options: JobOptions::default(),
+            key: Some(Box::new(NewKey { bytes: key.into(), ttl_ms: 0, on_duplicate })),
+            dependencies: None,
+        };
+        harness.manage(ManageCommand::Put { queue, job: &job });
+    }
+    let moved = spec(ActionVerb::Move { to: Box::from(*b"b") }, &[JobState::Ready]);
+    let dry = ActionSpec { dry_run: true, ..moved.clone() };
+    assert_eq!(action(&harness.manage(ManageCommand::Act(&dry))).done, 1);
+    assert_eq!(counts(&mut harness, b"a")[1], 2, "nothing has changed");
+    assert_eq!(action(&harness.manage(ManageCommand::Act(&moved))).done, 1);
 }
 
 #[test]
