@@ -1,5 +1,6 @@
 //! L7: the command line: arguments, configuration, logging, wiring.
 
+mod beanstalkd;
 mod bench;
 mod data_dir;
 mod descriptors;
@@ -13,10 +14,12 @@ mod passes;
 mod progress_line;
 mod serve;
 mod settings;
+mod system_users;
 mod terminal;
 mod work;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -53,6 +56,17 @@ enum Command {
     /// ids of the jobs are given out then.
     ImportBinlog(import_binlog::ImportBinlog),
 
+    /// Run in place of beanstalkd, with its flags: -h shows them.
+    ///
+    /// A link to this program with the name `beanstalkd` does the same. Only the listener of
+    /// beanstalkd's protocol is open, and neither variables nor a settings file are read.
+    #[command(disable_help_flag = true)]
+    Beanstalkd {
+        /// Flags of beanstalkd.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<OsString>,
+    },
+
     /// Work for a server: run a command for each of its LightJQ jobs.
     ///
     /// The command gets the job's argument as JSON on stdin, and JOB_ID, JOB_NAME and JOB_TIMEOUT
@@ -85,12 +99,17 @@ enum Command {
 /// Runs the program as the command line says.
 #[must_use]
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    if arguments.next().is_some_and(|program| beanstalkd::is_name(&program)) {
+        return beanstalkd::run(&arguments.collect::<Vec<_>>());
+    }
     let cli = match Cli::command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&error),
     };
     match cli.command {
         Command::Serve(command) => command.run(),
+        Command::Beanstalkd { flags } => beanstalkd::run(&flags),
         Command::Bench(command) => command.run(),
         Command::Journal(command) => command.run(),
         Command::ImportBinlog(command) => command.run(),

@@ -62,25 +62,56 @@ impl Serve {
         if let Err(error) = ignore_signals() {
             warn!(%error, "SIGHUP, SIGUSR1, SIGUSR2 and SIGALRM would end this server");
         }
-        match serve(&config) {
-            Ok((outcome, stdio_ok)) => {
-                if stdio_ok {
-                    log_outcome(outcome);
-                    return ExitCode::SUCCESS;
-                }
-                error!("stopped because stdin or stdout failed");
-                ExitCode::FAILURE
-            }
-            Err(error) => {
-                error!("{}", descriptors::explain(&error));
-                ExitCode::FAILURE
-            }
+        run_server(&config).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+    }
+}
+
+/// What has kept a server from running, or ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The data directory cannot be used.
+    Data,
+    /// An address cannot be listened on.
+    Listen,
+    /// Anything else.
+    Other,
+}
+
+#[derive(Debug)]
+struct ServeError {
+    failure: Failure,
+    error: io::Error,
+}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        Self { failure: Failure::Other, error }
+    }
+}
+
+/// Runs the server to its end, and logs what comes of it.
+///
+/// # Errors
+/// What has failed; the log says why.
+pub(super) fn run_server(config: &Config) -> Result<(), Failure> {
+    match serve(config) {
+        Ok((outcome, true)) => {
+            log_outcome(outcome);
+            Ok(())
+        }
+        Ok((_, false)) => {
+            error!("stopped because stdin or stdout failed");
+            Err(Failure::Other)
+        }
+        Err(ServeError { failure, error }) => {
+            error!("{}", descriptors::explain(&error));
+            Err(failure)
         }
     }
 }
 
 /// Runs the server. Returns how it was shut down, and whether stdin and stdout worked to the end.
-fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
+fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
     defer_purges();
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let shares = descriptors::reserve_descriptors_for_clients(config.max_clients);
@@ -95,7 +126,8 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let seed = entropy::random_u64();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {
-        data_dir::open(dir, config.fsync, config.max_memory, seed, &mut clock, &wake)?
+        data_dir::open(dir, config.fsync, config.max_memory, seed, &mut clock, &wake)
+            .map_err(|error| ServeError { failure: Failure::Data, error })?
     } else {
         info!("jobs live in memory only (--data DIR keeps them)");
         Engine::in_memory(seed)
@@ -116,12 +148,14 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
             rejected: shares.rejected,
         });
     let mut reactor = Reactor::bind(server, &config.protocols, clock, &wake)
-        .map_err(|error| explain_reactor_error(&error))?;
+        .map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
     reactor.set_lingering_max(shares.lingering);
     if max_clients < config.max_clients {
         reactor.set_lacks_descriptors();
     }
-    reactor.addresses().into_iter().for_each(warn_if_not_loopback);
+    if !config.as_beanstalkd {
+        reactor.addresses().into_iter().for_each(warn_if_not_loopback);
+    }
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
     }
@@ -157,9 +191,11 @@ fn identity() -> Identity {
 }
 
 /// Adds to the error of a listener the flag that sets its address, and what to do.
-fn explain_reactor_error(error: &io::Error) -> io::Error {
+fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> ServeError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
+    let failure = inner.map_or(Failure::Other, |_| Failure::Listen);
     let text = match inner {
+        Some(cannot) if as_beanstalkd => format!("{cannot} (-l and -p)"),
         Some(CannotListen { protocol, address, error }) => {
             let flag = match protocol {
                 Protocol::JobCentre => "--listen",
@@ -168,11 +204,11 @@ fn explain_reactor_error(error: &io::Error) -> io::Error {
                 Protocol::Processor => "--processor",
                 Protocol::Beanstalkd => "--beanstalkd",
             };
-            explain_bind_error(*address, flag, true, error)
+            explain_bind_error(address, flag, true, error)
         }
         None => descriptors::explain(error),
     };
-    io::Error::new(error.kind(), text)
+    ServeError { failure, error: io::Error::new(error.kind(), text) }
 }
 
 /// Warns if a listener is reachable from other machines: no protocol has authentication.

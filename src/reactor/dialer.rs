@@ -315,7 +315,7 @@ mod tests {
         let (_closed, at_closed) = closed();
         let socket = dial(vec![at_closed, at_closed, at_first, at_second]).unwrap();
         first.accept().unwrap();
-        assert_eq!(socket.stream.peer(), Some(at_first));
+        assert_eq!(socket.stream.peer(), Some(at_first.to_string()));
         assert!(!socket.hung_up, "hang-ups of the closed addresses are reset");
         second.set_nonblocking(true).unwrap();
         assert_eq!(second.accept().unwrap_err().kind(), ErrorKind::WouldBlock);

@@ -11,7 +11,7 @@
 //! `max`, to bound descriptors.
 
 use super::Reactor;
-use super::socket::{Socket, Stream};
+use super::socket::Socket;
 use crate::base::limits::{
     LINGER_IDLE_TIMEOUT, LINGER_MAX, LINGERING_MAX, WORKER_ANSWER_MAX_BYTES,
 };
@@ -186,12 +186,10 @@ impl<C: Core> Reactor<C> {
     pub(super) fn close_lingering(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.take(client) else { return };
         let Socket { stream, heard, ended, outbound, .. } = socket;
-        let stream = match stream {
-            _ if ended => return,
-            Stream::Plain(stream) => stream,
-            Stream::Tls(tls) => tls.into_tcp(),
-            Stream::Stdio(_) => return,
-        };
+        if ended {
+            return;
+        }
+        let Some(stream) = stream.into_socket() else { return };
         if super::socket::shut_down(&stream).is_err() {
             return;
         }

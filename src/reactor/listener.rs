@@ -1,13 +1,15 @@
-//! A listening socket that survives running out of file descriptors.
+//! A listening socket, of TCP or a file, that survives running out of file descriptors.
 //!
 //! Events are edge-triggered: one event announces all waiting connections. If accepting stops
 //! before all of them are accepted, no further event follows; so the listener stays in backoff
 //! until a connection is closed or [`ACCEPT_RETRY_DELAY`] has passed.
 
+use super::socket::Stream;
+use super::unix_socket::{UnixAddress, UnixSocketFile};
 use crate::base::limits::{ACCEPT_RETRY_DELAY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
 use crate::model::driver::Protocol;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use std::error::Error;
@@ -24,7 +26,8 @@ const KEEPALIVE_RETRIES: u32 = 6;
 
 /// Result of one accept.
 pub(super) enum Accepted {
-    Connection(TcpStream, SocketAddr),
+    /// The stream, and for people, the address of the other end.
+    Connection(Stream, String),
     TryAgain,
     NoMore,
 }
@@ -48,11 +51,41 @@ enum State {
     Backoff(Mono),
 }
 
+/// Where a listener is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// An address of this machine; port 0 picks a free one.
+    Tcp(SocketAddr),
+    /// A file.
+    Unix(UnixAddress),
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(address) => address.fmt(f),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum ListenSocket {
+    Tcp(TcpListener),
+    Unix(UnixSocketFile),
+}
+
 /// One protocol's listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    socket: TcpListener,
-    address: SocketAddr,
+    socket: ListenSocket,
+    address: ListenAddress,
     protocol: Protocol,
     state: State,
     /// When a shortage of resources was logged last.
@@ -65,8 +98,8 @@ pub struct CannotListen {
     /// Protocol of the listener.
     pub protocol: Protocol,
     /// Configured address.
-    pub address: SocketAddr,
-    /// Error of `socket`, `bind` or `listen`.
+    pub address: ListenAddress,
+    /// Error of `socket`, `bind`, `listen` or, of a file, of setting its mode or group.
     pub error: io::Error,
 }
 
@@ -79,40 +112,52 @@ impl fmt::Display for CannotListen {
 
 impl Error for CannotListen {}
 
+/// Binds and listens. Returns the address with the actual port.
+fn bind_tcp(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(socket2::Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    enable_keepalive(&socket)?;
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(LISTEN_BACKLOG)?;
+    let socket = TcpListener::from_std(socket.into());
+    let address = socket.local_addr()?;
+    Ok((socket, address))
+}
+
 /// Shortest interval between two log lines about a shortage of resources.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Listener {
     /// Binds `address`. Accepted connections inherit `TCP_NODELAY` and keep-alive.
-    pub(super) fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Self> {
-        let bound = || -> io::Result<TcpListener> {
-            let socket = Socket::new(
-                Domain::for_address(address),
-                Type::STREAM,
-                Some(socket2::Protocol::TCP),
-            )?;
-            socket.set_reuse_address(true)?;
-            socket.set_nonblocking(true)?;
-            socket.set_tcp_nodelay(true)?;
-            enable_keepalive(&socket)?;
-            socket.bind(&SockAddr::from(address))?;
-            socket.listen(LISTEN_BACKLOG)?;
-            Ok(TcpListener::from_std(socket.into()))
+    pub(super) fn bind(protocol: Protocol, address: &ListenAddress) -> io::Result<Self> {
+        let bound = match address {
+            ListenAddress::Tcp(address) => bind_tcp(*address)
+                .map(|(socket, address)| (ListenSocket::Tcp(socket), ListenAddress::Tcp(address))),
+            ListenAddress::Unix(file) => {
+                UnixSocketFile::bind(file).map(|it| (ListenSocket::Unix(it), address.clone()))
+            }
         };
-        let explain = |error: io::Error| {
+        let (socket, address) = bound.map_err(|error| {
+            let address = address.clone();
             io::Error::new(error.kind(), CannotListen { protocol, address, error })
-        };
-        let socket = bound().map_err(explain)?;
-        let address = socket.local_addr().map_err(explain)?;
+        })?;
         Ok(Self { socket, address, protocol, state: State::Idle, warned: None })
     }
 
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        registry.register(&mut self.socket, token, Interest::READABLE)
+        match &mut self.socket {
+            ListenSocket::Tcp(socket) => registry.register(socket, token, Interest::READABLE),
+            ListenSocket::Unix(file) => {
+                registry.register(&mut file.socket, token, Interest::READABLE)
+            }
+        }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
+    pub(super) fn address(&self) -> &ListenAddress {
+        &self.address
     }
 
     pub(super) fn protocol(&self) -> Protocol {
@@ -149,7 +194,15 @@ impl Listener {
             State::Backoff(until) if now.mono < until => return Accepted::NoMore,
             State::Ready | State::Backoff(_) => {}
         }
-        match self.socket.accept() {
+        let accepted = match &self.socket {
+            ListenSocket::Tcp(socket) => {
+                socket.accept().map(|(stream, peer)| (Stream::Plain(stream), peer.to_string()))
+            }
+            ListenSocket::Unix(file) => {
+                file.accept().map(|(stream, peer)| (Stream::Unix(stream), peer.to_string()))
+            }
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 self.state = State::Ready;
                 Accepted::Connection(stream, peer)

@@ -39,6 +39,7 @@ mod stdio;
 mod thread_priority;
 mod tls;
 mod transfers;
+mod unix_socket;
 
 use crate::base::limits::{
     ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_SAMPLE_INTERVAL, READ_BUDGET_BYTES,
@@ -48,25 +49,25 @@ use crate::model::driver::{Action, Core, Protocol};
 pub use clock::Clock;
 use dialer::Dialer;
 use linger::Lingering;
-pub use listener::CannotListen;
 use listener::{Accepted, Listener};
+pub use listener::{CannotListen, ListenAddress};
 pub use loop_waker::LoopWaker;
 use mio::event::Event;
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use purge::Purger;
 pub use purge::defer_purges;
 use shutdown::Shutdown;
 pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
 pub use signals::ignore_signals;
-use socket::{Socket, Sockets};
+use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 pub use tls::TrustStore;
 use tracing::{debug, info, warn};
 use transfers::Transfers;
+pub use unix_socket::UnixAddress;
 
 /// No token of a connection: those have their index in the low half.
 const SIGNALS: Token = Token(usize::MAX);
@@ -108,7 +109,7 @@ impl<C: Core> Reactor<C> {
     /// cannot be set up.
     pub fn bind(
         mut core: C,
-        protocols: &[(Protocol, SocketAddr)],
+        protocols: &[(Protocol, ListenAddress)],
         mut clock: Clock,
         wake: &LoopWaker,
     ) -> io::Result<Self> {
@@ -116,7 +117,7 @@ impl<C: Core> Reactor<C> {
         wake.register(poll.registry(), WAKE)?;
         let signals = Signals::register(poll.registry(), SIGNALS)?;
         let mut listeners = Vec::new();
-        for (number, &(protocol, address)) in protocols.iter().enumerate() {
+        for (number, &(protocol, ref address)) in protocols.iter().enumerate() {
             let mut listener = Listener::bind(protocol, address)?;
             listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
             info!(protocol = protocol.name(), address = %listener.address(), "listening");
@@ -148,10 +149,14 @@ impl<C: Core> Reactor<C> {
         self.dialer.set_trust(trust);
     }
 
-    /// The bound addresses, with the actual ports, in the order of the protocols.
+    /// The bound addresses of TCP, with the actual ports, in the order of the protocols.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().map(Listener::address).collect()
+        let tcp = |listener: &Listener| match listener.address() {
+            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
+        };
+        self.listeners.iter().filter_map(tcp).collect()
     }
 
     /// The core, for its state after the run.
@@ -286,7 +291,7 @@ impl<C: Core> Reactor<C> {
                 match listener.accept(self.now) {
                     Accepted::Connection(stream, peer) => {
                         let protocol = listener.protocol();
-                        self.open(stream, peer, protocol);
+                        self.open(stream, &peer, protocol);
                     }
                     Accepted::TryAgain => {}
                     Accepted::NoMore => break,
@@ -295,7 +300,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    fn open(&mut self, mut stream: TcpStream, peer: SocketAddr, protocol: Protocol) {
+    fn open(&mut self, mut stream: Stream, peer: &str, protocol: Protocol) {
         let Some(client) = self.core.handle_open(protocol, self.now) else {
             debug!(
                 protocol = protocol.name(),
@@ -304,10 +309,7 @@ impl<C: Core> Reactor<C> {
             return;
         };
         self.core.handle_peer(client, &peer);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) =
-            self.poll.registry().register(&mut stream, socket::token(client), interest)
-        {
+        if let Err(error) = stream.register(self.poll.registry(), socket::token(client)) {
             warn!(%error, "cannot watch a new connection: closed");
             return self.core.handle_reset(client, self.now);
         }

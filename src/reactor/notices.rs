@@ -1,14 +1,13 @@
 //! Incidents as sentences of the log.
 
 use crate::model::driver::{Incident, Notice, Severity};
-use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
 /// Logs a notice. `address`: of its client, if that is still connected. `lacks_descriptors`: the
 /// limit on open files permits fewer clients than the settings.
-pub(super) fn log(notice: Notice, address: Option<SocketAddr>, lacks_descriptors: bool) {
+pub(super) fn log(notice: Notice, address: Option<String>, lacks_descriptors: bool) {
     let Notice { incident, total, .. } = notice;
-    let client = address.map_or_else(|| "gone".to_owned(), |address| address.to_string());
+    let client = address.unwrap_or_else(|| "gone".to_owned());
     match incident {
         Incident::JobDropped => warn!(
             client,

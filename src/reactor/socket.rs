@@ -4,16 +4,18 @@ use super::stdio::Stdio;
 use super::tls::Tls;
 use crate::base::time::Mono;
 use crate::model::id::ClientId;
-use mio::Token;
 use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
 
 /// The byte stream of a connection.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// TCP: all accepted connections, and outbound ones without TLS.
+    /// TCP: accepted connections, and outbound ones without TLS.
     Plain(TcpStream),
+    /// Accepted from a socket that is a file: the calls are those of TCP.
+    Unix(TcpStream),
     /// Outbound connections with TLS.
     Tls(Box<Tls>),
     /// Stdin and stdout.
@@ -21,12 +23,32 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Address of the peer, if it has one.
-    pub(super) fn peer(&self) -> Option<SocketAddr> {
-        match self {
+    /// Address of the peer for people, if it has one.
+    pub(super) fn peer(&self) -> Option<String> {
+        let address = match self {
             Self::Plain(stream) => stream.peer_addr().ok(),
             Self::Tls(tls) => tls.tcp().peer_addr().ok(),
+            Self::Unix(_) => return Some("unix".to_owned()),
             Self::Stdio(_) => None,
+        };
+        address.map(|address: SocketAddr| address.to_string())
+    }
+
+    /// The socket that is registered, and closed slowly, if it is one.
+    pub(super) fn into_socket(self) -> Option<TcpStream> {
+        match self {
+            Self::Plain(stream) | Self::Unix(stream) => Some(stream),
+            Self::Tls(tls) => Some(tls.into_tcp()),
+            Self::Stdio(_) => None,
+        }
+    }
+
+    /// Registers an accepted connection.
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Self::Plain(stream) | Self::Unix(stream) => registry.register(stream, token, interest),
+            Self::Tls(_) | Self::Stdio(_) => unreachable!("no listener accepts these"),
         }
     }
 
@@ -42,7 +64,7 @@ impl Stream {
     #[inline]
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(into),
+            Self::Plain(stream) | Self::Unix(stream) => stream.read(into),
             Self::Tls(tls) => tls.read(into),
             Self::Stdio(stdio) => stdio.read(into),
         }
@@ -52,7 +74,7 @@ impl Stream {
     #[inline]
     pub(super) fn wants_write(&self) -> bool {
         match self {
-            Self::Plain(_) | Self::Stdio(_) => false,
+            Self::Plain(_) | Self::Unix(_) | Self::Stdio(_) => false,
             Self::Tls(tls) => tls.wants_write(),
         }
     }
@@ -60,7 +82,7 @@ impl Stream {
     /// Shuts down the sending side. For TLS, `close_notify` may still have to be flushed.
     pub(super) fn shut_down(&mut self) {
         match self {
-            Self::Plain(stream) => {
+            Self::Plain(stream) | Self::Unix(stream) => {
                 // If it fails the connection is lost, and the next read fails too.
                 let _ = shut_down(stream);
             }
@@ -106,8 +128,7 @@ pub(super) struct Socket {
 
 impl Socket {
     /// An accepted connection: writable, and an event follows when it becomes readable.
-    pub(super) fn new(stream: TcpStream, now: Mono) -> Self {
-        let stream = Stream::Plain(stream);
+    pub(super) fn new(stream: Stream, now: Mono) -> Self {
         Self {
             stream,
             readable: false,

@@ -163,8 +163,9 @@ impl<C: Core> Reactor<C> {
                 self.core.handle_eof(client, self.now);
             }
             Ok(count) => {
-                // A hang-up has only one edge, and decrypted bytes in the TLS buffer have none:
-                // then a short read does not mean that the socket is drained.
+                // A hang-up has only one edge, and decrypted bytes in the TLS buffer have none; a
+                // read of a socket that is a file may end where the bytes of another process
+                // begin. Then a short read does not mean that the socket is drained.
                 let may_drain = !socket.hung_up && socket.stream.is_plain();
                 socket.busy = count == budget;
                 socket.readable = socket.busy || !may_drain;
@@ -257,7 +258,7 @@ impl<C: Core> Reactor<C> {
         if !socket.writable {
             return 0;
         }
-        let Stream::Plain(stream) = &mut socket.stream else {
+        let (Stream::Plain(stream) | Stream::Unix(stream)) = &mut socket.stream else {
             self.flush_other(client);
             return TURN_WORK;
         };

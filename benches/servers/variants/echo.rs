@@ -16,7 +16,7 @@ use std::io;
 
 /// Runs the echo until a signal ends it.
 pub(super) fn run(start: &Start) -> io::Result<()> {
-    let protocols = [(Protocol::JobCentre, start.listen)];
+    let protocols = [(Protocol::JobCentre, start.listen.into())];
     let mut reactor =
         Reactor::bind(Echo::default(), &protocols, Clock::start(), &LoopWaker::default())?;
     start.tell(reactor.addresses()[0]);

@@ -18,6 +18,7 @@ use crate::cli::log::{Format, Level};
 use crate::journal::SyncMode;
 use crate::model::driver::Protocol;
 use crate::model::worker::Constraint;
+use crate::reactor::ListenAddress;
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -31,26 +32,26 @@ const MEMORY_FLOOR_BYTES: usize = 64 * 1024;
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::cli) struct Options {
-    /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
+    /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT, unix:PATH or off [default:
     /// 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     listen: Option<ListenAddr>,
 
-    /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
-    /// off [default: off; their usual port is 11401].
+    /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT,
+    /// unix:PATH or off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     pinpriq: Option<ListenAddr>,
 
-    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
-    /// 127.0.0.1:11480, or off with --processor].
+    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT, unix:PATH or off
+    /// [default: 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     http: Option<ListenAddr>,
 
-    /// Where clients of beanstalkd connect: HOST:PORT, :PORT or off [default: off; their usual port
-    /// is 11300].
+    /// Where clients of beanstalkd connect: HOST:PORT, :PORT, unix:PATH or off [default: off; their
+    /// usual port is 11300].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_BEANSTALKD")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     beanstalkd: Option<ListenAddr>,
@@ -149,7 +150,7 @@ pub(in crate::cli) struct Options {
 /// All settings, complete.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Config {
-    pub(in crate::cli) protocols: Vec<(Protocol, SocketAddr)>,
+    pub(in crate::cli) protocols: Vec<(Protocol, ListenAddress)>,
     pub(in crate::cli) beanstalkd_max_job_size: usize,
     pub(in crate::cli) http_names: Vec<Box<str>>,
     pub(in crate::cli) processor: bool,
@@ -165,6 +166,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) log_format: Format,
     pub(in crate::cli) log_level: Level,
     pub(in crate::cli) constraints: Vec<Constraint>,
+    /// Run as the program of beanstalkd, with its flags.
+    pub(in crate::cli) as_beanstalkd: bool,
 }
 
 impl Options {
@@ -225,7 +228,7 @@ impl Options {
         ];
         let mut protocols = Vec::new();
         for (protocol, address) in addresses {
-            if let ListenAddr::Addr(address) = address {
+            if let Some(address) = address.address() {
                 protocols.push((protocol, address));
             }
         }
@@ -250,6 +253,7 @@ impl Options {
             log_format: self.log_format.unwrap_or(default_format),
             log_level: self.log_level.unwrap_or(Level::Info),
             constraints: self.constraints.unwrap_or_default(),
+            as_beanstalkd: false,
         }
     }
 }
@@ -318,6 +322,10 @@ fn deserialize_max_clients<'de, D: serde::Deserializer<'de>>(
 mod tests {
     use super::*;
 
+    fn tcp(address: &str) -> ListenAddress {
+        ListenAddress::Tcp(address.parse().unwrap())
+    }
+
     fn options(toml: &str) -> Result<Options, String> {
         toml::from_str(toml).map_err(|error| errors::explain_toml_error(toml, &error))
     }
@@ -331,8 +339,7 @@ mod tests {
                     log-format = 'json'\nlog-level = 'warn'\n\
                     [[constraint]]\nname = 'c'\nmatcher = []\nmax_running = 3\n";
         let config = options(toml).unwrap().complete();
-        let [lines, packets, http] =
-            ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
+        let [lines, packets, http] = ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(tcp);
         let protocols =
             [(Protocol::JobCentre, lines), (Protocol::Pinpriq, packets), (Protocol::Http, http)];
         assert_eq!(config.protocols, protocols);
@@ -395,8 +402,7 @@ mod tests {
         assert_eq!(config.max_clients, 1);
         assert!(config.protocols.is_empty());
         let protocols = Options::default().complete().protocols;
-        let [lines, http] =
-            ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
+        let [lines, http] = ["127.0.0.1:11400", "127.0.0.1:11480"].map(tcp);
         assert_eq!(protocols, [(Protocol::JobCentre, lines), (Protocol::Http, http)]);
         assert!(!config.processor);
         assert_eq!(config.tick, Duration::from_secs(3));
@@ -412,7 +418,7 @@ mod tests {
         assert_eq!(config.log_format, Format::Processor);
         let both = options("processor = true\nhttp = ':7'\nlog-format = 'json'\ntick = '1s'");
         let config = both.unwrap().complete();
-        assert_eq!(config.protocols, [(Protocol::Http, "127.0.0.1:7".parse().unwrap())]);
+        assert_eq!(config.protocols, [(Protocol::Http, tcp("127.0.0.1:7"))]);
         assert_eq!(config.log_format, Format::Json);
         assert_eq!(config.tick, Duration::from_secs(1));
         let not = options("processor = false").unwrap();

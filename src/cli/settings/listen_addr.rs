@@ -1,16 +1,58 @@
 //! The address of a listener, and the message when it cannot be bound.
 
+use crate::cli::system_users::group_id;
+use crate::reactor::{ListenAddress, UnixAddress};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The value of `--listen`, `--pinpriq` and `--http`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The value of `--listen`, `--pinpriq`, `--http` and `--beanstalkd`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum ListenAddr {
     /// The protocol has no listener.
     Disabled,
     /// Port 0 picks a free one.
     Addr(SocketAddr),
+    /// A socket that is a file.
+    Unix(UnixAddress),
+}
+
+impl ListenAddr {
+    /// Where to listen, if at all.
+    pub(in crate::cli) fn address(self) -> Option<ListenAddress> {
+        match self {
+            Self::Disabled => None,
+            Self::Addr(address) => Some(ListenAddress::Tcp(address)),
+            Self::Unix(address) => Some(ListenAddress::Unix(address)),
+        }
+    }
+}
+
+/// Parses what stands behind `unix:`: a path, and behind commas the mode and the group of the
+/// socket. A part that is neither belongs to the path.
+///
+/// # Errors
+/// A sentence about the value.
+pub(in crate::cli) fn parse_unix(text: &str) -> Result<UnixAddress, String> {
+    let help = "give unix:PATH, unix:PATH,mode=0660 or unix:PATH,mode=0660,group=NAME";
+    let (mut path, mut mode, mut group) = (text, None, None);
+    while let Some((rest, option)) = path.rsplit_once(',') {
+        if let Some(digits) = option.strip_prefix("mode=") {
+            let bits = u32::from_str_radix(digits, 8).ok().filter(|&bits| bits <= 0o777);
+            let bits = bits.ok_or_else(|| format!("'{digits}' is no mode in octal: {help}"))?;
+            mode = Some(bits);
+        } else if let Some(name) = option.strip_prefix("group=") {
+            group = Some(group_id(name)?);
+        } else {
+            break;
+        }
+        path = rest;
+    }
+    if path.is_empty() || path.contains('\0') {
+        return Err(format!("the path of the socket is missing: {help}"));
+    }
+    Ok(UnixAddress { path: PathBuf::from(path), mode, group })
 }
 
 impl FromStr for ListenAddr {
@@ -20,7 +62,10 @@ impl FromStr for ListenAddr {
         if text == "off" {
             return Ok(Self::Disabled);
         }
-        let help = "give HOST:PORT, :PORT for loopback, or off";
+        if let Some(rest) = text.strip_prefix("unix:") {
+            return parse_unix(rest).map(Self::Unix);
+        }
+        let help = "give HOST:PORT, :PORT for loopback, unix:PATH, or off";
         if let Some(port) = text.strip_prefix(':') {
             let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
             return Ok(Self::Addr(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
@@ -33,13 +78,21 @@ impl FromStr for ListenAddr {
 /// The message for the operator when `address`, the value of `flag`, cannot be bound: the reason
 /// and what to do.
 pub(in crate::cli) fn explain_bind_error(
-    address: SocketAddr,
+    address: &ListenAddress,
     flag: &str,
     can_be_off: bool,
     error: &io::Error,
 ) -> String {
     let off = if can_be_off { format!(", or {flag} off") } else { String::new() };
     let advice = match error.kind() {
+        ErrorKind::AddrInUse if matches!(address, ListenAddress::Unix(_)) => format!(
+            ". Another program listens there, perhaps another jobcentre: stop it, or give another \
+             path ({flag} unix:PATH){off}"
+        ),
+        _ if matches!(address, ListenAddress::Unix(_)) => format!(
+            ". Give a path in a directory that this user may write to, of at most 107 bytes \
+             ({flag} unix:PATH){off}"
+        ),
         ErrorKind::AddrInUse => format!(
             ". Another program listens there, perhaps another jobcentre: stop it, or give another \
              port ({flag} :PORT; :0 picks a free one){off}"
@@ -67,6 +120,20 @@ mod tests {
         assert_eq!(":11400".parse(), at("127.0.0.1:11400"));
         assert_eq!("0.0.0.0:1".parse(), at("0.0.0.0:1"));
         assert_eq!("[::1]:2".parse(), at("[::1]:2"));
+        let unix = |path: &str, mode, group| {
+            Ok(ListenAddr::Unix(UnixAddress { path: path.into(), mode, group }))
+        };
+        assert_eq!("unix:/run/a".parse(), unix("/run/a", None, None));
+        assert_eq!("unix:a,b,mode=0660".parse(), unix("a,b", Some(0o660), None));
+        assert_eq!("unix:/a,group=7,mode=600".parse(), unix("/a", Some(0o600), Some(7)));
+        for invalid in
+            ["unix:", "unix:,mode=0660", "unix:a,mode=", "unix:a,mode=8", "unix:a,mode=1777"]
+        {
+            let error = invalid.parse::<ListenAddr>().unwrap_err();
+            assert!(error.contains("unix:PATH"), "{invalid}: {error}");
+        }
+        let error = "unix:a,group=no such group".parse::<ListenAddr>().unwrap_err();
+        assert!(error.contains("no such group"), "{error}");
         for invalid in ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1"] {
             let error = invalid.parse::<ListenAddr>().unwrap_err();
             assert!(error.contains("HOST:PORT"), "{invalid}: {error}");

@@ -233,5 +233,5 @@ fn rejection_response(rejection: &Rejection, keep_alive: bool) -> Vec<u8> {
 
 /// Binds the listener of `--listen`.
 pub(super) fn listen(at: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(at).map_err(|error| explain_bind_error(at, "--listen", false, &error))
+    TcpListener::bind(at).map_err(|error| explain_bind_error(&at.into(), "--listen", false, &error))
 }
