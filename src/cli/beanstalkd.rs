@@ -312,14 +312,14 @@ mod tests {
     fn flags_are_read_as_beanstalkd_reads_them() {
         assert_eq!(flags(&[]), Flags::default());
         let all = flags(&[
-            "-b", "dir", "-f0", "-l", "::1", "-p1", "-u", "nobody", "-cVz10", "-ns", "8", "-V",
+            "-b", "dir", "-f0", "-l", "::1", "-p1", "-u", "daemon", "-cVz10", "-ns", "8", "-V",
         ]);
         let expected = Flags {
             data: Some(PathBuf::from("dir")),
             sync: SyncMode::Always,
             host: "::1".to_owned(),
             port: "1".to_owned(),
-            user: Some("nobody".to_owned()),
+            user: Some("daemon".to_owned()),
             body_max: 10,
             without_effect: vec!['c', 'n', 's'],
             verbosity: 2,

@@ -116,9 +116,9 @@ fn directory_of_a_real_beanstalkd_is_not_taken() {
 
 #[test]
 fn link_listens_on_a_file() {
-    let (link, (_dir, path)) = (Link::new(), socket_path());
+    let (program, (_dir, path)) = (Link::new(), socket_path());
     let listen = format!("unix:{}", path.display());
-    let mut child = link.command(&["-l", &listen]).spawn().unwrap();
+    let mut child = program.command(&["-l", &listen]).spawn().unwrap();
     let stream = connect(&path);
     (&stream).write_all(b"put 1 0 60 3\r\nabc\r\nreserve\r\n").unwrap();
     let mut lines = BufReader::new(&stream).lines();
@@ -138,20 +138,20 @@ fn link_listens_on_a_file() {
 /// Only where the tests run as root.
 #[test]
 fn link_becomes_another_user() {
-    let (link, (dir, path)) = (Link::new(), socket_path());
+    let (program, (dir, path)) = (Link::new(), socket_path());
     if fs::metadata(dir.path()).unwrap().uid() != 0 {
         return;
     }
     let output = Command::new("chmod").args(["0777", dir.text()]).status();
     assert!(output.unwrap().success());
     let listen = format!("unix:{}", path.display());
-    let mut child = link.command(&["-u", "nobody", "-l", &listen]).spawn().unwrap();
+    let mut child = program.command(&["-u", "daemon", "-l", &listen]).spawn().unwrap();
     drop(connect(&path));
     let is = fs::metadata(&path).unwrap();
-    assert_eq!((is.uid(), is.gid()), (65_534, 65_534));
+    assert_eq!((is.uid(), is.gid()), (1, 1));
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert_eq!(line("Uid:"), "Uid:\t65534\t65534\t65534\t65534");
+    assert_eq!(line("Uid:"), "Uid:\t1\t1\t1\t1");
     assert_eq!(line("Groups:").trim(), "Groups:");
     child.kill().unwrap();
     child.wait().unwrap();

@@ -70,7 +70,8 @@ fn pipelined_requests_are_all_answered_over_a_file() {
     let _server = serve(&path, "");
     let client = connect(&path);
     let count = 20_000;
-    let requests = format!("{}\n", put("q", 1, &format!("\"{}\"", "x".repeat(100)))).repeat(count);
+    let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(100));
+    let requests = format!("{}\n", put("q", 1, &job)).repeat(count);
     let mut writer = client.try_clone().unwrap();
     let sent = std::thread::spawn(move || {
         writer.write_all(requests.as_bytes()).unwrap();
