@@ -33,7 +33,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 36] = [
+const FAILED_ONCE: [u64; 38] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -70,6 +70,8 @@ const FAILED_ONCE: [u64; 36] = [
     442_031_703_824,
     442_031_703_827,
     985_400_000_009,
+    9_100_000_018_847,
+    9_100_000_029_266,
 ];
 
 /// The first of these failed before requests of the native API were drawn.

@@ -207,6 +207,7 @@ impl Simulation {
                 request.shows_ready() && !self.oracle.constraints.is_empty()
             }
             Step::Submit(_, Request::Manage(request)) => request.order_shows(&self.oracle),
+            step if step.changes_constraints() => self.oracle.pops_may_pass_large_jobs(),
             _ => false,
         }
     }

@@ -3,6 +3,7 @@
 use super::order::leaves_before;
 use super::types::Queue;
 use super::{Job, Oracle, Waiter};
+use jobcentre::base::limits::CONSTRAINT_SCAN_BYTES_PER_PASS;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::Status;
 
@@ -108,7 +109,10 @@ impl Oracle {
             }
         }
         for number in 0.. {
-            // A pop may have let other jobs go.
+            // A pop may have let other jobs go, and so may what the engine has come across.
+            if number > 0 {
+                self.notice_lost();
+            }
             queues.extend(self.settle_ended());
             let mut next: Option<(Ticket, &Job)> = None;
             for service in
@@ -152,6 +156,13 @@ impl Oracle {
 
     pub(crate) fn has_waiters(&self, queue: Queue) -> bool {
         self.waiters.iter().any(|waiter| waiter.places.iter().any(|place| place.0 == queue))
+    }
+
+    /// Whether pops wait beside payloads that a change of constraints looks at in several passes:
+    /// jobs that are too large for them are blocked meanwhile.
+    pub(crate) fn pops_may_pass_large_jobs(&self) -> bool {
+        let bytes: usize = self.jobs.iter().map(|job| job.load.text.len()).sum();
+        bytes >= CONSTRAINT_SCAN_BYTES_PER_PASS && self.waiters.iter().any(|waiter| waiter.pops)
     }
 
     /// Matches waiters with a job that has become ready merely because time has passed, if
