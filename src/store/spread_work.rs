@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 use super::{Effects, Store};
+use crate::base::api_limits::JOBS_RELEASED_MIN;
 use crate::base::limits::{PACKETS_PER_POP_MIN, SPREAD_STEPS_PER_PASS};
 #[cfg(test)]
 use crate::base::time::{Mono, Now};
@@ -44,6 +45,11 @@ impl SpreadWork {
     /// How many packets a pop may take beside the selected one.
     pub(super) fn steps_left_for_pop(&self) -> usize {
         self.steps_left().max(PACKETS_PER_POP_MIN.min(self.steps_per_pass))
+    }
+
+    /// How many jobs the first thing that ends in a call may release.
+    pub(super) fn steps_left_for_release(&self) -> usize {
+        self.steps_left().max(JOBS_RELEASED_MIN.min(self.steps_per_pass))
     }
 
     pub(super) fn spend(&mut self, steps: usize) {

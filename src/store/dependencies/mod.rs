@@ -123,6 +123,8 @@ pub(super) struct Dependencies {
     losses: RecordTable<Loss, LossIdx>,
     /// Sources that have ended in this call.
     ended: VecDeque<SourceIdx>,
+    /// Some of them are settled: what they have ended may go on without end.
+    has_settled: bool,
     /// Edges of jobs that are gone.
     dropped: Vec<Vec<EdgeIdx>>,
     /// During recovery: jobs with dependencies, perhaps more than once, and perhaps gone.

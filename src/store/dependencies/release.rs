@@ -2,7 +2,7 @@
 
 use super::{JobEnds, Loss, NextEdge, Source, SourceEnd, edge_place};
 use crate::base::api_limits::{
-    ACTION_STEPS_PER_JOB, EDGES_DROPPED_AT_ONCE, EDGES_DROPPED_PER_STEP, LOSSES_MAX,
+    ACTION_STEPS_PER_JOB, EDGES_DROPPED_AT_ONCE, EDGES_DROPPED_PER_STEP, LOSSES_MAX, RELEASE_WORK,
 };
 use crate::base::time::Now;
 use crate::model::id::JobId;
@@ -90,7 +90,10 @@ impl Store {
     #[inline]
     pub(in crate::store) fn settle_ended(&mut self, now: Now, fx: &mut Effects) -> bool {
         match self.dependencies.ended.pop_front() {
-            None => false,
+            None => {
+                self.dependencies.has_settled = false;
+                false
+            }
             Some(source) => {
                 self.settle_or_defer(source, now, fx);
                 true
@@ -100,9 +103,16 @@ impl Store {
 
     #[cold]
     fn settle_or_defer(&mut self, source: SourceIdx, now: Now, fx: &mut Effects) {
-        let Source { count, cancelling, .. } = self.dependencies.sources[source];
-        let steps = count as usize + cancelling as usize * (ACTION_STEPS_PER_JOB - 1);
-        if steps <= self.spread.steps_left() {
+        let Source { count, cancelling, end, .. } = self.dependencies.sources[source];
+        let cancelled = if matches!(end, Some(SourceEnd::Done)) { 0 } else { cancelling };
+        let steps = count as usize + cancelled as usize * (ACTION_STEPS_PER_JOB - 1);
+        let is_first = !std::mem::replace(&mut self.dependencies.has_settled, true);
+        let budget = self.spread.steps_left();
+        let at_least = if is_first { self.spread.steps_left_for_release() } else { 0 };
+        if steps <= budget.max(at_least) {
+            if steps > budget {
+                self.waiters.note_work(steps * RELEASE_WORK);
+            }
             while self.settle_edge(source, false, now, fx) {
                 self.spread.spend(1);
             }

@@ -125,6 +125,22 @@ fn jobs_that_a_job_releases_over_many_passes_come_in_one_moment() {
 }
 
 #[test]
+fn chain_goes_on_job_by_job_in_one_pass() {
+    let mut harness = Harness::new(STEPS);
+    let mut last = harness.put(b"q", None);
+    for _ in 0..10 * STEPS {
+        last = harness.put_after(&[last]);
+    }
+    harness.settle();
+    for number in 0..=10 * STEPS {
+        let answers = harness.finish(b"q");
+        assert_eq!(answers, [Answer::Other(Outcome::Done)], "job {number} of the chain");
+    }
+    assert_eq!(harness.store.counts().jobs, 0);
+    assert!(harness.store.take_work() > 0, "it counts as work of the pass");
+}
+
+#[test]
 fn jobs_after_a_lost_one_are_cancelled_a_bounded_number_in_each_pass() {
     let mut harness = Harness::new(STEPS);
     harness.fx = Effects::with_changes();
