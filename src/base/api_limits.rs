@@ -94,8 +94,8 @@ pub const GROUP_NAME_MAX_BYTES: usize = 255;
 /// the journal. Beyond that number a restart lets those run that are not cancelled yet.
 pub const LOSSES_MAX: usize = 1 << 24;
 
-/// Jobs that wait for one job or group and are released in the command that ends it, whatever is left
-/// of the `SPREAD_STEPS_PER_PASS`: a client that takes a chain job by job finds the next one.
+/// Jobs that wait for one job or group and are released in the command that ends it, whatever is
+/// left of the `SPREAD_STEPS_PER_PASS`: a client that takes a chain job by job finds the next one.
 pub const JOBS_RELEASED_MIN: usize = 4;
 
 /// Work of releasing one of these, in the unit of `INPUT_WORK_PER_PASS`.
