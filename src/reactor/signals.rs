@@ -30,6 +30,7 @@ const IGNORED: [(i32, &str); 4] = [
 pub(super) struct Signals {
     source: signal_hook_mio::v1_0::Signals,
     ignored: [RateLimitedCounter; IGNORED.len()],
+    drains: RateLimitedCounter,
 }
 
 /// Ignores SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGXFSZ from now on, before a reactor runs.
@@ -50,7 +51,8 @@ impl Signals {
         let mut source = signal_hook_mio::v1_0::Signals::new(all)?;
         registry.register(&mut source, token, Interest::READABLE)?;
         let ignored = IGNORED.map(|_| RateLimitedCounter::new(SIGNAL_NOTICE_INTERVAL));
-        Ok(Self { source, ignored })
+        let drains = RateLimitedCounter::new(SIGNAL_NOTICE_INTERVAL);
+        Ok(Self { source, ignored, drains })
     }
 }
 
@@ -62,12 +64,17 @@ impl<C: Core> Reactor<C> {
             match signal {
                 SIGTERM => self.stop_by_signal("SIGTERM"),
                 SIGINT => self.stop_by_signal("SIGINT"),
-                SIGUSR1 => {
-                    info!("SIGUSR1: new jobs are refused from now on, everything else goes on");
-                    self.core.handle_drain();
-                }
+                SIGUSR1 => self.drain(),
                 _ => self.ignore(signal),
             }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.core.handle_drain();
+        self.signals.drains.count();
+        if let Some(times) = self.signals.drains.take_report(self.now.mono) {
+            info!(times, "SIGUSR1: new jobs are refused from now on, everything else goes on");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The program in place of beanstalkd: flags, exit statuses, what it opens.
 
 use super::unix_sockets::{connect, socket_path};
-use crate::support::{PATIENCE, Program, Server, TempDir, plain_command};
+use crate::support::{PATIENCE, Program, Server, TempDir, plain_command, until};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -80,6 +80,16 @@ fn link_by_the_name_of_beanstalkd_serves_its_protocol_alone() {
     let server = Server::spawn(command);
     assert_eq!(ask(&server, "put 1 0 60 0\r\n"), "INSERTED 3\r\n");
     assert_eq!(ask(&server, "delete 2"), "DELETED\r\n");
+}
+
+#[test]
+fn signal_usr1_begins_drain_mode() {
+    let link = Link::new();
+    let server = link.start(&[]);
+    assert_eq!(ask(&server, "put 1 0 60 3\r\nabc"), "INSERTED 1\r\n");
+    server.signal("USR1");
+    until("drain mode", || ask(&server, "put 1 0 60 3\r\nabc") == "DRAINING\r\n");
+    assert_eq!(ask(&server, "delete 1"), "DELETED\r\n");
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn requests_of_a_slow_reader_after_a_shutdown_began_are_not_executed() {
 }
 
 #[test]
-fn ignored_signals_are_logged_at_intervals() {
+fn signals_that_end_nothing_are_logged_at_intervals() {
     let mut server = Server::start(&[]);
     for signal in ["HUP", "USR1", "USR2", "ALRM"] {
         for _ in 0..10 {

@@ -4,8 +4,10 @@
 mod damage;
 mod writer;
 
-use crate::support::{Program, Server, TempDir, delete, plain_command, put};
+use crate::support::{PATIENCE, Program, Server, TempDir, delete, plain_command, put};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use writer::{Binlog, Job, State};
 
 /// Runs `import-binlog`, which must end with this status; returns what it prints, or says.
@@ -126,7 +128,19 @@ fn buried_jobs_keep_the_order_of_burying() {
     binlog.put(&job(7, State::Buried, 1), b"abc");
     let data = TempDir::new();
     import_into(&binlog, &data, &[], 0);
-    assert_eq!(of(&dump(&data), "id"), [6, 5, 1, 4, 2, 3, 7]);
+    let order = [6, 5, 1, 4, 2, 3, 7];
+    assert_eq!(of(&dump(&data), "id"), order);
+    // So they are kicked, one by one.
+    let server = Server::start(&["--data", data.text(), "--beanstalkd", ":0"]);
+    let mut stream = TcpStream::connect(server.address_of("beanstalkd")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    for id in order {
+        stream.write_all(b"kick 1\r\nreserve\r\n").unwrap();
+        let expected = ["KICKED 1".to_owned(), format!("RESERVED {id} 3"), "abc".to_owned()];
+        assert_eq!([line(), line(), line()], expected);
+    }
 }
 
 #[test]
