@@ -467,20 +467,6 @@ impl CommandExecutor for Engine {
     }
 }
 
-/// For those that add jobs of another server under the ids that they had.
-impl Engine {
-    /// All ids given so far are below this one. O(1).
-    #[must_use]
-    pub fn next_id(&self) -> JobId {
-        self.store.next_id()
-    }
-
-    /// Makes all ids given from now on at least `next`. It is durable with the next put. O(1).
-    pub fn skip_ids(&mut self, next: JobId) {
-        self.store.skip_ids(next);
-    }
-}
-
 /// For tests.
 impl Engine {
     /// The status of a job as the store has applied it, durable or not. O(log n).

@@ -1,4 +1,5 @@
-//! Recovery of the store: each journal record is decoded and applied.
+//! Recovery of the store: each journal record is decoded and applied. And the ids that are given
+//! out after it.
 
 use super::record_key::pack;
 use super::{Engine, memory_limit, record};
@@ -62,6 +63,20 @@ impl Engine {
             "an id that was given out would be given out again"
         );
         Ok((Restored { store, recovered }, report))
+    }
+}
+
+/// For those that add jobs of another server under the ids that they had.
+impl Engine {
+    /// All ids given so far are below this one. O(1).
+    #[must_use]
+    pub fn next_id(&self) -> JobId {
+        self.store.next_id()
+    }
+
+    /// Makes all ids given from now on at least `next`. It is durable with the next put. O(1).
+    pub fn skip_ids(&mut self, next: JobId) {
+        self.store.skip_ids(next);
     }
 }
 
