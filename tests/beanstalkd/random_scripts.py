@@ -7,7 +7,9 @@ time: beanstalkd serves several in an order that is not quite that of their comi
 is known when the script is played, not when it is made, so the player decides (`play_random`).
 """
 
+import contextlib
 import random
+import socket
 import time
 from typing import NamedTuple
 
@@ -31,7 +33,7 @@ class Request(NamedTuple):
     payload: bytes
     count: int  # of replies
     may_wait: bool
-    action: str = ""  # close, reset
+    action: str = ""  # close, reset, half, quit
 
 
 def draw_id(rng):
@@ -77,7 +79,7 @@ def draw_request(rng):
     if kind < 0.34:
         return Request(name, b"reserve\r\n", 1, True)
     if kind < 0.37:
-        return Request(name, b"", 0, False, rng.choice(["close", "close", "reset"]))
+        return Request(name, b"", 0, False, rng.choice(["close", "reset", "half", "quit"]))
     if kind < 0.42:
         lines = [draw_line(rng) for _ in range(rng.randint(2, 6))]
         return Request(name, "".join(lines).encode(), len(lines), False)
@@ -106,7 +108,7 @@ class RandomPlayer(play.Player):
     def request(self, index, request):
         connection = self.connection(request.connection)
         if request.action:
-            connection.close(request.action == "reset")
+            self.end(index, request, connection)
             if self.waiting == request.connection:
                 self.waiting = None
             self.settle()
@@ -130,6 +132,19 @@ class RandomPlayer(play.Player):
             if reply != play.NOTHING:
                 self.note(index, f"{self.waiting} waits; {show(request)}", [reply])
                 self.waiting = None
+
+    def end(self, index, request, connection):
+        """What the server says until it closes, unless the client does so at once."""
+        is_waiting = self.waiting == request.connection
+        if request.action == "quit" and not is_waiting:
+            connection.send(b"quit\r\n", False)
+        elif request.action == "half":
+            with contextlib.suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_WR)
+        if request.action == "half" or request.action == "quit" and not is_waiting:
+            rest = connection.rest(time.monotonic() + self.patience)
+            self.note(index, show(request), rest)
+        connection.close(request.action == "reset")
 
     def play(self):
         for index, request in enumerate(self.script.steps):
