@@ -7,6 +7,7 @@ from play import END, NOTHING
 from script import READ
 
 LATE_S = 0.5  # how far apart the same reply may come
+LATE_BY_A_DISK_S = 3  # where a put of one server waits for a sync
 QUOTED = ("name", "tube", "version", "hostname", "os", "platform")
 # What differs between two processes: the key, and what its value must look like.
 MASKED = {
@@ -119,7 +120,8 @@ def side_by_side(reference, subject):
     return f"      beanstalkd: {shorten(reference)}\n      jobcentre:  {shorten(subject)}"
 
 
-def difference(script, reference, subject, allowed, is_loose=False, is_real=False):
+def difference(script, reference, subject, allowed, is_loose=False, is_real=False,
+               late_s=LATE_S):
     """What differs first, as text, and the step at which it does; or None.
 
     `is_real`: the subject is a beanstalkd too.
@@ -148,7 +150,7 @@ def difference(script, reference, subject, allowed, is_loose=False, is_real=Fals
         is_read = not isinstance(old.step, str) and old.step.kind == READ
         if is_real and is_read and masked[0][-1].endswith(absent):
             return f"    at `{where}`: beanstalkd does not reply (`<?` says that it may)", old.index
-        is_late = abs(old.at - new.at) > LATE_S and not is_allowed
+        is_late = abs(old.at - new.at) > late_s and not is_allowed
         if is_late and any(not it.endswith(END) for it in old.replies):
             at = f"      beanstalkd after {old.at:.3f} s, jobcentre after {new.at:.3f} s"
             return f"    at `{where}`:\n{at}", old.index

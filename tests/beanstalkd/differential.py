@@ -15,6 +15,7 @@ from server import Reference, Subject
 
 HERE = pathlib.Path(__file__).resolve().parent
 PLAIN_AT_ONCE, TIMED_AT_ONCE = 12, 200
+DURABLE_AT_ONCE = 4, 40  # they share a disk
 ATTEMPTS = 6  # of a play that a stall of the machine spoils
 
 
@@ -28,6 +29,8 @@ class Bench:
         if not self.is_real:
             self.subject = functools.partial(Subject, subject, durable=durable)
         self.allowed = None if self.is_real else compare.AllowList(HERE / "allowed.json")
+        self.at_once = DURABLE_AT_ONCE if durable else (PLAIN_AT_ONCE, TIMED_AT_ONCE)
+        self.late_s = compare.LATE_BY_A_DISK_S if durable else compare.LATE_S
         self.canary = play.Canary()
         self.replays = collections.Counter()
 
@@ -60,7 +63,7 @@ class Bench:
         for attempt in range(ATTEMPTS):
             plays = self.play_both(script, is_split)
             found = compare.difference(
-                script, *plays, self.allowed, is_loose=is_loose, is_real=self.is_real
+                script, *plays, self.allowed, is_loose, self.is_real, self.late_s
             )
             if not found or not self.is_spoilt(plays):
                 return found
@@ -100,8 +103,9 @@ def run(bench, pattern=None, only_as_written=False):
             sys.stdout.write(f"  DIFFERS {script.name}\n{found[0]}\n")
             sys.stdout.flush()
 
-    with concurrent.futures.ThreadPoolExecutor(TIMED_AT_ONCE) as timed, \
-            concurrent.futures.ThreadPoolExecutor(PLAIN_AT_ONCE) as plain:
+    plain_count, timed_count = bench.at_once
+    with concurrent.futures.ThreadPoolExecutor(timed_count) as timed, \
+            concurrent.futures.ThreadPoolExecutor(plain_count) as plain:
         longest_first = sorted(plays, key=lambda it: -it[0].seconds)
         tasks = [
             (timed if script.seconds else plain).submit(one, script, is_split)

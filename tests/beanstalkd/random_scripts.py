@@ -168,7 +168,7 @@ def compare_one(bench, requests):
         for start in (bench.reference, bench.subject):
             found.append(play.play(start, script, player=RandomPlayer))
         difference = compare.difference(
-            script, *found, bench.allowed, is_loose=True, is_real=bench.is_real
+            script, *found, bench.allowed, True, bench.is_real, bench.late_s
         )
         if not difference or not bench.is_spoilt(found):
             break
