@@ -117,6 +117,8 @@ pub struct Snapshot<'a> {
     pub tie_break: TieBreak,
     /// As it was put.
     pub payload: Payload<'a>,
+    /// When it was put, in seconds since 1970; `None`: its history says it, or nothing does.
+    pub created: Option<u32>,
     /// Its options; delay and ttl are the moments below.
     pub options: Option<JobOptions>,
     /// End of its ttl.

@@ -8,7 +8,7 @@ use super::rare_counts::RareStatus;
 use super::worker_registry::RegisteredWorker;
 use super::{JobIdx, RecordKey, Store};
 use crate::base::api_limits::TTR_DEFAULT_MS;
-use crate::base::time::Now;
+use crate::base::time::{Now, Wall};
 use crate::model::event::Event;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Status};
@@ -106,6 +106,7 @@ impl Store {
             priority: job.priority(),
             tie_break: job.tie_break(),
             payload: job.payload(),
+            created: job.row().is_none().then(|| job.created()),
             options: job.counts_leases().then(|| job.options()),
             expires: job.has_ttl().then(|| job.expires()),
             state: self.state(slot),
@@ -156,15 +157,17 @@ impl Store {
         StatusSnapshot { stage, retries, result, message, progress, runs }
     }
 
-    /// Restores a job, replacing one with the same id. A job without history counts as put now.
-    /// O(log n + log d).
+    /// Restores a job, replacing one with the same id. A job of which nothing says when it was put
+    /// counts as put now. O(log n + log d).
     ///
     /// # Panics
     /// If there are waiters.
     pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> RecordKey {
         assert!(self.waiters.len() == 0, "jobs are restored before there are waiters");
         let queue = self.queues.find_or_add(job.queue);
-        let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, now);
+        let wall = job.created.map_or(now.wall, |seconds| Wall(u64::from(seconds) * 1_000));
+        let put = Now { wall, ..now };
+        let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, put);
         if let Some(options) = &job.options {
             record.resume(options, job.expires);
         } else if let Some(expires) = job.expires {
@@ -249,6 +252,7 @@ impl Store {
         self.finish_dependencies(now);
         self.finish_constraint_scan(now);
         self.finish_schedules(now);
+        self.queues.forget_idle();
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).

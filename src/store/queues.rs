@@ -378,6 +378,16 @@ impl Queues {
         self.list_if_idle(queue);
     }
 
+    /// Makes the queues that are idle unknown: what a journal still says of them is over.
+    /// O(queues).
+    pub(super) fn forget_idle(&mut self) {
+        let known = self.names.values().copied();
+        let idle: Vec<_> = known.filter(|&queue| self.slots[queue].is_idle()).collect();
+        for queue in idle {
+            self.forget(queue);
+        }
+    }
+
     /// The queues that the native API knows behind this name, bytewise.
     pub(super) fn names_behind(
         &self,

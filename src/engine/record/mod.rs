@@ -13,7 +13,7 @@
 //!   6 declared queue: id, name text
 //!   7 worker: id, name text, url text, jobs at a time, number of queues + 1 or 0, queue texts; the
 //!     one with an empty url is the processor
-//!   8 job with an external id: that id as text, then the whole record of a job, 1 or 4
+//!   8 job with an external id: that id as text, then the whole record of a job, 1, 4 or 17
 //!   9 constraint: id, name text, flags u8, [max_running], [count, period, burst], [path],
 //!            number of conditions, each: path, operator u8, number of values, values
 //!   10 pause: id, queue text, 0 or 1 u8, [end moment]
@@ -25,14 +25,15 @@
 //! schedule flags = bit 0 interval, bit 1 overlap: skip, bit 2 missed: skip, bit 3 paused, bit 4
 //!            next moment, bit 5 last run
 //!   12 job with a key: the key as text, for how long it stays taken after the completion, then
-//!      the whole record of a job, 1, 4 or 8
+//!      the whole record of a job, 1, 4, 8 or 17
 //!   13 key that stays taken after the completion of its job: id, queue text, key text, id of the
 //!      job, end moment
 //!   14 run that was completed under a token: id, id of the job, token of 8 bytes, end moment
 //!   15 job with dependencies: dependency flags u8, number of ids, ids, [group text, id of the
 //!      first member of its run], [text of the group that it waits for, id of the first member of
-//!      the run or 0], then the whole record of a job, 1, 4, 8 or 12
+//!      the run or 0], then the whole record of a job, 1, 4, 8, 12 or 17
 //!   16 job that was lost while others wait for it: id, id of the job, the id below which they are
+//!   17 job with the time of its put: seconds since 1970 in 4 bytes, then as 1
 //! dependency flags = bit 0 group, bit 1 waits for a group, bit 2 runs if one is lost
 //! state   = stage u8, [worker id, lease], [token of 8 bytes, since: milliseconds since 1970,
 //!           worker text], [moment], retries, result flags u8, [payload text], [message text],
@@ -92,6 +93,7 @@ const PAST_KEY: u8 = 13;
 const PAST_RUN: u8 = 14;
 const JOB_WITH_DEPENDENCIES: u8 = 15;
 const LOSS: u8 = 16;
+const JOB_WITH_TIME: u8 = 17;
 
 const DIGITS: u8 = 1;
 const UNSELECTED: u8 = 2;
@@ -387,7 +389,13 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
         out.push(JOB_WITH_EXTERNAL_ID);
         push_byte_string(out, name);
     }
-    out.push(if job.history.is_some() { JOB_WITH_HISTORY } else { JOB });
+    match job.created {
+        Some(seconds) if job.history.is_none() => {
+            out.push(JOB_WITH_TIME);
+            out.extend_from_slice(&seconds.to_le_bytes());
+        }
+        _ => out.push(if job.history.is_some() { JOB_WITH_HISTORY } else { JOB }),
+    }
     push_number(out, job.id.0);
     let mut flags = encoding_code(job.payload.encoding) << ENCODING_SHIFT;
     flags |= priority_code(job.priority);

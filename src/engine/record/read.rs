@@ -4,9 +4,10 @@ use super::{
     ANY_BYTES, BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS,
     ENCODING_SHIFT, EVENT, EXPIRES, HAS_COMPLETED_BY, HAS_ERROR, HAS_MAX_ATTEMPTS, HAS_MESSAGE,
     HAS_OPTIONS, HAS_PROGRESS, HAS_PROGRESS_MESSAGE, HAS_RETRY, HAS_RUNS, HAS_STATE, INITIAL_STATE,
-    JOB, JOB_WITH_DEPENDENCIES, JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JOB_WITH_KEY, JSON,
-    JSON_LINE, LEASED, LIFO, LOSS, MSGPACK, PACKET, PAST_KEY, PAST_RUN, PAUSE, QUEUE, RESULT_ONCE,
-    RUNNING, RUNNING_UNTIL, SCHEDULE, STATE, TRACKED, UNSELECTED, WAITING, WORKER,
+    JOB, JOB_WITH_DEPENDENCIES, JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JOB_WITH_KEY,
+    JOB_WITH_TIME, JSON, JSON_LINE, LEASED, LIFO, LOSS, MSGPACK, PACKET, PAST_KEY, PAST_RUN, PAUSE,
+    QUEUE, RESULT_ONCE, RUNNING, RUNNING_UNTIL, SCHEDULE, STATE, TRACKED, UNSELECTED, WAITING,
+    WORKER,
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now, Wall};
@@ -196,6 +197,12 @@ impl<'a> RecordReader<'a> {
         Ok(RunHistory { attempts, error, progress_message, completed_by })
     }
 
+    fn seconds(&mut self) -> Read<u32> {
+        let Some((bytes, rest)) = self.rest.split_first_chunk() else { return self.malformed() };
+        self.rest = rest;
+        Ok(u32::from_le_bytes(*bytes))
+    }
+
     fn token(&mut self) -> Read<LeaseToken> {
         let Some((bits, rest)) = self.rest.split_first_chunk() else { return self.malformed() };
         self.rest = rest;
@@ -278,6 +285,7 @@ impl<'a> RecordReader<'a> {
             priority,
             tie_break,
             payload,
+            created: None,
             options,
             expires,
             state,
@@ -294,16 +302,15 @@ impl<'a> RecordReader<'a> {
         if kind == JOB_WITH_DEPENDENCIES {
             let dependencies = Some(Box::new(self.dependencies()?));
             return match self.byte()? {
-                kind @ (JOB | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID | JOB_WITH_KEY) => {
-                    Ok(Snapshot { dependencies, ..self.any_job(kind)? })
-                }
+                kind @ (JOB | JOB_WITH_TIME | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID
+                | JOB_WITH_KEY) => Ok(Snapshot { dependencies, ..self.any_job(kind)? }),
                 _ => self.malformed(),
             };
         }
         if kind == JOB_WITH_KEY {
             let key = Some((self.byte_string()?, self.number()?));
             return match self.byte()? {
-                kind @ (JOB | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID) => {
+                kind @ (JOB | JOB_WITH_TIME | JOB_WITH_HISTORY | JOB_WITH_EXTERNAL_ID) => {
                     Ok(Snapshot { key, ..self.any_job(kind)? })
                 }
                 _ => self.malformed(),
@@ -312,13 +319,16 @@ impl<'a> RecordReader<'a> {
         if kind == JOB_WITH_EXTERNAL_ID {
             let name = Some(self.byte_string()?);
             return match self.byte()? {
-                kind @ (JOB | JOB_WITH_HISTORY) => Ok(Snapshot { name, ..self.any_job(kind)? }),
+                kind @ (JOB | JOB_WITH_TIME | JOB_WITH_HISTORY) => {
+                    Ok(Snapshot { name, ..self.any_job(kind)? })
+                }
                 _ => self.malformed(),
             };
         }
+        let created = if kind == JOB_WITH_TIME { Some(self.seconds()?) } else { None };
         let job = self.job()?;
         let history = if kind == JOB_WITH_HISTORY { Some(self.history()?) } else { None };
-        Ok(Snapshot { history, ..job })
+        Ok(Snapshot { created, history, ..job })
     }
 }
 
@@ -336,7 +346,7 @@ fn is_big(digits: &str) -> bool {
 pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, MalformedRecord> {
     let mut reader = RecordReader { rest: bytes, total_bytes: bytes.len(), now };
     let record = match reader.byte()? {
-        kind @ (JOB | JOB_WITH_HISTORY) => Record::Job(reader.any_job(kind)?),
+        kind @ (JOB | JOB_WITH_TIME | JOB_WITH_HISTORY) => Record::Job(reader.any_job(kind)?),
         kind @ (JOB_WITH_EXTERNAL_ID | JOB_WITH_KEY | JOB_WITH_DEPENDENCIES) => {
             Record::Job(reader.any_job(kind)?)
         }

@@ -60,7 +60,7 @@ fn bound_records(plain: &Snapshot<'static>) -> Vec<Record<'static>> {
         Snapshot { key: unkept, name: Some(b"id"), ..plain.clone() },
         Snapshot { dependencies: all.clone(), ..plain.clone() },
         Snapshot { dependencies: all, name: Some(b"id"), ..plain.clone() },
-        Snapshot { dependencies: group, key, ..plain.clone() },
+        Snapshot { dependencies: group, key, created: Some(u32::MAX), ..plain.clone() },
     ];
     jobs.map(Record::Job).into()
 }
@@ -79,6 +79,7 @@ fn sample_records() -> Vec<Record<'static>> {
         priority: Priority::Small(0),
         tie_break: TieBreak::Fifo,
         payload: payload(Encoding::JsonLine, b"{}"),
+        created: None,
         options: None,
         expires: None,
         state: INITIAL_STATE,

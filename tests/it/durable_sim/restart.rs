@@ -4,9 +4,11 @@ use super::{Simulation, recover};
 use crate::journal::disk::End;
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::SyncMode;
+use jobcentre::model::action::JobChange;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
+use jobcentre::model::manage::ManageCommand;
 use jobcentre::model::reply::Reply;
 use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use std::time::Duration;
@@ -249,4 +251,38 @@ fn replacement_of_a_worker_survives_a_restart() {
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Registered(WorkerId(5))"]);
     assert_eq!(harness.engine().counts().workers, 1);
+}
+
+#[test]
+fn time_of_a_put_survives_restarts_and_changes() {
+    let mut harness = Harness::new();
+    let put_at = harness.simulation.now.wall.0 / 1_000 * 1_000;
+    assert_eq!(harness.put(), "Put(JobId(1))");
+    let more_urgent = JobChange { priority: Some(Priority::Small(7).into()), ..Default::default() };
+    for _ in 0..3 {
+        harness.pass(5_000);
+        harness.restart();
+        let shown = Command::Manage(ManageCommand::Show { id: JobId(1) });
+        let shown = harness.ask(&shown).concat().concat();
+        assert!(shown.contains(&format!("created_at: Wall({put_at})")), "{shown}");
+        let change = ManageCommand::Change { id: JobId(1), change: &more_urgent };
+        harness.ask(&Command::Manage(change));
+    }
+}
+
+#[test]
+fn queue_without_jobs_is_unknown_after_a_restart() {
+    let mut harness = Harness::new();
+    let queue = Command::Manage(ManageCommand::Queue { queue: b"a" });
+    assert_eq!(harness.put(), "Put(JobId(1))");
+    assert_eq!(harness.ask(&Command::Delete { id: JobId(1) }).concat(), ["Done"]);
+    let drop = ManageCommand::DropQueue { queue: b"a", force: false };
+    assert_eq!(harness.ask(&Command::Manage(drop)).concat().len(), 1);
+    assert_eq!(harness.ask(&queue).concat(), ["Manage(Missing(Queue))"]);
+    harness.restart();
+    assert_eq!(harness.ask(&queue).concat(), ["Manage(Missing(Queue))"]);
+    let pause = ManageCommand::Pause { queue: b"a", for_ms: None };
+    harness.ask(&Command::Manage(pause));
+    harness.restart();
+    assert!(harness.ask(&queue).concat().concat().contains("paused: true"));
 }

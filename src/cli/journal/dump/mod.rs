@@ -355,6 +355,7 @@ mod tests {
             priority: Priority::Small(-5),
             tie_break: TieBreak::Fifo,
             payload: Payload { encoding, bytes },
+            created: None,
             options: None,
             expires: None,
             state: StatusSnapshot {
