@@ -79,7 +79,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 3] = [
     ("src/journal/scan.rs", "scan", 71),
     // A case for each kind of request, report or answer.
     ("tests/it/oracle/runs.rs", "report_run", 74),
-    ("src/engine/record/tests.rs", "sample_records", 73),
+    ("src/engine/record/tests.rs", "sample_records", 74),
 ];
 
 /// Files that are longer than [`FILE_MAX`]: file, lines.
