@@ -94,9 +94,9 @@ fn id_shift(survey: &Survey, next: JobId, data: &Path, new_ids: bool) -> Result<
     if !new_ids {
         return Err(format!(
             "the jobs of the binlog cannot keep their ids ({lowest} to {}): {data} has given out \
-             ids up to {} already. If this binlog was imported before, that is why, and there is \
-             nothing to do. Else import it into a new directory, or add --new-ids. Nothing was \
-             put",
+             ids up to {} already. If this binlog was imported before, to the end, there is \
+             nothing to do; if that import ended early, remove {data} if it has no other jobs, and \
+             import again. Else import into a new directory, or add --new-ids. Nothing was put",
             survey.next_id - 1,
             next.0 - 1
         ));
