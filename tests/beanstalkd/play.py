@@ -202,9 +202,8 @@ class Player:
         for name in sorted(self.connections):
             connection = self.connections[name]
             if not connection.closed:
-                step = connection.rest(time.monotonic() + 0.001)
-                self.note(len(self.script.steps), f"{name} at the end", step)
-                connection.close()
+                rest = connection.rest(time.monotonic() + 0.001)
+                self.note(len(self.script.steps), f"{name} at the end", rest)
 
 
 def play(start, script, is_split=False, player=Player):
