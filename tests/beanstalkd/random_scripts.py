@@ -107,6 +107,8 @@ class RandomPlayer(play.Player):
 
     def request(self, index, request):
         connection = self.connection(request.connection)
+        if request.action and self.waiting not in (None, request.connection):
+            return  # its jobs would go to the waiting one in another order: an open difference
         if request.action:
             self.end(index, request, connection)
             if self.waiting == request.connection:
