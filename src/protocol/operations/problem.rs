@@ -10,6 +10,7 @@ pub(in crate::protocol) enum ProblemKind {
     Cancelled,
     Draining,
     Duplicate,
+    ExpectationFailed,
     Forbidden,
     Gone,
     InvalidField,
@@ -40,6 +41,9 @@ impl ProblemKind {
             Self::Cancelled => ("cancelled", "The job was cancelled", 409),
             Self::Draining => ("draining", "The server takes no new jobs", 503),
             Self::Duplicate => ("duplicate", "The key is taken", 409),
+            Self::ExpectationFailed => {
+                ("expectation-failed", "Something else is expected than 100-continue", 417)
+            }
             Self::Forbidden => ("forbidden", "Not allowed", 403),
             Self::Gone => ("gone", "The job is gone", 410),
             Self::InvalidField => ("invalid-field", "A field has a wrong value", 400),
@@ -75,6 +79,7 @@ impl ProblemKind {
             408 => Self::Timeout,
             413 => Self::TooLarge,
             415 => Self::UnsupportedMediaType,
+            417 => Self::ExpectationFailed,
             421 => Self::Misdirected,
             _ => Self::InvalidRequest,
         }
