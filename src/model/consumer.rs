@@ -38,11 +38,13 @@ pub enum ConsumerCommand<'a> {
         /// Job id, existing or not.
         id: JobId,
     },
-    /// Makes up to `limit` delayed jobs of a queue ready, those first that would be ready first.
-    /// Answered by `Reply::Kicked`.
-    KickDelayed {
+    /// Makes up to `limit` delayed or buried jobs of a queue ready, one after the other: those
+    /// first that would be ready first, or that were buried first. Answered by `Reply::Kicked`.
+    KickFirst {
         /// Queue name: any bytes.
         queue: &'a [u8],
+        /// Which of its jobs.
+        among: PeekedState,
         /// Most jobs to kick.
         limit: u32,
     },

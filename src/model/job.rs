@@ -86,7 +86,8 @@ pub enum Encoding {
         /// Length of the key in bytes.
         key_len: u16,
     },
-    /// Any bytes. Protocols whose payloads are JSON show them as those of a packet without a key.
+    /// Any bytes. Protocols whose payloads are JSON show a JSON text as that, and other bytes as
+    /// `{"base64":BASE64}`.
     Bytes,
 }
 
@@ -147,6 +148,29 @@ pub struct JobOptions {
     /// Most attempts; 0: any number. The end of its lease and the loss of its connection are then
     /// attempts like a failure: the job is ready again at once, or buried after the last one.
     pub max_attempts: u32,
+}
+
+impl JobOptions {
+    /// The length of the lease in whole seconds, if it is short and there is nothing else: then it
+    /// is kept beside a payload of any bytes. 0: not so.
+    #[must_use]
+    #[inline]
+    pub fn short_lease_s(&self, encoding: Encoding) -> u16 {
+        let others = self.delay_ms
+            | self.ttl_ms
+            | self.result_retention_ms
+            | self.dead_retention_ms
+            | u64::from(self.max_attempts);
+        let flags = self.tracked || self.result_once || self.retry.is_some();
+        if encoding != Encoding::Bytes
+            || others != 0
+            || flags
+            || !self.lease_ms.is_multiple_of(1_000)
+        {
+            return 0;
+        }
+        u16::try_from(self.lease_ms / 1_000).unwrap_or(0)
+    }
 }
 
 /// How often a failed job is tried again, and after which backoff: before retry `n`, counted from

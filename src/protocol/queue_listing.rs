@@ -10,7 +10,7 @@ use crate::model::external_id::{QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Status};
 use crate::model::reply::{JobView, Reply};
-use crate::wire::json::{push_number, push_packet, push_string};
+use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -348,7 +348,7 @@ pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut V
         Encoding::Json => push_in_line(job.payload.bytes, out),
         Encoding::MsgPack => push_json(out, job.payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
-        Encoding::Bytes => push_packet(out, 0, job.payload.bytes),
+        Encoding::Bytes => push_bytes(out, job.payload.bytes),
     }
     if job.named && dispatched.is_none() {
         return;

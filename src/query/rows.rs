@@ -3,7 +3,7 @@
 use crate::model::event::{EventKind, write_events};
 use crate::model::job::Encoding;
 use crate::model::row::Row;
-use crate::wire::json::push_packet;
+use crate::wire::json::{push_bytes, push_packet};
 use crate::wire::msgpack::push_json;
 use rusqlite::types::ValueRef;
 use std::ffi::{CStr, c_int};
@@ -106,11 +106,18 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
             push_json(made, &row.payload);
             ValueRef::Text(made)
         }
-        Encoding::Json | Encoding::JsonLine if is_null(&row.payload) => ValueRef::Null,
+        Encoding::Json | Encoding::JsonLine | Encoding::Bytes if is_null(&row.payload) => {
+            ValueRef::Null
+        }
         Encoding::Json | Encoding::JsonLine => ValueRef::Text(&row.payload),
-        encoding @ (Encoding::Packet { .. } | Encoding::Bytes) => {
+        Encoding::Packet { key_len } => {
             made.clear();
-            push_packet(made, encoding.key_len(), &row.payload);
+            push_packet(made, key_len, &row.payload);
+            ValueRef::Text(made)
+        }
+        Encoding::Bytes => {
+            made.clear();
+            push_bytes(made, &row.payload);
             ValueRef::Text(made)
         }
     }

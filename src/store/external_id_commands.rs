@@ -41,7 +41,7 @@ impl Store {
         if self.is_full() {
             return fx.answer(ticket, Outcome::Rejected(Rejection::Full));
         }
-        let what = (Priority::Small(priority), TieBreak::Fifo, payload);
+        let what = (Priority::Small(priority), TieBreak::Fifo, (payload, 0));
         let slot = self.insert_job(ticket, job.queue, what, now, fx);
         self.external_ids.assign(job.name, slot, &mut self.jobs);
         if !self.constraints.is_empty() {

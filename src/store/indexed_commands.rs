@@ -309,7 +309,7 @@ impl Store {
         self.totals.count(JobCounter::Put);
         self.queues[queue].flow.count(FlowKind::Put);
         let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
-        let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, content, now));
+        let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, (content, 0), now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
         self.queues.hear_of(queue);

@@ -40,11 +40,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Job {
     /// Its id, and above it [`STATUS_SHIFT`], [`PLAIN`] and [`LIFO`].
-    id_and_flags: u64,
+    pub(super) id_and_flags: u64,
     /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits.
     rank: u64,
     /// The payload, alone or with the rare fields.
-    body: ThinOrBox<JobExt, 7>,
+    pub(super) body: ThinOrBox<JobExt, 7>,
     pub(super) queue: QueueIdx,
     next: PackedOption<JobIdx>,
     holder: u32,
@@ -60,8 +60,11 @@ const STATUS_SHIFT: u32 = 53;
 const STATUS: u64 = 7 << STATUS_SHIFT;
 /// Whether the job is no packet and has no [`JobExt`]: no structure but the ready heap has to be
 /// updated when it is enqueued or unlinked.
-const PLAIN: u64 = 1 << 56;
+pub(super) const PLAIN: u64 = 1 << 56;
 const LIFO: u64 = 1 << 57;
+/// Whether its lease is in the head of its payload. A job may be simple with it; when it is
+/// reserved it has a deadline, which is a rare field.
+pub(super) const SHORT_LEASE: u64 = 1 << 58;
 
 const _: () = assert!(JOB_ID_END <= 1 << STATUS_SHIFT, "an id would be taken for a status");
 
@@ -91,11 +94,15 @@ impl Job {
         queue: QueueIdx,
         priority: Priority<'_>,
         tie_break: TieBreak,
-        payload: Payload<'_>,
+        (payload, lease_s): (Payload<'_>, u16),
         now: Now,
     ) -> Self {
         let created = u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX);
-        let stored = PayloadHead { created, encoding: payload.encoding }.store(payload.bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "a part of a second")]
+        let created_32nds = (now.wall.0 % 1_000 * 32 / 1_000) as u8;
+        let encoding = payload.encoding;
+        let head = PayloadHead { created, encoding, created_32nds, lease_s };
+        let stored = head.store(payload.bytes);
         let (rank, body) = match priority {
             Priority::Small(number) => (rank(number), ThinOrBox::bytes(stored)),
             Priority::Unselected => (UNSELECTED_RANK, ThinOrBox::bytes(stored)),
@@ -109,8 +116,9 @@ impl Job {
         debug_assert!(id < JOB_ID_END, "an id is below 2^53");
         let flags = if plain { PLAIN } else { 0 };
         let lifo = if tie_break == TieBreak::Lifo { LIFO } else { 0 };
+        let lease = if lease_s > 0 { SHORT_LEASE } else { 0 };
         Self {
-            id_and_flags: id | status_bits(Status::Reserved) | flags | lifo,
+            id_and_flags: id | status_bits(Status::Reserved) | flags | lifo | lease,
             rank,
             body,
             queue,
@@ -248,7 +256,7 @@ impl Job {
 
     /// Whether it was put with options.
     pub(super) fn counts_leases(&self) -> bool {
-        self.ext().is_some_and(|ext| ext.counts_leases)
+        self.has_short_lease() || self.ext().is_some_and(|ext| ext.counts_leases)
     }
 
     /// When its time to live ends.
@@ -446,10 +454,12 @@ impl Job {
 
     /// Sets the row. The job's payload is the row's from now on.
     pub(super) fn set_row(&mut self, row: Arc<Row>) {
+        self.unpack_lease();
         self.ext_mut_or_insert().set_row(row);
     }
 
     pub(super) fn work_mut(&mut self) -> &mut RunState {
+        self.unpack_lease();
         self.ext_mut_or_insert().work.get_or_insert_default()
     }
 

@@ -164,6 +164,14 @@ impl JobExt {
         }
     }
 
+    /// The head of the payload, if it has one.
+    pub(super) fn head(&self) -> Option<PayloadHead> {
+        match &self.content {
+            PayloadHome::Inline(payload) => Some(PayloadHead::of(payload)),
+            PayloadHome::Row(_) => None,
+        }
+    }
+
     /// See `Job::created`.
     pub(super) fn created(&self) -> u32 {
         match &self.content {
@@ -188,7 +196,8 @@ impl JobExt {
         match self.content {
             PayloadHome::Inline(payload) => payload,
             PayloadHome::Row(row) => {
-                PayloadHead { created: 0, encoding: row.encoding }.store(&row.payload)
+                PayloadHead { created: 0, encoding: row.encoding, created_32nds: 0, lease_s: 0 }
+                    .store(&row.payload)
             }
         }
     }

@@ -206,7 +206,7 @@ mod tests {
 
     fn job(priority: Priority<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };
-        Job::new(1, QueueIdx::from_slot(0), priority, TieBreak::Fifo, payload, Now::default())
+        Job::new(1, QueueIdx::from_slot(0), priority, TieBreak::Fifo, (payload, 0), Now::default())
     }
 
     #[test]

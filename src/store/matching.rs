@@ -319,7 +319,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
-        if !job.is_simple() || self.workers.any_attached() {
+        if !job.is_simple_to_reserve() || self.workers.any_attached() {
             self.mark_reserved_cold(slot, client, now, fx);
         }
         self.reservations.link(client, slot, &mut self.jobs);
@@ -332,6 +332,9 @@ impl Store {
             self.jobs[slot].progress().is_none(),
             "a job has the progress of another run"
         );
+        if self.jobs[slot].has_short_lease() {
+            self.jobs[slot].ext_mut_or_insert().counts_leases = true;
+        }
         if let Some(worker) = self.workers.of_client(client, &self.reservations) {
             self.jobs[slot].set_worker(Some(worker));
             fx.mark_state_dirty(slot, &self.jobs[slot]);
@@ -364,7 +367,7 @@ impl Store {
         let job = &self.jobs[slot];
         let own = job.worker().and_then(|worker| self.workers.lease_ms(worker));
         let own = own.or_else(|| job.token_lease().map(|lease| lease.lease_ms));
-        let lease_ms = own.unwrap_or_else(|| job.options().lease_ms);
+        let lease_ms = own.unwrap_or_else(|| job.lease_ms());
         if lease_ms > 0 {
             self.jobs.arm(
                 slot,

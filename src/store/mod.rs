@@ -65,6 +65,7 @@ mod requeue_together;
 mod reservations;
 mod retry;
 mod run_state;
+mod short_lease;
 mod spread_work;
 mod state_machine;
 mod stats;
@@ -317,15 +318,17 @@ impl Store {
         if self.is_full() {
             return fx.answer(ticket, Outcome::Rejected(Rejection::Full));
         }
-        let slot = self.insert_job(ticket, queue, (priority, tie_break, payload), now, fx);
+        let lease_s = options.map_or(0, |options| options.short_lease_s(payload.encoding));
+        let slot =
+            self.insert_job(ticket, queue, (priority, tie_break, (payload, lease_s)), now, fx);
         match options {
-            None => {
+            Some(options) if lease_s == 0 => self.apply_options(slot, options, now, fx),
+            _ => {
                 if !self.constraints.is_empty() {
                     self.attach_limiters(slot, now);
                 }
                 self.make_ready(slot, now, fx);
             }
-            Some(options) => self.apply_options(slot, options, now, fx),
         }
     }
 
@@ -335,13 +338,14 @@ impl Store {
         self.ids.is_exhausted() || self.jobs.len() >= JOBS_MAX
     }
 
-    /// Adds an unlinked job, answers the put and marks it dirty. O(1).
+    /// Adds an unlinked job, with a short lease if it is given one, answers the put and marks it
+    /// dirty. O(1).
     #[inline(always)]
     fn insert_job(
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        what: (Priority<'_>, TieBreak, Payload<'_>),
+        what: (Priority<'_>, TieBreak, (Payload<'_>, u16)),
         now: Now,
         fx: &mut Effects,
     ) -> JobIdx {
@@ -355,7 +359,7 @@ impl Store {
     fn add_job(
         &mut self,
         queue: &[u8],
-        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        (priority, tie_break, (payload, lease_s)): (Priority<'_>, TieBreak, (Payload<'_>, u16)),
         now: Now,
         fx: &mut Effects,
     ) -> (JobId, JobIdx) {
@@ -363,7 +367,8 @@ impl Store {
         let id = self.ids.take();
         self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add_noted(queue, &mut self.waiters);
-        let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, payload, now));
+        let slot =
+            self.jobs.insert(Job::new(id, queue, priority, tie_break, (payload, lease_s), now));
         self.ids.insert(id, slot);
         let record = &mut self.queues[queue];
         record.jobs += 1;

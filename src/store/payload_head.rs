@@ -9,6 +9,11 @@ pub(super) struct PayloadHead {
     /// When its job was put, in Unix seconds; after a restart, when it was restored.
     pub(super) created: u32,
     pub(super) encoding: Encoding,
+    /// How many 32nds of a second later, rounded down. Only of [`Encoding::Bytes`].
+    pub(super) created_32nds: u8,
+    /// Length of its lease in seconds, if it is kept here: see `Job::has_short_lease`. Only of
+    /// [`Encoding::Bytes`].
+    pub(super) lease_s: u16,
 }
 
 const JSON: u8 = 0;
@@ -16,6 +21,9 @@ const JSON_LINE: u8 = 1;
 const MSG_PACK: u8 = 2;
 const PACKET: u8 = 3;
 const BYTES: u8 = 4;
+
+/// Bits of the last byte of a head; the others are of [`PayloadHead::created_32nds`].
+const TAG_BITS: u32 = 3;
 
 impl PayloadHead {
     /// A copy of these bytes behind this head. O(bytes).
@@ -26,7 +34,7 @@ impl PayloadHead {
             Encoding::JsonLine => (JSON_LINE, 0),
             Encoding::MsgPack => (MSG_PACK, 0),
             Encoding::Packet { key_len } => (PACKET, key_len),
-            Encoding::Bytes => (BYTES, 0),
+            Encoding::Bytes => (BYTES | self.created_32nds << TAG_BITS, self.lease_s),
         };
         let ([c0, c1, c2, c3], [k0, k1]) = (self.created.to_le_bytes(), key_len.to_le_bytes());
         StoredPayload::new([c0, c1, c2, c3, k0, k1, tag], bytes)
@@ -40,10 +48,13 @@ impl PayloadHead {
             JSON => Encoding::Json,
             JSON_LINE => Encoding::JsonLine,
             MSG_PACK => Encoding::MsgPack,
-            BYTES => Encoding::Bytes,
-            _ => Encoding::Packet { key_len: u16::from_le_bytes([k0, k1]) },
+            PACKET => Encoding::Packet { key_len: u16::from_le_bytes([k0, k1]) },
+            _ => Encoding::Bytes,
         };
-        Self { created: u32::from_le_bytes([c0, c1, c2, c3]), encoding }
+        let is_bytes = encoding == Encoding::Bytes;
+        let lease_s = if is_bytes { u16::from_le_bytes([k0, k1]) } else { 0 };
+        let created_32nds = if is_bytes { tag >> TAG_BITS } else { 0 };
+        Self { created: u32::from_le_bytes([c0, c1, c2, c3]), encoding, created_32nds, lease_s }
     }
 
     /// The payload that this is the head of.

@@ -167,8 +167,13 @@ impl Store {
         let queue = self.queues.find_or_add(job.queue);
         let wall = job.created.map_or(now.wall, |seconds| Wall(u64::from(seconds) * 1_000));
         let put = Now { wall, ..now };
-        let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, put);
-        if let Some(options) = &job.options {
+        let options = job.options.as_ref().filter(|_| job.expires.is_none());
+        let lease_s = options.map_or(0, |options| options.short_lease_s(job.payload.encoding));
+        let payload = (job.payload, lease_s);
+        let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, payload, put);
+        if let Some(options) = &job.options
+            && lease_s == 0
+        {
             record.resume(options, job.expires);
         } else if let Some(expires) = job.expires {
             // A change has set it.

@@ -18,6 +18,9 @@ use crate::model::worker::WorkerId;
 impl Job {
     /// The options that it was put with, without delay and time to live.
     pub(super) fn options(&self) -> JobOptions {
+        if self.has_short_lease() {
+            return JobOptions { lease_ms: self.lease_ms(), ..JobOptions::default() };
+        }
         self.work().map_or_else(JobOptions::default, |work| work.options)
     }
 

@@ -8,7 +8,7 @@ use super::text::text_reply;
 use super::{DEFAULT, SessionContext};
 use crate::base::limits::KICKED_PER_STEP;
 use crate::model::command::Command;
-use crate::model::consumer::{ConsumerCommand, ConsumerReply, QueueTotals};
+use crate::model::consumer::{ConsumerCommand, ConsumerReply, PeekedState, QueueTotals};
 use crate::model::reply::Reply;
 
 /// A call that is under way.
@@ -87,11 +87,9 @@ impl Call {
             Self::Kick { left, delayed, .. } => {
                 let limit = (*left).min(KICKED_PER_STEP);
                 let queue = shared.scratch.beanstalkd.set_tube(used);
-                if *delayed {
-                    Next::Submit(Command::Consumer(ConsumerCommand::KickDelayed { queue, limit }))
-                } else {
-                    Next::Submit(Command::KickQueue { queue, limit })
-                }
+                let among = if *delayed { PeekedState::Delayed } else { PeekedState::Buried };
+                let command = ConsumerCommand::KickFirst { queue, among, limit };
+                Next::Submit(Command::Consumer(command))
             }
             Self::Stats { totals: None } => {
                 shared.turn.stats = None;

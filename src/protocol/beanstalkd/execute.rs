@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::call::Call;
 use super::counters::Verb;
-use super::line::Request;
+use super::line::{Request, is_tube_name};
 use super::{DEFAULT, Session, State, priority_of, reply};
 use crate::base::buf::OutBuf;
 use crate::base::limits::QUEUES_PER_RESERVE_MAX;
@@ -125,6 +125,9 @@ impl Session {
             }
             Request::PauseTube { tube: queue, delay_s } => {
                 self.counters.count(Verb::PauseTube);
+                if !is_tube_name(queue) {
+                    return self.answer(out, reply::BAD_FORMAT);
+                }
                 let (exists, for_ms) = (queue == DEFAULT, u64::from(delay_s) * 1000);
                 let command = ConsumerCommand::Pause { queue, exists, for_ms };
                 self.submit(Asked::Pause, Command::Consumer(command))

@@ -55,6 +55,7 @@ pub(super) enum Request<'a> {
     ListTubesWatched,
     ListTubeUsed,
     PauseTube {
+        /// At least one byte that a name may have.
         tube: &'a [u8],
         delay_s: u32,
     },
@@ -139,6 +140,16 @@ impl<'a> Args<'a> {
         Ok(number)
     }
 
+    /// The next number, or 0 if there is none.
+    fn number_or_0(&mut self) -> Result<u64, LineError> {
+        let first = self.0.iter().find(|&&byte| byte != b' ');
+        if first.is_some_and(u8::is_ascii_digit) { self.number() } else { Ok(0) }
+    }
+
+    fn is_negative(&self) -> bool {
+        self.0.iter().find(|&&byte| byte != b' ') == Some(&b'-')
+    }
+
     #[inline]
     fn small(&mut self) -> Result<u32, LineError> {
         u32::try_from(self.number()?).map_err(|_| LineError::BadFormat)
@@ -206,7 +217,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Request<'_>, LineError> {
         b"put" => put(args)?,
         b"delete" => Request::Delete(args.last_number()?),
         b"reserve-with-timeout" => {
-            let wait_s = args.number()?;
+            // As in the reference, what is no number is 0.
+            let wait_s = if args.is_negative() { WAIT_MAX_S + 1 } else { args.number_or_0()? };
             if wait_s > WAIT_MAX_S || args.0.contains(&0) {
                 return Err(LineError::BadFormat);
             }
@@ -236,7 +248,10 @@ pub(super) fn parse(line: &[u8]) -> Result<Request<'_>, LineError> {
             let name = &name[spaces..];
             let length = name.iter().take_while(|&&byte| is_name_byte(byte)).count();
             let delay_s = Args(&name[length..]).last_small()?;
-            Request::PauseTube { tube: Args(&name[..length]).tube()?, delay_s }
+            if length == 0 {
+                return Err(LineError::BadFormat);
+            }
+            Request::PauseTube { tube: &name[..length], delay_s }
         }
         b"reserve"
         | b"peek-ready"
@@ -274,4 +289,104 @@ fn without_arguments(line: &[u8]) -> Result<Request<'_>, LineError> {
 #[cold]
 fn unknown(line: &[u8]) -> LineError {
     if line.contains(&0) { LineError::BadFormat } else { LineError::UnknownCommand }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LineError::{BadFormat, UnknownCommand};
+    use super::*;
+
+    #[test]
+    fn numbers_may_have_spaces_before_them_and_nothing_else() {
+        let put = |bytes, has_trailing| {
+            Ok(Request::Put { priority: 1, delay_s: 2, ttr_s: 3, bytes, has_trailing })
+        };
+        assert_eq!(parse(b"put 1 2 3 4"), put(4, false));
+        assert_eq!(parse(b"put  1   2 3 0004"), put(4, false));
+        assert_eq!(parse(b"put 1 2 3 4 "), put(4, true));
+        assert_eq!(parse(b"put 1 2 3 4x"), put(4, true));
+        assert_eq!(parse(b"put 1 2 3 4294967295"), put(u32::MAX, false));
+        let lines: [&[u8]; 8] = [
+            b"put 1 2 3",
+            b"put 1 2 3 4294967296",
+            b"put 1 2 3 99999999999999999999999",
+            b"put 1\t2 3 4",
+            b"put -1 2 3 4",
+            b"put 1x 2 3 4",
+            b"put ",
+            b"release 1 2 3 4",
+        ];
+        for line in lines {
+            assert_eq!(parse(line), Err(BadFormat), "{line:?}");
+        }
+        assert_eq!(parse(b"peek 18446744073709551615"), Ok(Request::Peek(u64::MAX)));
+        assert_eq!(parse(b"peek 18446744073709551616"), Err(BadFormat));
+        assert_eq!(parse(b"touch 1 "), Err(BadFormat));
+    }
+
+    #[test]
+    fn verbs_are_compared_as_a_whole() {
+        for line in [&b""[..], b" ", b"PUT 1 2 3 4", b"statsfoo", b"quitfoo", b"peek", b"stat"] {
+            assert_eq!(parse(line), Err(UnknownCommand), "{line:?}");
+        }
+        for line in
+            [&b"stats 1"[..], b"reserve 1", b"stats-job", b"quit 1", b"foo\0", b"list-tubes "]
+        {
+            assert_eq!(parse(line), Err(BadFormat), "{line:?}");
+        }
+        assert_eq!(parse(b"list-tubes-watched"), Ok(Request::ListTubesWatched));
+        assert_eq!(parse(b"list-tubes"), Ok(Request::ListTubes));
+    }
+
+    #[test]
+    fn names_of_tubes_have_their_bytes_and_their_length() {
+        let longest = [b'a'; TUBE_NAME_MAX_BYTES];
+        assert!(is_tube_name(&longest) && is_tube_name(b"A-+/;.$_()9"));
+        for name in [&b""[..], b"-a", b"a b", b"a:b", b"a\0", b"\xc3\xa4", &[b'a'; 201]] {
+            assert!(!is_tube_name(name), "{name:?}");
+        }
+        assert_eq!(parse(b"use  a"), Err(BadFormat));
+        let pause = Request::PauseTube { tube: b"a", delay_s: 7 };
+        assert_eq!(parse(b"pause-tube  a  7"), Ok(pause));
+        assert_eq!(parse(b"pause-tube a"), Err(BadFormat));
+        assert_eq!(parse(b"pause-tube a 7 "), Err(BadFormat));
+    }
+
+    #[test]
+    fn bounds_and_timeouts_are_read_as_by_the_reference() {
+        let bounds: [(&[u8], u32); 6] = [
+            (b"kick 5", 5),
+            (b"kick 5abc", 5),
+            (b"kick  \t+5 6", 5),
+            (b"kick -1", u32::MAX),
+            (b"kick 4294967297", 1),
+            (b"kick 0", 0),
+        ];
+        for (line, bound) in bounds {
+            assert_eq!(parse(line), Ok(Request::Kick(bound)), "{line:?}");
+        }
+        for line in [&b"kick "[..], b"kick x", b"kick - 1", b"kick 99999999999999999999"] {
+            assert_eq!(parse(line), Err(BadFormat), "{line:?}");
+        }
+        for line in [&b"reserve-with-timeout 0 junk"[..], b"reserve-with-timeout x"] {
+            assert_eq!(parse(line), Ok(Request::ReserveWithTimeout(0)), "{line:?}");
+        }
+        for line in [&b"reserve-with-timeout -1"[..], b"reserve-with-timeout 2147483648"] {
+            assert_eq!(parse(line), Err(BadFormat), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn only_crlf_within_the_bound_ends_a_line() {
+        assert_eq!(first_line(b"a\nb\rc\r\nd"), Framed::Line(b"a\nb\rc", 7));
+        assert_eq!(first_line(b"\n\r"), Framed::Incomplete);
+        let line = |length: usize| [&vec![b'x'; length][..], b"\r\n"].concat();
+        let longest = line(LINE_MAX_BYTES - 2);
+        assert_eq!(
+            first_line(&longest),
+            Framed::Line(&longest[..LINE_MAX_BYTES - 2], LINE_MAX_BYTES)
+        );
+        assert_eq!(first_line(&line(LINE_MAX_BYTES - 1)), Framed::TooLong);
+        assert_eq!(first_line(&[b'x'; LINE_MAX_BYTES - 1]), Framed::Incomplete);
+    }
 }

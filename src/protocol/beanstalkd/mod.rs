@@ -6,7 +6,7 @@
 //!    ^ |  reserve
 //!    | +---------------------> submit -> Waiting --- job, timeout ---> write it; Open
 //!    |                                    |
-//!    |                                    +---- cancelled: TIMED_OUT -> Ended
+//!    |                                    +---- cancelled: TIMED_OUT -> Open
 //!    |  a line or a body that is too long
 //!    +---------------------- Discarding: to its end, then one error
 //! ```
@@ -281,7 +281,7 @@ impl Session {
                 let is_foreign = match first_line(unread) {
                     Framed::Incomplete => return Some(SessionAction::NeedInput),
                     Framed::Line(line, _) => is_request_line(line),
-                    Framed::TooLong => may_begin_request(unread),
+                    Framed::TooLong => may_begin_request(unread) && unread.contains(&b' '),
                 };
                 self.state = State::Open;
                 is_foreign.then(|| {
@@ -395,7 +395,7 @@ impl Session {
     #[inline]
     pub(super) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>, out: &mut OutBuf) {
         if self.state == State::Waiting(serial) {
-            self.state = if *reply == Reply::Cancelled { State::Ended } else { State::Open };
+            self.state = State::Open;
             self.is_deferred = false;
             self.end_wait();
         }

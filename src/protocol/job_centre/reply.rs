@@ -2,7 +2,7 @@
 
 use crate::model::job::{Encoding, Priority};
 use crate::model::reply::{JobView, Rejection, Reply};
-use crate::wire::json::{push_number, push_packet, push_string};
+use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use memchr::memchr;
 use std::fmt::Display;
@@ -40,7 +40,7 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
         Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
         Encoding::MsgPack => push_json(out, job.payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
-        Encoding::Bytes => push_packet(out, 0, job.payload.bytes),
+        Encoding::Bytes => push_bytes(out, job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
     match job.priority {

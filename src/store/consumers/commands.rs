@@ -104,20 +104,25 @@ impl Store {
         self.kick_counted(slot, now, fx);
     }
 
-    /// Kicks the first `limit` delayed jobs of a queue. O(limit log n).
-    pub(super) fn kick_delayed(
+    /// Kicks the first `limit` jobs of a queue in a state. O(limit log n).
+    pub(super) fn kick_first(
         &mut self,
         ticket: Ticket,
-        (queue, limit): (&[u8], u32),
+        (queue, among, limit): (&[u8], PeekedState, u32),
         now: Now,
         fx: &mut Effects,
     ) {
         let mut kicked = 0;
         if let Some(queue) = self.queues.find(queue) {
-            while kicked < limit
-                && let Some(id) = self.queues[queue].delays.first()
-                && let Some(slot) = self.ids.find(id.0)
-            {
+            while kicked < limit {
+                let found = match among {
+                    PeekedState::Ready => None,
+                    PeekedState::Delayed => {
+                        self.queues[queue].delays.first().and_then(|id| self.ids.find(id.0))
+                    }
+                    PeekedState::Buried => self.queues[queue].buried.first(),
+                };
+                let Some(slot) = found else { break };
                 self.kick_counted(slot, now, fx);
                 kicked += 1;
             }
@@ -125,9 +130,11 @@ impl Store {
         fx.answer(ticket, Outcome::Kicked(kicked));
     }
 
+    /// Kicks a job, which goes to a waiter before another one is kicked.
     fn kick_counted(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         self.count_kick(slot);
         self.apply_verb(slot, Verb::Kick, now, fx);
+        self.settle_constraints(now, fx);
     }
 
     /// Notes in a job that a client has kicked it.
@@ -182,6 +189,7 @@ impl Store {
         let timed = matches!(job.status(), Status::Delayed | Status::Reserved);
         let due = job.due(&self.deadlines).filter(|_| timed);
         let options = job.options();
+        let put_at_ms = job.put_at() * 1_000 + job.put_at_more_ms();
         let counted = JobStats {
             id,
             queue: (*self.queues[job.queue].name).into(),
@@ -191,7 +199,7 @@ impl Store {
                 Priority::Big(_) => i64::MAX,
                 Priority::Unselected => i64::MIN,
             },
-            age_s: (now.wall.0 / 1_000).saturating_sub(job.put_at()),
+            age_s: now.wall.0.saturating_sub(put_at_ms) / 1_000,
             delay_ms: options.delay_ms,
             lease_ms: options.lease_ms,
             left_s: due.map_or(0, |at| whole_seconds_until(at, now)),

@@ -29,8 +29,8 @@ impl Store {
                 self.bury_with(ticket, (id, priority), now, fx);
             }
             ConsumerCommand::KickJob { id } => self.kick_one(ticket, id, now, fx),
-            ConsumerCommand::KickDelayed { queue, limit } => {
-                self.kick_delayed(ticket, (queue, limit), now, fx);
+            ConsumerCommand::KickFirst { queue, among, limit } => {
+                self.kick_first(ticket, (queue, among, limit), now, fx);
             }
             ConsumerCommand::PeekFirst { queue, among } => {
                 self.peek_first(ticket, (queue, among), now, fx);

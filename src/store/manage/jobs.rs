@@ -76,7 +76,10 @@ impl Job {
 
     /// Replaces the payload; a row is no longer the job's.
     pub(in crate::store) fn set_payload(&mut self, payload: Payload<'_>, created: u32) {
-        let stored = PayloadHead { created, encoding: payload.encoding }.store(payload.bytes);
+        self.unpack_lease();
+        let head =
+            PayloadHead { created, encoding: payload.encoding, created_32nds: 0, lease_s: 0 };
+        let stored = head.store(payload.bytes);
         self.ext_mut_or_insert().content = PayloadHome::Inline(stored);
     }
 

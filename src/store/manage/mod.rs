@@ -199,7 +199,7 @@ impl Store {
     }
 
     /// Runs pending work of constraints, so that a reply shows what has come of its command.
-    fn settle_constraints(&mut self, now: Now, fx: &mut Effects) {
+    pub(super) fn settle_constraints(&mut self, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
             self.run_pending(now, fx);
         }

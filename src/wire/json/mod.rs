@@ -18,7 +18,7 @@ pub use canonical::canonical;
 pub use exact::{Members, elements, members, object_members, value};
 pub(in crate::wire) use lexer::{Lexer, Number, Token, number, unescape};
 pub use lexer::{at, check, find};
-pub use write::{push_number, push_packet, push_string};
+pub use write::{push_bytes, push_number, push_packet, push_string};
 
 use crate::base::strings::{StringList, Strings};
 use simd_json::{Buffers, Tape};

@@ -72,9 +72,35 @@ pub fn push_packet(out: &mut Vec<u8>, key_len: u16, packet: &[u8]) {
     out.extend_from_slice(b"\"}");
 }
 
+/// Writes a payload of any bytes as JSON on one line: itself if it is a JSON text, with spaces for
+/// line ends, or else `{"base64":BASE64}`. O(bytes).
+pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    if let Ok(text) = super::value(bytes) {
+        return out.extend(text.bytes().map(|byte| if byte == b'\n' { b' ' } else { byte }));
+    }
+    out.extend_from_slice(b"{\"base64\":\"");
+    out.extend_from_slice(BASE64_STANDARD.encode(bytes).as_bytes());
+    out.extend_from_slice(b"\"}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_a_json_text_are_written_as_it() {
+        let written = |bytes: &[u8]| {
+            let mut out = Vec::new();
+            push_bytes(&mut out, bytes);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(b"{\"a\":\n[1, 2]}"), "{\"a\": [1, 2]}");
+        assert_eq!(written(b"7"), "7");
+        assert_eq!(written(b""), "{\"base64\":\"\"}");
+        assert_eq!(written(b"hello"), "{\"base64\":\"aGVsbG8=\"}");
+        assert_eq!(written(b"\"\xff\""), "{\"base64\":\"Iv8i\"}");
+        assert_eq!(written(b"1 2"), "{\"base64\":\"MSAy\"}");
+    }
 
     #[test]
     fn any_text_comes_back_through_a_reader() {

@@ -240,7 +240,7 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
 const LATE_SEEDS: u64 = 3;
 
 /// The folders of `tests/golden` whose protocols the server has.
-const PLAYED: [&str; 3] = ["http", "job-centre", "pinpriq"];
+const PLAYED: [&str; 4] = ["beanstalkd", "http", "job-centre", "pinpriq"];
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) const DEFAULT_PROTOCOL: &str = "job-centre";
 
 /// The other protocols.
-const PROTOCOLS: [&str; 2] = ["pinpriq", HTTP_PROTOCOL];
+const PROTOCOLS: [&str; 3] = ["pinpriq", "beanstalkd", HTTP_PROTOCOL];
 
 /// The protocol whose clients speak in requests and answers.
 const HTTP_PROTOCOL: &str = "http";

@@ -85,7 +85,8 @@ impl<E: CommandExecutor> Pure<E> {
 
     /// The protocol with this name.
     fn protocol(name: &str) -> Result<Protocol, String> {
-        let mut protocols = [Protocol::JobCentre, Protocol::Pinpriq, Protocol::Http].into_iter();
+        let others = [Protocol::Http, Protocol::Beanstalkd];
+        let mut protocols = [Protocol::JobCentre, Protocol::Pinpriq].into_iter().chain(others);
         protocols
             .find(|protocol| protocol.name() == name)
             .ok_or_else(|| format!("there is no protocol {name}"))

@@ -5,7 +5,7 @@ use crate::model::event::write_events;
 use crate::model::job::Encoding;
 use crate::model::row::{Row, RowKey, Rows};
 use crate::protocol::http::Long;
-use crate::wire::json::{push_number, push_packet};
+use crate::wire::json::{push_bytes, push_number, push_packet};
 use crate::wire::msgpack::push_json;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(&row.payload),
         Encoding::MsgPack => push_json(out, &row.payload),
         Encoding::Packet { key_len } => push_packet(out, key_len, &row.payload),
-        Encoding::Bytes => push_packet(out, 0, &row.payload),
+        Encoding::Bytes => push_bytes(out, &row.payload),
     }
     out.extend_from_slice(b",\"events\":");
     write_events(&row.events, out);

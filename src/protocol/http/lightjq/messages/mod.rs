@@ -37,7 +37,7 @@ pub use worker::{WORKER, read_worker, read_worker_json, write_worker};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::worker::WorkerId;
-use crate::wire::json::push_packet;
+use crate::wire::json::{push_bytes, push_packet};
 use crate::wire::msgpack::{push_binary, push_from_json, push_json, push_map, push_text};
 
 /// The job id in a text; [`JobId::NEVER`] if there is none.
@@ -65,7 +65,7 @@ fn push_payload_json(out: &mut Vec<u8>, payload: Payload<'_>) {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(payload.bytes),
         Encoding::MsgPack => push_json(out, payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, payload.bytes),
-        Encoding::Bytes => push_packet(out, 0, payload.bytes),
+        Encoding::Bytes => push_bytes(out, payload.bytes),
     }
 }
 
@@ -75,8 +75,13 @@ fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     match payload.encoding {
         Encoding::MsgPack => out.extend_from_slice(payload.bytes),
         Encoding::Json | Encoding::JsonLine => push_from_json(out, payload.bytes),
-        encoding @ (Encoding::Packet { .. } | Encoding::Bytes) => {
-            let (key, packet) = payload.bytes.split_at(usize::from(encoding.key_len()));
+        Encoding::Bytes => {
+            let mut text = Vec::new();
+            push_bytes(&mut text, payload.bytes);
+            push_from_json(out, &text);
+        }
+        Encoding::Packet { key_len } => {
+            let (key, packet) = payload.bytes.split_at(usize::from(key_len));
             push_map(out, 2);
             push_text(out, "key");
             push_binary(out, key);
