@@ -86,7 +86,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize); 3] = [
 const LONG_FILES: [(&str, usize); 2] = [
     // A case for each kind of record.
     ("src/cli/journal/dump/mod.rs", 535),
-    ("src/store/mod.rs", 509),
+    ("src/store/mod.rs", 510),
 ];
 
 /// A file with its path from the root of the package.
