@@ -343,9 +343,8 @@ mod tests {
         let line = text.strip_suffix('\n').unwrap();
         assert!(!line.contains('\n'));
         serde_json::from_str::<serde_json::Value>(line).unwrap();
-        let start = "{\"record\":\"";
         let place = "\",\"segment\":2,\"offset\":64,\"batch\":9,";
-        line.strip_prefix(start).unwrap().replace(place, " ")
+        line.strip_prefix("{\"record\":\"").unwrap().replace(place, " ")
     }
 
     fn fresh(encoding: Encoding, bytes: &[u8]) -> Snapshot<'_> {
