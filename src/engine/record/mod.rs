@@ -33,6 +33,7 @@
 //!      first member of its run], [text of the group that it waits for, id of the first member of
 //!      the run or 0], then the whole record of a job, 1, 4, 8, 12 or 17
 //!   16 job that was lost while others wait for it: id, id of the job, the id below which they are
+//!      cancelled
 //!   17 job with the time of its put: seconds since 1970 in 4 bytes, then as 1
 //! dependency flags = bit 0 group, bit 1 waits for a group, bit 2 runs if one is lost
 //! state   = stage u8, [worker id, lease], [token of 8 bytes, since: milliseconds since 1970,
