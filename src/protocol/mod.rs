@@ -99,9 +99,9 @@ pub struct SessionTurn {
     pub stats: Option<Box<ServerStats>>,
     /// The answer to [`SessionAction::FetchWorkers`].
     pub workers: Option<WorkerRows>,
-    /// The answer to [`ConnectionRequest::List`].
+    /// The answer to [`ConnectionRequest::List`](crate::model::show::ConnectionRequest::List).
     pub connections: Option<Box<ConnectionPage>>,
-    /// The answer to [`ConnectionRequest::Close`].
+    /// The answer to [`ConnectionRequest::Close`](crate::model::show::ConnectionRequest::Close).
     pub closed: Option<CloseOutcome>,
 }
 

@@ -17,7 +17,7 @@
 //! Invariants:
 //! - each command has one reply, in the order of the commands: while one may wait, no later one is
 //!   executed;
-//! - the ticket of a command says what its reply means ([`Asked`]), so nothing is kept for it;
+//! - the ticket of a command says what its reply means (`Asked`), so nothing is kept for it;
 //! - the connection watches at least one tube.
 //!
 //! A first line that is an HTTP request is refused and ends the connection: a web page controls

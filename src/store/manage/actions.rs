@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The last actions. See the module documentation.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Actions {
-    /// At most [`ACTIONS_MAX`].
+    /// At most `ACTIONS_MAX`.
     pub(super) by_id: BTreeMap<u64, Action>,
     /// Those that run; each is a task of the spread work.
     pub(super) running: VecDeque<u64>,
