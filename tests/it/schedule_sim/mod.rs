@@ -13,7 +13,7 @@ use crate::seeds::{self, Plan};
 use simulation::Simulation;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: &[u64] = &[994_125_196_886];
+const FAILED_ONCE: &[u64] = &[994_125_196_886, 9_400_000_005_445, 9_400_000_005_795];
 
 const PLAN: Plan = Plan::new(60, FAILED_ONCE).with_fresh(20);
 

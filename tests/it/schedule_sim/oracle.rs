@@ -115,7 +115,7 @@ pub(super) struct Oracle {
     pub(super) unfinished: BTreeSet<u64>,
     /// Moments pass: nothing can be put.
     pub(super) draining: bool,
-    /// The last pass has written records without putting jobs for them.
+    /// The last pass has written records of schedules.
     pub(super) rewritten: bool,
     /// A restart has found other moments than the records: they are written in the first pass.
     unrecorded: bool,
@@ -257,6 +257,7 @@ impl Oracle {
         let is_unfinished = schedule.last_run.is_some_and(|(_, id)| unfinished.contains(&id));
         schedule.next = schedule.next_after(wall);
         schedule.recorded = schedule.next;
+        self.rewritten = true;
         let mut what = "a moment";
         if let Timing::Cron(cron, zone) = &schedule.timing {
             let (minute, zone) = (at / 60_000, zone_of(zone));
