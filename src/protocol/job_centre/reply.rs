@@ -80,7 +80,7 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
             out,
         ),
         Rejection::Draining => write_error(
-            &"the server is being drained: it takes no new jobs until it is started again",
+            &"the server is being drained: it takes no new jobs until drain mode ends",
             out,
         ),
         Rejection::ReservedByAnother(id) => write_error(

@@ -73,7 +73,7 @@ pub(super) fn rejected(rejection: Rejection) -> Problem {
         ),
         Rejection::Draining => Problem::new(
             ProblemKind::Draining,
-            "the server is being drained: it takes no new jobs until it is started again",
+            "the server is being drained: it takes no new jobs until drain mode ends",
         ),
         Rejection::ReservedByAnother(JobId(id)) => {
             Problem::new(ProblemKind::WrongState, format!("job {id} is reserved by another client"))

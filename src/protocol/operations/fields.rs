@@ -37,6 +37,11 @@ fn members_of<'a>(text: &'a [u8], what: &str) -> Result<Vec<Member<'a>>, Problem
         .map_err(|error| Problem::new(ProblemKind::InvalidJson, format!("the {what} {error}")))
 }
 
+/// Whether a member of a line names no part of a path: it says by `null` that there is none.
+pub(super) fn is_no_part(name: &str, text: &str) -> bool {
+    text == "null" && matches!(name, "id" | "queue")
+}
+
 /// The name of a field in a line.
 fn line_name(field: &str) -> &str {
     match field {
@@ -75,7 +80,8 @@ impl<'a> Fields<'a> {
         known: impl Into<Cow<'static, [&'static str]>>,
     ) -> Result<Self, Problem> {
         let members = members_of(line, "line")?;
-        let members = members.into_iter().filter(|(name, _)| name != "request").collect();
+        let is_field = |(name, text): &Member<'_>| name != "request" && !is_no_part(name, text);
+        let members = members.into_iter().filter(is_field).collect();
         let fields = Self { is_line: true, ..Self::of_members(members, known, "") };
         fields.check()?;
         Ok(fields)

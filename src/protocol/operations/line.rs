@@ -4,7 +4,7 @@
 use super::answer::{Answer, Next};
 use super::args::{Args, JOBS_PER_REQUEST_MAX, line_fields, parse_line_fields};
 use super::field_names::LINE_PUT_FIELDS;
-use super::fields::Fields;
+use super::fields::{Fields, is_no_part};
 use super::operations;
 use super::problem::{Problem, ProblemKind};
 use super::put_fields;
@@ -62,7 +62,8 @@ pub(in crate::protocol) fn parse_line(
 
 /// Of the rows with the same name the one whose queue or job the line names.
 fn row_for(first: &'static OperationRow, line: &[u8]) -> &'static OperationRow {
-    let Ok(members) = object_members(line) else { return first };
+    let Ok(mut members) = object_members(line) else { return first };
+    members.retain(|(name, text)| !is_no_part(name, text));
     let names = |part: &PathPart| match part {
         PathPart::Is(_) | PathPart::Action | PathPart::Schedule | PathPart::Constraint => true,
         PathPart::Job | PathPart::Connection => members.iter().any(|(name, _)| name == "id"),

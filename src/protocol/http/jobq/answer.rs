@@ -105,7 +105,7 @@ pub(in crate::protocol::http) fn answer(
              until jobs are deleted",
         ),
         IndexedReply::Draining => {
-            (503, "the server is being drained: it takes no new jobs until it is started again")
+            (503, "the server is being drained: it takes no new jobs until drain mode ends")
         }
         IndexedReply::LogFull => (507, "the log of the job takes no more events"),
     };

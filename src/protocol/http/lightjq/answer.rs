@@ -55,7 +55,7 @@ pub(in crate::protocol::http) fn respond(
         Reply::Rejected(Rejection::Full) => return Err(full("job")),
         Reply::Rejected(Rejection::MemoryFull) => return Err(memory_full()),
         Reply::Rejected(Rejection::Draining) => {
-            let why = "the server is being drained: it takes no new jobs until it is started again";
+            let why = "the server is being drained: it takes no new jobs until drain mode ends";
             return Err(HttpError::new(503, why));
         }
         Reply::Rejected(Rejection::DiskFull)
