@@ -271,7 +271,11 @@ impl Store {
         let due = job.due(&self.deadlines);
         let to = change.queue.as_deref().map(|name| self.queues.find_or_add(name));
         let to = to.filter(|&to| to != from);
-        if let Some(other) = to.and_then(|to| self.key_conflict(slot, to, now, fx)) {
+        if let Some(to) = to
+            && let Some(other) = self.key_conflict(slot, to, now, fx)
+        {
+            // It may have been made for this job.
+            self.queues.list_if_idle(to);
             return Applied::KeyTaken(other);
         }
         if !dead || to.is_some() {

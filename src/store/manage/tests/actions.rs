@@ -9,7 +9,9 @@ use crate::model::manage::{
     JobState, LeaseTerms, Missing, NewJob, NewKey, OnDuplicate, ReserveTerms, RunReport,
 };
 use crate::model::reply::Rejection;
+use crate::model::snapshot::PersistedKey;
 use crate::store::RewriteLimit;
+use std::time::Duration;
 
 fn spec(verb: ActionVerb, states: &[JobState]) -> ActionSpec {
     let filter = ActionFilter::States(states.iter().copied().collect());
@@ -154,6 +156,32 @@ fn dry_run_of_a_move_passes_over_jobs_whose_key_is_taken() {
 }
 
 #[test]
+fn queue_of_a_change_that_its_keys_forbid_is_idle() {
+    let mut harness = Harness::new(1_000);
+    let job = NewJob {
+        priority: Priority::Small(0).into(),
+        encoding: Encoding::Json,
+        payload: (*b"{}").into(),
+        options: JobOptions::default(),
+        key: Some(Box::new(NewKey {
+            bytes: Box::from(*b"k"),
+            ttl_ms: 1_000_000,
+            on_duplicate: OnDuplicate::default(),
+        })),
+        dependencies: None,
+    };
+    // As after a restart: nothing else is known of the queue.
+    let until = harness.now.mono.after(Duration::from_hours(1));
+    let taken = PersistedKey { queue: b"b", bytes: b"k", job: JobId(90), until };
+    harness.store.restore_past_key(JobId(91), &taken);
+    harness.manage(ManageCommand::Put { queue: b"a", job: &job });
+    let change = JobChange { queue: Some(Box::from(*b"b")), ..JobChange::default() };
+    let answers = harness.manage(ManageCommand::Change { id: JobId(1), change: &change });
+    assert!(matches!(answers[..], [Answer::Manage(ManageReply::KeyTaken(_))]), "{answers:?}");
+    harness.store.check_invariants();
+}
+
+#[test]
 fn cancelled_action_stops() {
     let mut harness = Harness::new(40);
     for _ in 0..30 {
@@ -245,7 +273,7 @@ fn worker_is_told_that_its_job_was_cancelled_until_its_lease_would_have_ended() 
     assert_eq!(cancelled, [Answer::Manage(ManageReply::Done)]);
     let report = ManageCommand::Report { id, token, report: &RunReport::Touch { ttr_ms: None } };
     assert_eq!(harness.manage(report), [Answer::Manage(ManageReply::Cancelled)]);
-    harness.now.mono = harness.now.mono.after(std::time::Duration::from_millis(50));
+    harness.now.mono = harness.now.mono.after(Duration::from_millis(50));
     assert_eq!(harness.manage(report), [Answer::Manage(ManageReply::StaleToken)]);
 }
 
@@ -261,7 +289,7 @@ fn set_of_states_has_what_was_added() {
 fn oldest_ready_job_and_waiting_clients_are_shown() {
     let mut harness = Harness::new(1_000);
     harness.put(b"a", None);
-    harness.now.mono = harness.now.mono.after(std::time::Duration::from_millis(30));
+    harness.now.mono = harness.now.mono.after(Duration::from_millis(30));
     harness.put(b"a", None);
     assert_eq!(harness.reserve(&[b"b"], Wait::Forever), []);
     assert_eq!(harness.reserve(&[b"b"], Wait::Forever), []);
