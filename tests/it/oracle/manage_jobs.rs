@@ -239,8 +239,8 @@ impl Oracle {
                 Applied::Changed => true,
                 Applied::Gone => dry_run || matches!(verb, Verb::Remove | Verb::Cancel),
                 // Only who changes it looks at its bytes.
-                Applied::TooLarge | Applied::KeyTaken(_) => dry_run,
-                Applied::Unchanged | Applied::WrongState => false,
+                Applied::TooLarge => dry_run,
+                Applied::KeyTaken(_) | Applied::Unchanged | Applied::WrongState => false,
             };
             done += u64::from(changed);
             if let Some(copy) = copy {
