@@ -3,8 +3,8 @@
 //! A pure state machine over an injected [`disk::Disk`], without clock, randomness or files.
 //! `format` defines the bytes on the disk, `log` is the running journal, `live_index` knows which
 //! base record is in which segment, `scan` and `recover` read what an earlier run has left
-//! (`report`), `salvage` (with `survey` and `keys`) reads a damaged directory. [`disk`] is the
-//! interface to the disk; the reactor implements it.
+//! (`report`), `salvage` (with `survey`, `frame_search`, `keys` and `keys_from_frames`) reads a
+//! damaged directory. [`disk`] is the interface to the disk; the reactor implements it.
 //!
 //! The guarantee after a crash at any moment: each batch is there whole or not at all; all batches
 //! up to [`Journal::durable`] are there; none comes twice; their order is kept. What a power
@@ -12,7 +12,9 @@
 
 pub mod disk;
 mod format;
+mod frame_search;
 mod keys;
+mod keys_from_frames;
 pub mod limits;
 mod live_index;
 mod log;

@@ -2,32 +2,22 @@
 //!
 //! Names and headers are evidence only: the checksums of a frame show in which segment it was
 //! written ([`super::keys`]). One segment key of the directory has to be known. A header yields it,
-//! after repair of up to two bits. Without a header the frames do: the key of the frames with the
-//! highest sequences in a file whose name contains the epoch, by majority of bytes.
+//! after repair of up to two bits; without a header the frames do ([`super::keys_from_frames`]).
 
 use super::disk::{DiskError, FileEntry, Files};
 use super::format::{
-    self, BadHeader, BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, NUMBER_END,
-    SEGMENT_HEADER_BYTES, SegmentHeader,
+    self, BadHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, NUMBER_END, SEGMENT_HEADER_BYTES,
+    SegmentHeader,
 };
-use super::keys::{DirectoryKeys, key_from_header};
+use super::frame_search::{EPOCHS_AHEAD, Frame, FrameSearch, KeyFilter};
+use super::keys::DirectoryKeys;
+use super::keys_from_frames::{NamedFile, keys_from_frames};
 use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
 use super::report::OpenError;
 use super::scan::SegmentList;
-use std::collections::HashMap;
-
-/// Bytes that are searched at a time.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The bytes that a disk reads as a whole or not at all.
 const BLOCK_BYTES: usize = 4096;
-
-/// Epochs up to this far beyond the last known one are plausible.
-const EPOCHS_AHEAD: u64 = 4096;
-
-/// Without any header: how many keys of a file are tried, and how many are counted.
-const KEYS_TRIED: usize = 16;
-const KEYS_COUNTED: usize = 1 << 20;
 
 /// What the first bytes of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +97,6 @@ pub(super) struct Survey {
     pub(super) high_id: u64,
 }
 
-/// A frame that verifies.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    offset: u64,
-    head: BatchHeader,
-    key: u32,
-}
-
 /// Reads the first bytes of all files that may be segments, or parts of one.
 fn files(
     reader: &mut SegmentReader<'_>,
@@ -174,40 +156,6 @@ fn decode_flipped(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) -> Option<
     header
 }
 
-/// Which frames are accepted.
-enum KeyFilter<'k> {
-    /// Those of this directory, up to an epoch.
-    Family(&'k DirectoryKeys, u64),
-    /// Those with these keys.
-    Listed(&'k [u32]),
-}
-
-impl KeyFilter<'_> {
-    /// Whether a frame with this key and this oldest needed segment is plausible.
-    fn accepts(&self, key: u32, oldest: u64) -> bool {
-        match self {
-            Self::Family(family, last) => {
-                let epoch = family.epoch_of(key);
-                (1..=*last).contains(&epoch) && oldest <= epoch
-            }
-            Self::Listed(keys) => keys.contains(&key),
-        }
-    }
-}
-
-/// The batch header at the begin of `bytes`, if it is plausible, and its segment key.
-fn likely_head(bytes: &[u8], room: u64) -> Option<(BatchHeader, u32)> {
-    let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
-    let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    if (length as usize) < FRAME_HEADER_BYTES || u64::from(length) > room {
-        return None;
-    }
-    let key = key_from_header(bytes);
-    let head = format::read_batch_header(bytes, room, key)?;
-    let likely = head.synced < head.sequence && (1..NUMBER_END).contains(&head.oldest);
-    likely.then_some((head, key))
-}
-
 /// Files with unreadable blocks, which are read as zeros.
 pub(super) struct TolerantFiles<'f> {
     files: &'f mut dyn Files,
@@ -261,68 +209,6 @@ impl Files for TolerantFiles<'_> {
     }
 }
 
-/// A search through one file.
-struct FrameSearch<'s, 'f> {
-    reader: &'s mut SegmentReader<'f>,
-    file: &'s SurveyedFile,
-    offset: u64,
-    /// The offset behind the last byte scanned that is not zero.
-    filled: u64,
-}
-
-impl<'s, 'f> FrameSearch<'s, 'f> {
-    fn new(reader: &'s mut SegmentReader<'f>, file: &'s SurveyedFile) -> Self {
-        Self { reader, file, offset: 0, filled: 0 }
-    }
-
-    /// The next offset at which `look` returns something. O(bytes) beside the costs of `look`.
-    fn seek<T>(
-        &mut self,
-        mut look: impl FnMut(&[u8], u64) -> Option<T>,
-    ) -> Result<Option<(u64, T)>, DiskError> {
-        let size = self.file.size;
-        while self.offset + FRAME_HEADER_BYTES as u64 <= size {
-            let piece = self.reader.bytes(&self.file.name, size, self.offset, CHUNK_BYTES)?;
-            let (mut at, start) = (0, self.offset);
-            while at + FRAME_HEADER_BYTES <= piece.len() {
-                if piece[at..at + FRAME_ALIGN_BYTES] != [0; FRAME_ALIGN_BYTES] {
-                    let room = size - start - at as u64;
-                    if let Some(seen) = look(&piece[at..], room) {
-                        self.offset = start + at as u64;
-                        return Ok(Some((self.offset, seen)));
-                    }
-                    self.filled = start + (at + FRAME_ALIGN_BYTES) as u64;
-                }
-                at += FRAME_ALIGN_BYTES;
-            }
-            if at == 0 {
-                break;
-            }
-            self.offset = start + at as u64;
-        }
-        Ok(None)
-    }
-
-    /// The next accepted frame; the search continues behind it. O(bytes), as other bytes rarely
-    /// yield an accepted key.
-    fn next(&mut self, keys: &KeyFilter<'_>) -> Result<Option<Frame>, DiskError> {
-        let look = |bytes: &[u8], room| {
-            likely_head(bytes, room).filter(|(head, key)| keys.accepts(*key, head.oldest))
-        };
-        while let Some((offset, (head, key))) = self.seek(look)? {
-            let SurveyedFile { name, size, .. } = self.file;
-            let frame = self.reader.bytes(name, *size, offset, head.length as usize)?;
-            if format::frame_verifies(frame, &head, key) {
-                self.offset = offset + u64::from(head.length);
-                return Ok(Some(Frame { offset, head, key }));
-            }
-            self.offset = offset + FRAME_ALIGN_BYTES as u64;
-            self.filled = self.offset;
-        }
-        Ok(None)
-    }
-}
-
 /// The directory of most headers, and its salt.
 fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
     let headers = || places.iter().filter_map(|place| Some((place, place.header.header()?)));
@@ -335,65 +221,17 @@ fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
     Some((family, header.salt))
 }
 
-/// What the frames of one file show about the directory's keys.
-struct KeyEvidence {
-    family: DirectoryKeys,
-    bytes: u64,
-    /// The highest sequence of a frame with the key.
-    sequence: u64,
-}
-
-/// The key of the frames with the highest sequences in a file. Its epoch is taken from the name, or
-/// else from the latest segment that the frames need. O(bytes) for each key tried.
-fn key_evidence(
-    reader: &mut SegmentReader<'_>,
-    place: &SurveyedFile,
-) -> Result<Option<KeyEvidence>, DiskError> {
-    let mut counts: HashMap<u32, u64> = HashMap::new();
-    let mut search = FrameSearch::new(reader, place);
-    while let Some((_, key)) = search.seek(|bytes, room| Some(likely_head(bytes, room)?.1))? {
-        if counts.len() < KEYS_COUNTED || counts.contains_key(&key) {
-            *counts.entry(key).or_default() += 1;
-        }
-        search.offset += FRAME_ALIGN_BYTES as u64;
-    }
-    let mut keys: Vec<(u64, u32)> = counts.into_iter().map(|(key, count)| (count, key)).collect();
-    keys.sort_unstable_by(|a, b| b.cmp(a));
-    let keys: Vec<u32> = keys.into_iter().take(KEYS_TRIED).map(|(_, key)| key).collect();
-    let mut found: HashMap<u32, (u64, u64, u64)> = HashMap::new();
-    let mut search = FrameSearch::new(reader, place);
-    while let Some(Frame { head, key, .. }) = search.next(&KeyFilter::Listed(&keys))? {
-        let (sequence, oldest, bytes) = found.entry(key).or_default();
-        *sequence = head.sequence.max(*sequence);
-        *oldest = head.oldest.max(*oldest);
-        *bytes += u64::from(head.length);
-    }
-    let latest = found.into_iter().max_by_key(|(_, (sequence, ..))| *sequence);
-    Ok(latest.map(|(key, (sequence, oldest, bytes))| KeyEvidence {
-        family: DirectoryKeys::new(place.named.unwrap_or(oldest), key),
-        // A name with an epoch weighs more than one without.
-        bytes: if place.named.is_some() { bytes << 8 } else { bytes },
-        sequence,
-    }))
-}
-
-/// The directory of most frames, if no header is left. The file with the latest frames weighs more
-/// than the others, where those of a former use may be all that is there.
+/// The directory of most frames, if no header is left.
 fn by_frames(
     reader: &mut SegmentReader<'_>,
     places: &[SurveyedFile],
 ) -> Result<Option<DirectoryKeys>, DiskError> {
-    let mut all = Vec::new();
-    for place in places {
-        all.extend(key_evidence(reader, place)?);
-    }
-    let latest = all.iter().map(|one| one.sequence).max();
-    let weight = |one: &KeyEvidence| if Some(one.sequence) == latest { 8 } else { 1 };
-    let votes = |family: &DirectoryKeys| {
-        let of = all.iter().filter(|other| family.is_same_directory(&other.family));
-        of.map(|other| other.bytes.saturating_mul(weight(other))).sum::<u64>()
-    };
-    Ok(all.iter().max_by_key(|one| votes(&one.family)).map(|one| one.family))
+    let files = places.iter().map(|place| NamedFile {
+        name: &place.name,
+        size: place.size,
+        epoch: place.named,
+    });
+    keys_from_frames(reader, files)
 }
 
 impl Survey {
@@ -435,7 +273,7 @@ impl Survey {
         last: u64,
     ) -> Result<(), DiskError> {
         let place = &self.files[number];
-        let mut search = FrameSearch::new(reader, place);
+        let mut search = FrameSearch::new(reader, &place.name, place.size);
         if place.header != HeaderState::Unreadable {
             search.offset = FIRST_FRAME_OFFSET;
         }

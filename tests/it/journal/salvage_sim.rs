@@ -10,8 +10,14 @@ use jobcentre::journal::{RecordLocation, read, salvage};
 use std::collections::BTreeMap;
 
 /// Seeds that have failed once.
-const FAILED_ONCE: &[u64] =
-    &[45_283_097_591, 45_283_099_993, 395_558_008_584, 395_558_046_476, 823_294_508_408_665_939];
+const FAILED_ONCE: &[u64] = &[
+    45_283_097_591,
+    45_283_099_993,
+    395_558_008_584,
+    395_558_046_476,
+    9_400_000_049_886,
+    823_294_508_408_665_939,
+];
 
 const PLAN: Plan = Plan::new(100, FAILED_ONCE);
 

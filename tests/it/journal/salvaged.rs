@@ -147,6 +147,31 @@ fn renamed_segments_are_identified_by_their_headers() {
 }
 
 #[test]
+fn segments_without_headers_keep_their_order_under_wrong_names() {
+    let image = closed(60);
+    let whole = try_recover(&image).unwrap().harness.values();
+    let count = image.keys().filter(|name| !name.starts_with("spare")).count() as u64;
+    assert!(count >= 4);
+    let shifted: [fn(u64, u64) -> String; 4] = [
+        |epoch, _| segment_name(epoch + 1),
+        |epoch, count| segment_name(epoch % count + 1),
+        |epoch, count| segment_name(40 + count - epoch),
+        |epoch, _| format!("x{epoch}"),
+    ];
+    for rename in shifted {
+        let mut damaged = Image::new();
+        for epoch in 1..=count {
+            let mut bytes = image[&segment_name(epoch)].clone();
+            bytes[..64].fill(0xff);
+            damaged.insert(rename(epoch, count), bytes);
+        }
+        let (report, harness) = salvaged(&damaged);
+        assert_eq!(harness.values(), whole, "{report:?}");
+        assert_eq!((report.lost_batches, report.superseded), (0, 0), "{report:?}");
+    }
+}
+
+#[test]
 fn misplaced_blocks_cost_only_the_batches_that_they_cut() {
     const BLOCK: usize = 512;
     let image = closed(60);
