@@ -105,14 +105,6 @@ impl Store {
         }
     }
 
-    /// The queue of this name, if it is in use or counts as that; then it is made.
-    fn queue_in_use(&mut self, name: &[u8], exists: bool) -> Option<QueueIdx> {
-        if exists {
-            return Some(self.queues.find_or_add(name));
-        }
-        self.queues.find(name).filter(|&queue| self.queues[queue].is_in_use())
-    }
-
     /// Answers with what is counted of a queue. O(`URGENT_JOBS_COUNTED`).
     pub(super) fn queue_stats(
         &mut self,
@@ -199,17 +191,23 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(queue) = self.queue_in_use(name, exists) else {
+        let in_use = |queue| self.queues[queue].is_in_use();
+        if !exists && !self.queues.find(name).is_some_and(in_use) {
             return fx.answer(ticket, Outcome::NoJob);
+        }
+        let queue = if for_ms == 0 {
+            let queue = self.queues.find_or_add(name);
+            self.end_pause(queue, fx);
+            queue
+        } else {
+            match self.set_pause(name, Some(for_ms), now, fx) {
+                Ok(queue) => queue,
+                Err(rejection) => return fx.answer(ticket, Outcome::Rejected(rejection)),
+            }
         };
         let interest = self.queues[queue].interest.get_or_insert_default();
         interest.pauses = interest.pauses.saturating_add(1);
         interest.owns_pause = for_ms > 0;
-        if for_ms == 0 {
-            self.end_pause(queue, fx);
-        } else if let Err(rejection) = self.set_pause(name, Some(for_ms), now, fx) {
-            return fx.answer(ticket, Outcome::Rejected(rejection));
-        }
         fx.answer(ticket, Outcome::Done);
         self.queues.list_if_idle(queue);
     }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::base::rng::Rng;
+use crate::model::consumer::ConsumerCommand;
+use crate::model::reply::Rejection;
 use std::time::Duration;
 
 const PAUSE_A: ManageCommand<'_> = ManageCommand::Pause { queue: b"a", for_ms: None };
@@ -96,4 +98,15 @@ fn random_pauses_lose_no_tracked_job() {
             assert!(matches!(harness.reserve_any()[..], [Answer::Job(_)]));
         }
     }
+}
+
+#[test]
+fn refused_pause_of_a_client_leaves_no_queue_behind() {
+    let mut harness = Harness::new(100);
+    let next = JobId(harness.store.ids.next());
+    harness.store.ids.skip_hidden(next);
+    let pause = ConsumerCommand::Pause { queue: b"a", exists: true, for_ms: 1_000 };
+    let answers = harness.apply(0, &Command::Consumer(pause));
+    assert_eq!(answers, [Answer::Other(Outcome::Rejected(Rejection::Full))]);
+    assert!(harness.store.queues.find(b"a").is_none(), "it was made for nothing");
 }
