@@ -77,9 +77,7 @@ impl Job {
     /// Replaces the payload; a row is no longer the job's.
     pub(in crate::store) fn set_payload(&mut self, payload: Payload<'_>, created: u32) {
         self.unpack_lease();
-        let head =
-            PayloadHead { created, encoding: payload.encoding, created_32nds: 0, lease_s: 0 };
-        let stored = head.store(payload.bytes);
+        let stored = PayloadHead::of_second(created, payload.encoding).store(payload.bytes);
         self.ext_mut_or_insert().content = PayloadHome::Inline(stored);
     }
 
@@ -269,15 +267,13 @@ impl Store {
             },
         };
         let due = job.due(&self.deadlines);
-        let to = change.queue.as_deref().map(|name| self.queues.find_or_add(name));
-        let to = to.filter(|&to| to != from);
-        if let Some(to) = to
+        if let Some(to) = &change.queue
             && let Some(other) = self.key_conflict(slot, to, now, fx)
         {
-            // It may have been made for this job.
-            self.queues.list_if_idle(to);
             return Applied::KeyTaken(other);
         }
+        let to = change.queue.as_deref().map(|name| self.queues.find_or_add(name));
+        let to = to.filter(|&to| to != from);
         if !dead || to.is_some() {
             self.unlink_cold(slot);
             // Neither in a heap nor in a list.

@@ -12,7 +12,7 @@ use crate::model::job::{JobOptions, Priority, Status};
 use crate::model::manage::{NewJob, NewKey, OnDuplicate};
 use crate::model::reply::Rejection;
 use crate::model::snapshot::{PersistedKey, Record};
-use crate::store::idx::{PastKeyIdx, QueueIdx};
+use crate::store::idx::PastKeyIdx;
 use crate::store::job_ext::JobKey;
 use crate::store::unique_keys::{KeyOwner, PastKey};
 use crate::store::{DirtyRecord, Due, Effects, JobIdx, RecordKey, Store};
@@ -221,19 +221,24 @@ impl Store {
         true
     }
 
-    /// The job that has the key of this one in another queue, if that key is taken there; what is
-    /// over is removed first. O(key).
+    /// The key that a job takes along to the queue of this name: none if it is there already. O(1).
+    fn key_to_move(&self, slot: JobIdx, to: &[u8]) -> Option<&[u8]> {
+        let job = &self.jobs[slot];
+        let key = job.key_of_queue().filter(|key| key.is_taken)?;
+        (*self.queues[job.queue].name != *to).then_some(&key.bytes)
+    }
+
+    /// The job that has the key of this one in the queue of this name, if that is another queue
+    /// and the key is taken there; what is over is removed first. O(key).
     pub(super) fn key_conflict(
         &mut self,
         slot: JobIdx,
-        queue: QueueIdx,
+        to: &[u8],
         now: Now,
         fx: &mut Effects,
     ) -> Option<JobId> {
-        let job = &self.jobs[slot];
-        let key = job.key_of_queue().filter(|key| key.is_taken && job.queue != queue)?;
-        let (name, bytes) = (self.queues[queue].name.clone(), key.bytes.clone());
-        Some(match self.key_owner(&name, &bytes, now, fx)? {
+        let key = self.key_to_move(slot, to)?.to_vec();
+        Some(match self.key_owner(to, &key, now, fx)? {
             KeyOwner::Job(slot) => JobId(self.jobs[slot].id()),
             KeyOwner::Past(past) => self.unique_keys.past(past).job,
         })
@@ -241,12 +246,8 @@ impl Store {
 
     /// Whether a job may be moved to the queue of this name: its key is not taken there. O(key).
     pub(super) fn may_move(&self, slot: JobIdx, to: &[u8], now: Now) -> bool {
-        let job = &self.jobs[slot];
-        let Some(key) = job.key_of_queue().filter(|key| key.is_taken) else { return true };
-        if *self.queues[job.queue].name == *to {
-            return true;
-        }
-        match self.unique_keys.find((to, &key.bytes), &self.jobs, &self.queues) {
+        let Some(key) = self.key_to_move(slot, to) else { return true };
+        match self.unique_keys.find((to, key), &self.jobs, &self.queues) {
             None => true,
             Some(KeyOwner::Job(other)) => self.jobs[other].is_expired_waiting(now),
             Some(KeyOwner::Past(past)) => {
