@@ -97,12 +97,7 @@ impl Job {
         (payload, lease_s): (Payload<'_>, u16),
         now: Now,
     ) -> Self {
-        let created = u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX);
-        #[expect(clippy::cast_possible_truncation, reason = "a part of a second")]
-        let created_32nds = (now.wall.0 % 1_000 * 32 / 1_000) as u8;
-        let encoding = payload.encoding;
-        let head = PayloadHead { created, encoding, created_32nds, lease_s };
-        let stored = head.store(payload.bytes);
+        let stored = PayloadHead::at(now.wall, payload.encoding, lease_s).store(payload.bytes);
         let (rank, body) = match priority {
             Priority::Small(number) => (rank(number), ThinOrBox::bytes(stored)),
             Priority::Unselected => (UNSELECTED_RANK, ThinOrBox::bytes(stored)),

@@ -174,10 +174,7 @@ impl JobExt {
 
     /// See `Job::created`.
     pub(super) fn created(&self) -> u32 {
-        match &self.content {
-            PayloadHome::Inline(payload) => PayloadHead::of(payload).created,
-            PayloadHome::Row(_) => 0,
-        }
+        self.head().map_or(0, |head| head.created)
     }
 
     /// See `Job::content_bytes`.
@@ -195,10 +192,7 @@ impl JobExt {
     pub(super) fn into_payload(self) -> StoredPayload {
         match self.content {
             PayloadHome::Inline(payload) => payload,
-            PayloadHome::Row(row) => {
-                PayloadHead { created: 0, encoding: row.encoding, created_32nds: 0, lease_s: 0 }
-                    .store(&row.payload)
-            }
+            PayloadHome::Row(row) => PayloadHead::of_second(0, row.encoding).store(&row.payload),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is kept before the bytes of a payload, in the same block of memory: what is needed only
 //! with them, or rarely.
 
+use crate::base::time::Wall;
 use crate::model::job::{Encoding, Payload, StoredPayload};
 
 /// The prefix of a stored payload.
@@ -26,6 +27,21 @@ const BYTES: u8 = 4;
 const TAG_BITS: u32 = 3;
 
 impl PayloadHead {
+    /// The head of a payload whose job is put now.
+    #[inline(always)]
+    pub(super) fn at(now: Wall, encoding: Encoding, lease_s: u16) -> Self {
+        let created = u32::try_from(now.0 / 1_000).unwrap_or(u32::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "a part of a second")]
+        let part = || (now.0 % 1_000 * 32 / 1_000) as u8;
+        let created_32nds = if encoding == Encoding::Bytes { part() } else { 0 };
+        Self { created, encoding, created_32nds, lease_s }
+    }
+
+    /// The head of a payload whose job was put in this second, and whose lease is elsewhere.
+    pub(super) fn of_second(created: u32, encoding: Encoding) -> Self {
+        Self { created, encoding, created_32nds: 0, lease_s: 0 }
+    }
+
     /// A copy of these bytes behind this head. O(bytes).
     #[inline(always)]
     pub(super) fn store(self, bytes: &[u8]) -> StoredPayload {

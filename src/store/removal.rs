@@ -4,7 +4,6 @@ use super::job::Job;
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::Status;
 
 impl Store {
     /// [`Store::delete`] of a job with rare fields, or that is neither ready nor reserved; its id
@@ -13,7 +12,7 @@ impl Store {
     pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
-        if job.status() == Status::Reserved && self.reservations.holds(ticket.client, job) {
+        if self.reservations.has_reserved(ticket.client, job) {
             // Who has reserved it deletes it: it is done.
             self.end_dependencies(slot, true);
         }

@@ -71,6 +71,11 @@ impl Reservations {
         job.is_held_by(Holder::client(client.index)) && self.known(client).is_some()
     }
 
+    /// Whether `client` has reserved `job`. O(1).
+    pub(super) fn has_reserved(&self, client: ClientId, job: &Job) -> bool {
+        job.status() == Status::Reserved && self.holds(client, job)
+    }
+
     /// The client that has reserved a reserved job, if one has. O(1).
     pub(super) fn client_of(&self, job: &Job) -> Option<ClientId> {
         let HolderKind::Client(index) = job.holder().kind() else { return None };

@@ -233,9 +233,7 @@ impl Store {
     fn await_release(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch, fx: &mut Effects) {
         let found = self.ids.find(id.0).filter(|&slot| {
             let job = &self.jobs[slot];
-            job.status() == Status::Reserved
-                && self.reservations.holds(ticket.client, job)
-                && job.lease() == lease
+            self.reservations.has_reserved(ticket.client, job) && job.lease() == lease
         });
         match found {
             None => fx.answer(ticket, Outcome::Done),

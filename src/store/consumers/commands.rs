@@ -40,11 +40,8 @@ impl Store {
     }
 
     /// The job with this id, if the client has reserved it. If not, answers the ticket.
-    fn own_job(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) -> Option<JobIdx> {
-        let found = self.find_cold(id, now, fx).filter(|&slot| {
-            let job = &self.jobs[slot];
-            job.status() == Status::Reserved && self.reservations.holds(ticket.client, job)
-        });
+    fn own_job(&self, ticket: Ticket, id: JobId, fx: &mut Effects) -> Option<JobIdx> {
+        let found = self.held_by(ticket, id);
         if found.is_none() {
             fx.answer(ticket, Outcome::NoJob);
         }
@@ -59,7 +56,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.own_job(ticket, id, now, fx) else { return };
+        let Some(slot) = self.own_job(ticket, id, fx) else { return };
         fx.answer(ticket, Outcome::Done);
         self.jobs.change(slot, |job| {
             let work = job.work_mut();
@@ -78,7 +75,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.own_job(ticket, id, now, fx) else { return };
+        let Some(slot) = self.own_job(ticket, id, fx) else { return };
         let changed = self.jobs[slot].priority() != priority;
         self.jobs.change(slot, |job| {
             let tally = &mut job.work_mut().tally;

@@ -107,10 +107,10 @@ impl Store {
         let cancelled = if matches!(end, Some(SourceEnd::Done)) { 0 } else { cancelling };
         let steps = count as usize + cancelled as usize * (ACTION_STEPS_PER_JOB - 1);
         let is_first = !std::mem::replace(&mut self.dependencies.has_settled, true);
-        let budget = self.spread.steps_left();
-        let at_least = if is_first { self.spread.steps_left_for_release() } else { 0 };
-        if steps <= budget.max(at_least) {
-            if steps > budget {
+        let left = self.spread.steps_left();
+        let most = if is_first { self.spread.steps_left_for_release() } else { left };
+        if steps <= most {
+            if steps > left {
                 self.waiters.note_work(steps * RELEASE_WORK);
             }
             while self.settle_edge(source, false, now, fx) {

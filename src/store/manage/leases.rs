@@ -5,7 +5,7 @@ use crate::base::heap::{HeapEntry, orders_before};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{LeaseToken, Status};
+use crate::model::job::LeaseToken;
 use crate::model::manage::{JobDetails, LeaseTerms, ManageReply, ReserveTerms};
 use crate::store::job_ext::TokenLease;
 use crate::store::{Effects, JobIdx, Store};
@@ -52,11 +52,9 @@ impl Store {
     }
 
     /// The job with this id, if the client has reserved it. O(1).
-    fn held_by(&self, ticket: Ticket, id: JobId) -> Option<JobIdx> {
-        let slot = self.ids.find(id.0)?;
-        let job = &self.jobs[slot];
-        let held = job.status() == Status::Reserved && self.reservations.holds(ticket.client, job);
-        held.then_some(slot)
+    pub(in crate::store) fn held_by(&self, ticket: Ticket, id: JobId) -> Option<JobIdx> {
+        let found = self.ids.find(id.0);
+        found.filter(|&slot| self.reservations.has_reserved(ticket.client, &self.jobs[slot]))
     }
 
     /// Reserves the most urgent job of the queues for the client, and does not answer. O(q + log
