@@ -13,6 +13,7 @@
 
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
+use crate::model::rejection::Rejection;
 use crate::model::worker::WorkerId;
 use std::fmt;
 use std::sync::Arc;
@@ -132,8 +133,8 @@ pub enum Action {
 /// An event caused by a client that no reply can report, so that the log does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// The store had no capacity for a job, and its protocol has no reply to a put.
-    JobDropped,
+    /// A job was rejected, and its protocol has no reply to a put.
+    JobDropped(Rejection),
     /// A pop selected this job, which is too large for its protocol: the job stays.
     TooLarge(JobId),
     /// A client exceeded the number of subscriptions. It is disconnected.

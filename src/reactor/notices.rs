@@ -1,7 +1,17 @@
 //! Incidents as sentences of the log.
 
 use crate::model::driver::{Incident, Notice, Severity};
+use crate::model::reply::Rejection;
 use tracing::{error, info, warn};
+
+fn why_dropped(rejection: Rejection) -> &'static str {
+    match rejection {
+        Rejection::Draining => "the server is being drained",
+        Rejection::DiskFull => "the disk is full",
+        Rejection::MemoryFull => "the jobs take as much memory as they may (--max-memory)",
+        _ => "there is no place left for another job",
+    }
+}
 
 /// Logs a notice. `address`: of its client, if that is still connected. `lacks_descriptors`: the
 /// limit on open files permits fewer clients than the settings.
@@ -9,12 +19,10 @@ pub(super) fn log(notice: Notice, address: Option<String>, lacks_descriptors: bo
     let Notice { incident, total, .. } = notice;
     let client = address.unwrap_or_else(|| "gone".to_owned());
     match incident {
-        Incident::JobDropped => warn!(
-            client,
-            total,
-            "there is no place left for another job, no space on the disk, or no memory \
-             (--max-memory): one was dropped, and its client does not know"
-        ),
+        Incident::JobDropped(why) => {
+            let why = why_dropped(why);
+            warn!(client, total, "{why}: a job was dropped, and its client does not know");
+        }
         Incident::TooLarge(id) => warn!(
             client,
             total,

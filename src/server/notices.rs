@@ -38,7 +38,7 @@ struct Kind {
 
 fn kind(incident: &Incident) -> usize {
     match incident {
-        Incident::JobDropped => 0,
+        Incident::JobDropped(_) => 0,
         Incident::TooLarge(_) => 1,
         Incident::TooManySubscriptions => 2,
         Incident::UnknownRequest(_) => 3,
@@ -107,6 +107,7 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::reply::Rejection;
 
     const CLIENT: ClientId = ClientId { index: 1, generation: 1 };
 
@@ -125,7 +126,8 @@ mod tests {
         let start = Mono(5);
         assert_eq!(logged(start, &vec![Incident::UnknownRequest(0); 100]), most);
         assert_eq!(logged(start, &[Incident::UnknownRequest(1)]), NONE);
-        assert_eq!(logged(start, &[Incident::JobDropped, Incident::TooManySubscriptions]), [1, 1]);
+        let others = [Incident::JobDropped(Rejection::Full), Incident::TooManySubscriptions];
+        assert_eq!(logged(start, &others), [1, 1]);
         let end = start.after(NOTICE_WINDOW);
         assert_eq!(logged(Mono(end.0 - 1), &[Incident::UnknownRequest(2)]), NONE);
         assert_eq!(logged(end, &[Incident::UnknownRequest(2)]), [103]);

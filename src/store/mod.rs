@@ -285,6 +285,9 @@ impl Store {
             }
             Command::Manage(ref manage) => return self.manage_command(ticket, manage, now, fx),
             Command::Work(ref work) => return self.worker_command(ticket, work, now, fx),
+            Command::Touch { id, lease: None } if self.ids.find(id.0).is_none() => {
+                return self.touch_gone(ticket, id, now, fx);
+            }
             Command::Touch { id, lease } => TransitionRequest::of(id, lease, JobEvent::Touch),
             Command::Finish { id, lease, result } => TransitionRequest {
                 note: Some(result),

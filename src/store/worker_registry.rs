@@ -118,6 +118,12 @@ impl Workers {
         Some(self.slots[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
     }
 
+    /// The name of a registered worker, which may be empty. O(log w).
+    pub(super) fn name(&self, id: WorkerId) -> Option<&str> {
+        let worker = self.slots[self.find(id)?].registered.as_ref()?;
+        Some(&worker.name)
+    }
+
     /// When the lease of a job that the bus worker has reserved started, if it ends at `due`.
     pub(super) fn lease_start(&self, job: &Job, due: Option<Mono>, now: Now) -> Wall {
         let lease_ms = job.worker().and_then(|worker| self.lease_ms(worker)).unwrap_or(0);

@@ -7,6 +7,7 @@ use crate::base::strings::StringList;
 use crate::model::consumer::ConsumerReply;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
+use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
 use crate::wire::json::push_number;
 use crate::wire::msgpack::push_json;
@@ -52,7 +53,9 @@ pub(super) fn write(asked: Asked, reply: &Reply<'_>, out: &mut Vec<u8>) {
         (Asked::Pause, Reply::Done) => out.extend_from_slice(b"PAUSED\r\n"),
         (Asked::Peek, Reply::Peeked(info)) => write_job(b"FOUND ", &info.job, out),
         (Asked::JobStats, Reply::Consumer(ConsumerReply::Job(job))) => stats::write_job(job, out),
-        (_, Reply::NoJob | Reply::Rejected(_)) => out.extend_from_slice(NOT_FOUND),
+        (_, Reply::NoJob | Reply::Rejected(_) | Reply::Manage(ManageReply::Cancelled)) => {
+            out.extend_from_slice(NOT_FOUND);
+        }
         (_, other) => other.unexpected(),
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct ResponseHead<'a> {
     pub(super) allow: Option<&'a str>,
     /// The path of what was made.
     pub(super) location: Option<&'a str>,
-    /// It is of the native API: say that no cache may keep it, and of 503, when to ask once more.
+    /// No cache may keep it: it is of the native API.
     pub(super) no_store: bool,
     /// The connection ends with the response.
     pub(super) close: bool,
@@ -82,9 +82,9 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     }
     if head.no_store {
         push_field(out, "Cache-Control", b"no-store");
-        if head.status == 503 {
-            push_field(out, "Retry-After", RETRY_AFTER);
-        }
+    }
+    if head.status == 503 {
+        push_field(out, "Retry-After", RETRY_AFTER);
     }
     if head.close {
         push_field(out, "Connection", b"close");

@@ -1,6 +1,7 @@
 //! From replies to lines.
 
 use crate::model::job::{Encoding, Priority};
+use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
 use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
@@ -14,6 +15,10 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
         Reply::Cancelled => {}
         Reply::Done => out.extend_from_slice(b"{\"status\":\"ok\"}\n"),
         Reply::Job(job) => write_job(job, out),
+        // Of a touch.
+        Reply::Manage(ManageReply::Cancelled) => {
+            out.extend_from_slice(b"{\"status\":\"ok\",\"cancelled\":true}\n");
+        }
         Reply::NoJob => out.extend_from_slice(b"{\"status\":\"no-job\"}\n"),
         Reply::Put(id) => {
             out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");

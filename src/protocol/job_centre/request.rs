@@ -6,7 +6,7 @@ use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::protocol::operations::{LineKind, NATIVE_PUT_FIELDS, Problem, line_row};
+use crate::protocol::operations::{LineKind, NATIVE_PUT_FIELDS, Problem, has_limit, line_row};
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
@@ -160,7 +160,7 @@ pub(super) fn parse<'a>(
             return Err(RequestError::Native(LineKind::Put));
         }
         Value::String("put") => return put(&values, options),
-        Value::String("get") if values[NATIVE] != Value::Absent => {
+        Value::String("get") if values[NATIVE] != Value::Absent && has_limit(line) => {
             return Err(RequestError::Native(LineKind::Get));
         }
         Value::String("get") => get(&values, arrays)?,

@@ -64,7 +64,7 @@ fn queue_name(fields: &Fields<'_>, field: &'static str) -> Result<Option<Box<[u8
 /// The states of a purge or a move: some, and not reserved.
 fn states(fields: &Fields<'_>) -> Result<JobStates, Problem> {
     let wanted = "an array of states: ready, scheduled, blocked, buried, completed";
-    let names = fields.strings("states", 5)?;
+    let names = fields.strings("states", 1..=5)?;
     let names = names.ok_or_else(|| Problem::missing("states", wanted))?;
     let mut states = JobStates::default();
     for name in &names {

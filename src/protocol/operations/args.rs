@@ -385,7 +385,7 @@ fn check_after(job: NewJob, all: &mut usize) -> Result<NewJob, Problem> {
 
 fn reserve(fields: &Fields<'_>) -> Result<Args, Problem> {
     let wanted = "an array of 1 to 1000 queue names";
-    let names = fields.strings("queues", 1_000)?;
+    let names = fields.strings("queues", 1..=1_000)?;
     let names = names.ok_or_else(|| Problem::missing("queues", wanted))?;
     let mut queues = StringList::default();
     for name in &names {

@@ -206,7 +206,7 @@ impl Call {
                     && let Args::Report { id, report, .. } = &*self.args
                     && matches!(report, RunReport::Touch { .. } | RunReport::Progress { .. })
                 {
-                    return Next::Answer(cancelled(*id));
+                    return Next::Answer(cancelled(*id, self.style));
                 }
                 if let Some(problem) = problem_of(reply, self.job()) {
                     return Next::Problem(problem);

@@ -12,6 +12,7 @@ use crate::wire::json::{elements, object_members};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// The longest duration: ten years, in milliseconds.
 pub(in crate::protocol) const DURATION_MAX_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
@@ -269,12 +270,12 @@ impl<'a> Fields<'a> {
     pub(super) fn strings(
         &self,
         field: &'static str,
-        max: usize,
+        lengths: RangeInclusive<usize>,
     ) -> Result<Option<Vec<String>>, Problem> {
         let Some(text) = self.text(field) else { return Ok(None) };
-        let wanted = || format!("an array of 1 to {max} strings");
+        let wanted = || format!("an array of {} to {} strings", lengths.start(), lengths.end());
         let found: Option<Vec<String>> = serde_json::from_str(text).ok();
-        let found = found.filter(|list| (1..=max).contains(&list.len()));
+        let found = found.filter(|list| lengths.contains(&list.len()));
         found.map(Some).ok_or_else(|| self.wrong(field, &wanted()))
     }
 
@@ -354,6 +355,13 @@ fn unknown(prefix: &str, name: &str, known: &[&'static str]) -> Problem {
     }
 }
 
+/// Whether each percent sign begins an encoded byte.
+fn is_percent_encoded(text: &str) -> bool {
+    text.split('%').skip(1).all(|behind| {
+        behind.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
 /// The parameters of a query string as JSON texts, so that they are read like fields: numbers and
 /// booleans of the names in `plain` as they are, all else as strings.
 pub(super) fn query_object(query: &str, plain: &[&str]) -> Result<String, Problem> {
@@ -361,6 +369,10 @@ pub(super) fn query_object(query: &str, plain: &[&str]) -> Result<String, Proble
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let decode = |text: &str| {
+            if !is_percent_encoded(text) {
+                let detail = "a '%' in the query string begins no encoded byte: write it as %25";
+                return Err(Problem::new(ProblemKind::InvalidField, detail));
+            }
             let text = text.replace('+', " ");
             String::from_utf8(percent_decode_str(&text).collect()).map_err(|_| {
                 let detail = "the query string is not UTF-8 after percent-decoding";

@@ -9,15 +9,23 @@ use super::operations;
 use super::problem::{Problem, ProblemKind};
 use super::put_fields;
 use super::table::{OperationRow, PathPart};
+use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::base::strings::StringList;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::manage::ReserveTerms;
 use crate::wire::json::{object_members, push_string};
+use std::borrow::Cow;
 
 /// The row of a line request with this name.
 pub(in crate::protocol) fn line_row(name: &str) -> Option<&'static OperationRow> {
     operations().find(|row| row.line == Some(name))
+}
+
+/// Whether the line of a get says a limit: it is answered with an array of jobs.
+pub(in crate::protocol) fn has_limit(line: &[u8]) -> bool {
+    let is_limit = |(name, text): &(Cow<'_, str>, &str)| name == "limit" && *text != "null";
+    object_members(line).is_ok_and(|members| members.iter().any(is_limit))
 }
 
 /// A line that is no plain request of the protocol.
@@ -83,7 +91,7 @@ fn put(line: &[u8]) -> Result<Args, Problem> {
 
 fn get(line: &[u8]) -> Result<Args, Problem> {
     let fields = Fields::of_known_line(line, &["queues", "wait", "timeout", "limit"])?;
-    let names = fields.strings("queues", crate::base::limits::QUEUES_PER_RESERVE_MAX)?;
+    let names = fields.strings("queues", 0..=QUEUES_PER_RESERVE_MAX)?;
     let names = names.ok_or_else(|| Problem::missing("queues", "an array of strings"))?;
     let mut queues = StringList::default();
     for name in &names {

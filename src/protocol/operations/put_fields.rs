@@ -60,9 +60,11 @@ fn options(
 ) -> Result<JobOptions, Problem> {
     let retry = backoff(fields)?;
     let max_attempts = fields.integer("max_attempts", 1, u32::MAX)?.unwrap_or(default_attempts);
-    let ttl_ms = fields.duration_between("ttl_ms", 1, DURATION_MAX_MS)?.unwrap_or(0);
+    // In a line 0 is as good as none.
+    let least = u64::from(!fields.is_line());
+    let ttl_ms = fields.duration_between("ttl_ms", least, DURATION_MAX_MS)?.unwrap_or(0);
     let lease_ms =
-        fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)?.unwrap_or(default_lease_ms);
+        fields.duration_between("ttr_ms", least, DURATION_MAX_MS)?.unwrap_or(default_lease_ms);
     let result_retention_ms = fields.duration("keep_result_ms")?.unwrap_or(0);
     let retry = Some(retry);
     Ok(JobOptions {

@@ -32,7 +32,7 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
             return schedule_json::answer(reply).map_or_else(Next::Problem, Next::Answer);
         }
         (ManageReply::History(details), _) => queue_json::history(details),
-        (ManageReply::Done, &Args::Verb { id, verb: JobVerb::Cancel }) => cancelled(id),
+        (ManageReply::Done, &Args::Verb { id, verb: JobVerb::Cancel }) => cancelled(id, style),
         (ManageReply::Done, _) => Answer::empty(),
         (ManageReply::Action(action), args) => action_answer(action, args),
         (ManageReply::Actions(list), Args::ListActions { limit, .. }) => {
@@ -186,9 +186,12 @@ fn action_answer(action: &ActionDetails, args: &Args) -> Answer {
     one(|out| push_count(out, name, action.done))
 }
 
-pub(super) fn cancelled(id: JobId) -> Answer {
+/// The answer about a cancelled job, which a line does not name.
+pub(super) fn cancelled(id: JobId, style: Style) -> Answer {
     let mut body = Vec::from(*b"{");
-    push_count(&mut body, "id", id.0);
+    if style == Style::Http {
+        push_count(&mut body, "id", id.0);
+    }
     push_flag(&mut body, "cancelled", true);
     body.push(b'}');
     Answer::new(200, body)

@@ -321,7 +321,7 @@ impl Session {
             _ => self.answers.close(serial, out, |out| reply::write(reply, out)),
         }
         match reply {
-            Reply::Rejected(_) => Some(Incident::JobDropped),
+            Reply::Rejected(why) => Some(Incident::JobDropped(*why)),
             Reply::TooLarge(id) => Some(Incident::TooLarge(*id)),
             _ => None,
         }

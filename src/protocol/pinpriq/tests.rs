@@ -144,7 +144,10 @@ fn push_submits_a_put_without_a_reply() {
     assert_eq!(bench.ask(push(1, 0)), put(2, "Unselected", "Some(1)"));
     assert!(!bench.session.is_settled());
     assert_eq!(bench.reply(0, &Reply::Put(JobId(1))), None);
-    assert_eq!(bench.reply(1, &Reply::Rejected(Rejection::Full)), Some(Incident::JobDropped));
+    assert_eq!(
+        bench.reply(1, &Reply::Rejected(Rejection::Full)),
+        Some(Incident::JobDropped(Rejection::Full))
+    );
     assert_eq!(bench.reply(2, &Reply::Put(JobId(2))), None);
     assert!(bench.session.is_settled());
     assert_eq!(bench.written(), b"");

@@ -174,7 +174,7 @@ impl Store {
         }
     }
 
-    /// The reservation of a reserved job. O(1).
+    /// The reservation of a reserved job. O(log w).
     fn lease_details(&self, slot: JobIdx, now: Now) -> LeaseDetails {
         let job = &self.jobs[slot];
         let protocol = match (job.worker(), job.holder().kind()) {
@@ -184,10 +184,10 @@ impl Store {
         };
         let until = job.due(&self.deadlines).map(|at| wall(at, now));
         let lease = job.token_lease();
+        let said = lease.map(|lease| &*lease.worker);
+        let registered = || self.workers.name(job.worker()?);
         LeaseDetails {
-            worker: lease
-                .filter(|lease| !lease.worker.is_empty())
-                .map(|lease| lease.worker.clone()),
+            worker: said.or_else(registered).filter(|name| !name.is_empty()).map(Into::into),
             protocol,
             since: lease.map(|lease| lease.since),
             until,

@@ -12,7 +12,7 @@ use crate::store::past_runs::RunOwner;
 use crate::store::retry::backoff_ms;
 use crate::store::state_machine::{Caller, JobEvent, Transition};
 use crate::store::transitions::TransitionRequest;
-use crate::store::{DirtyRecord, Effects, JobIdx, RecordKey, Store};
+use crate::store::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
 use std::time::Duration;
 
 impl Store {
@@ -59,6 +59,21 @@ impl Store {
                 }
                 self.answer_details_of(ticket, (id, slot), now, fx);
             }
+        }
+    }
+
+    /// Answers the touch of a job that is gone: a client that had reserved a cancelled job is told.
+    /// O(log r).
+    pub(in crate::store) fn touch_gone(
+        &self,
+        ticket: Ticket,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        match self.past_runs.reply(id, RunOwner::Client(ticket.client), false, now) {
+            ManageReply::Cancelled => fx.reply(ticket, ManageReply::Cancelled),
+            _ => fx.answer(ticket, Outcome::NoJob),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::generator::{a_load, an_id, one_in};
 use crate::oracle::constraints::{ConstraintSpec, Matcher};
 use crate::oracle::types::{Load, Text};
-use crate::oracle::workers::FailureKind;
+use crate::oracle::workers::{FailureKind, WORKER_NAME};
 use crate::oracle::{Job, Oracle};
 use crate::rng::TestRng;
 use jobcentre::base::strings::StringList;
@@ -66,7 +66,7 @@ impl WorkerRequest {
         let command = match *self {
             Self::Register(url) => {
                 let queues = Some(&queues);
-                WorkerCommand::Register(Worker { name: "w", url, max_jobs: 1, queues })
+                WorkerCommand::Register(Worker { name: WORKER_NAME, url, max_jobs: 1, queues })
             }
             Self::Deregister(id) => WorkerCommand::Deregister { worker: worker(id) },
             Self::Attach(id) => WorkerCommand::Attach { worker: worker(id) },

@@ -210,7 +210,7 @@ impl SimDriver {
         let known = |trouble| match trouble {
             Incident::TooLarge(_) => "a job was too large to be popped",
             Incident::UnknownRequest(_) => "a byte began no request",
-            Incident::JobDropped
+            Incident::JobDropped(_)
             | Incident::TooManySubscriptions
             | Incident::OtherProtocol
             | Incident::BuffersFull(_)

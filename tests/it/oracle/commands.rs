@@ -5,6 +5,7 @@ use super::keys::Key;
 use super::runs::Runs;
 use super::types::{Answer, Load, Queue, Replies, Urgency};
 use super::{Job, Oracle, Waiter};
+use jobcentre::base::time::Mono;
 use jobcentre::model::command::Wait;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
@@ -253,8 +254,24 @@ impl Oracle {
         });
     }
 
+    /// Whether a client had reserved a job that was cancelled since, and whose lease would not have
+    /// ended.
+    pub(super) fn is_told_of_cancel(&self, client: ClientId, id: JobId) -> bool {
+        let now = self.now.mono;
+        let is_its = |&(past, its, until): &(u64, ClientId, Mono)| {
+            (past, its) == (id.0, client) && until > now
+        };
+        self.cancelled_of_clients.iter().any(is_its)
+    }
+
     pub(crate) fn touch(&mut self, ticket: Ticket, id: JobId, lease: Option<LeaseEpoch>) {
         self.see("command: touch");
+        if lease.is_none()
+            && self.known(id.0).is_none()
+            && self.is_told_of_cancel(ticket.client, id)
+        {
+            return self.say(ticket, Answer::RunCancelled);
+        }
         self.as_holder(ticket, id, lease, |oracle, id| {
             let lease_ms = oracle.job(id).options().lease_ms;
             let end = oracle.end_of(lease_ms);

@@ -5,14 +5,14 @@
 
 use super::keys::Put;
 use super::types::{Answer, Details, LeaseFacts, Load, Queue, Text, View};
-use super::workers::{Awaited, Watcher};
+use super::workers::{Awaited, WORKER_NAME, Watcher};
 use super::{Job, NewJob, Oracle};
 use jobcentre::base::api_limits::{PAST_RUN_KEPT, TTR_DEFAULT_MS};
 use jobcentre::base::time::{Mono, Wall};
 use jobcentre::model::command::Wait;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::external_id::Fraction;
-use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::job::{LeaseToken, Retry, Status};
 use jobcentre::model::manage::{JobState, LeaseTerms, Missing, RunReport};
 use jobcentre::model::reply::Rejection;
@@ -299,11 +299,7 @@ impl Oracle {
             |again: bool| if again && completes { Answer::Done } else { Answer::StaleToken };
         match (self.known(id.0), token) {
             (None, None) => {
-                let now = self.now.mono;
-                let is_its = |&(past, client, until): &(u64, ClientId, Mono)| {
-                    (past, client) == (id.0, ticket.client) && until > now
-                };
-                let told = self.cancelled_of_clients.iter().any(is_its);
+                let told = self.is_told_of_cancel(ticket.client, id);
                 Some(if told { Answer::RunCancelled } else { Answer::Missing(Missing::Gone) })
             }
             (None, Some(token)) => Some(match self.absence_of(id) {
@@ -468,7 +464,10 @@ impl Oracle {
             attempts: ended + u32::from(reserved),
             max_attempts: Some(options.max_attempts).filter(|&most| most > 0),
             lease: reserved.then(|| LeaseFacts {
-                worker: lease.map(|lease| lease.worker.clone()).filter(|name| name.len() > 0),
+                worker: match (lease, job.worker) {
+                    (Some(lease), _) => Some(lease.worker.clone()).filter(|name| name.len() > 0),
+                    (None, worker) => worker.map(|_| Text::new(WORKER_NAME.as_bytes())),
+                },
                 protocol: match (job.worker, lease) {
                     (Some(_), _) => "worker",
                     (None, Some(_)) => "http",

@@ -19,6 +19,9 @@ pub(crate) enum FailureKind {
     Rejected(LeaseEpoch),
 }
 
+/// The name of every registered worker.
+pub(crate) const WORKER_NAME: &str = "w";
+
 /// A worker of the registry.
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {

@@ -62,7 +62,8 @@ fn make() -> OpenApi {
 
 const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0; LightJQ below /job, \
     /worker, /done and /constraint with MessagePack, or with JSON where Content-Type and Accept \
-    say so; what the processor has at /processor. HEAD goes wherever GET does but below /job, \
+    say so; what the processor has at /processor; the native API, with all that the server can do, \
+    below /api/v1. HEAD goes wherever GET does but below /job, \
     where a look may take a result along; OPTIONS goes everywhere; any other method that a path \
     does not have is answered by 405 with Allow, and a path that is not here by 404.";
 
