@@ -208,6 +208,12 @@ pub enum PersistedStatus<'a> {
     Delayed(Mono),
     /// Finished; the result is retained until then.
     Completed(Mono),
-    /// Retained until then, if that is limited.
-    Buried(Option<Mono>),
+    /// Buried.
+    Buried {
+        /// Of two buried jobs of a queue the one with the smaller number was buried first. 0: it is
+        /// not known; then it was before those with numbers.
+        number: u32,
+        /// Retained until then, if that is limited.
+        until: Option<Mono>,
+    },
 }

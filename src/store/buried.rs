@@ -1,6 +1,13 @@
 //! The buried jobs of a queue, in the order of burial: a list linked through the jobs.
+//!
+//! Each has a *burial number*, which the journal keeps: the records of jobs come in another order
+//! after a compaction. Along the list the numbers do not fall. They rise by one with each burial as
+//! long as the list is not empty; after 4,294,967,295 the rest have that one, and after a restart
+//! are in the order of their records. So are jobs with number 0, from journals without numbers.
 
+use super::Store;
 use super::idx::JobIdx;
+use super::job::Job;
 use super::jobs::Jobs;
 use crate::base::slab_index::PackedOption;
 use crate::model::job::Status;
@@ -18,9 +25,20 @@ impl Buried {
         self.first.expand()
     }
 
+    /// The burial number of the next job. O(1).
+    pub(super) fn next_number(self, jobs: &Jobs) -> u32 {
+        self.last.expand().map_or(0, |last| jobs[last].burial()).saturating_add(1)
+    }
+
     /// Appends a job. O(1).
     pub(super) fn link(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        self.link_numbered(slot, self.next_number(jobs), jobs);
+    }
+
+    /// Appends a restored job, whatever its number is: see [`Buried::sort`]. O(1).
+    pub(super) fn link_numbered(&mut self, slot: JobIdx, number: u32, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Buried, "only buried jobs are in the list");
+        jobs[slot].set_burial(number);
         let previous = std::mem::replace(&mut self.last, slot.into());
         jobs.set_previous(slot, previous);
         jobs[slot].set_next(PackedOption::NONE);
@@ -48,8 +66,46 @@ impl Buried {
         jobs[slot].clear_links();
     }
 
-    /// The jobs in order. For checks. O(jobs).
+    /// Brings restored jobs into the order of their numbers. O(jobs) if they are, else
+    /// O(jobs log jobs).
+    pub(super) fn sort(&mut self, jobs: &mut Jobs) {
+        let mut slots = self.jobs(jobs);
+        if slots.is_sorted_by_key(|&slot| jobs[slot].burial()) {
+            return;
+        }
+        slots.sort_by_key(|&slot| jobs[slot].burial());
+        *self = Self::default();
+        for slot in slots {
+            self.link_numbered(slot, jobs[slot].burial(), jobs);
+        }
+    }
+
+    /// The jobs in order. O(jobs).
     pub(super) fn jobs(self, jobs: &Jobs) -> Vec<JobIdx> {
         std::iter::successors(self.first(), |&slot| jobs[slot].next().expand()).collect()
+    }
+}
+
+impl Job {
+    /// The burial number of a buried job.
+    pub(super) fn burial(&self) -> u32 {
+        debug_assert_eq!(self.status(), Status::Buried, "only buried jobs have a burial number");
+        self.holder
+    }
+
+    pub(super) fn set_burial(&mut self, number: u32) {
+        debug_assert_eq!(self.status(), Status::Buried, "only buried jobs have a burial number");
+        self.holder = number;
+    }
+}
+
+impl Store {
+    /// Brings the buried jobs of all queues into their order, after the restoration. O(q + b), and
+    /// O(b log b) for b buried jobs that are in another order.
+    pub(super) fn sort_buried(&mut self) {
+        let filled = self.queues.iter().filter(|(_, queue)| queue.buried.first().is_some());
+        for place in filled.map(|(place, _)| place).collect::<Vec<_>>() {
+            self.queues[place].buried.sort(&mut self.jobs);
+        }
     }
 }

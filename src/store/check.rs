@@ -204,7 +204,10 @@ impl Store {
             self.waiters.check_order(queue.waiters);
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
             assert_eq!((queue.jobs, queue.ttl_jobs), counted, "a queue's count of jobs is wrong");
-            let buried: BTreeSet<JobIdx> = queue.buried.jobs(&self.jobs).into_iter().collect();
+            let buried = queue.buried.jobs(&self.jobs);
+            let in_order = buried.is_sorted_by_key(|&slot| self.jobs[slot].burial());
+            assert!(in_order, "buried jobs are not in the order of burial");
+            let buried: BTreeSet<JobIdx> = buried.into_iter().collect();
             let expected_buried = expected.buried_in.get(&slot).cloned().unwrap_or_default();
             assert_eq!(buried, expected_buried, "a queue's list of buried jobs is wrong");
             let excluded = queue.excluded.iter().flat_map(|excluded| excluded.iter());

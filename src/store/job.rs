@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// | Blocked | position in the heap of its job class | - | - |
 /// | `GroupOnly` | - | as for Ready | as for Ready |
 /// | Reserved | previous job of the same holder | next one | client, or detached worker |
-/// | Buried | job buried before it | job buried after it | - |
+/// | Buried | job buried before it | job buried after it | burial number |
 /// | Popped | - | - | - |
 ///
 /// The place is not in the slot but beside it, in an array of places: a job that leaves a heap
@@ -47,7 +47,7 @@ pub(super) struct Job {
     pub(super) body: ThinOrBox<JobExt, 7>,
     pub(super) queue: QueueIdx,
     next: PackedOption<JobIdx>,
-    holder: u32,
+    pub(super) holder: u32,
     /// When it became ready last, in milliseconds of the monotonic clock, wrapping.
     pub(super) since: u32,
 }

@@ -150,7 +150,7 @@ impl Store {
             }
             Status::Delayed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed),
             Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
-            Status::Buried => PersistedStatus::Buried(due()),
+            Status::Buried => PersistedStatus::Buried { number: job.burial(), until: due() },
         };
         let (result, message) = (job.result(), job.result_message());
         let (retries, progress, runs) = (job.retries(), job.progress(), job.run_history());
@@ -244,9 +244,10 @@ impl Store {
     }
 
     /// Ends the restoration: jobs reserved by workers that are not registered any more become
-    /// ready, and constraints are applied to all jobs. O(w + h log n), and O(jobs) if there are
-    /// constraints.
+    /// ready, buried jobs come into their order, and constraints are applied to all jobs.
+    /// O(w + h log n + q + b log b) for b buried jobs, and O(jobs) if there are constraints.
     pub fn finish_restore(&mut self, now: Now) {
+        self.sort_buried();
         for place in self.workers.deregistered() {
             while let Some(slot) = self.reservations.first_detached(place) {
                 self.unlink_cold(slot);
@@ -361,10 +362,10 @@ impl Store {
                 self.set_rare_status(slot, RareStatus::Completed);
                 self.jobs.arm(slot, at, &mut self.deadlines);
             }
-            PersistedStatus::Buried(until) => {
+            PersistedStatus::Buried { number, until } => {
                 self.set_rare_status(slot, RareStatus::Buried);
                 let queue = self.jobs[slot].queue;
-                self.queues[queue].buried.link(slot, &mut self.jobs);
+                self.queues[queue].buried.link_numbered(slot, number, &mut self.jobs);
                 if let Some(at) = until {
                     self.jobs.arm(slot, at, &mut self.deadlines);
                 }

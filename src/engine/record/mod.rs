@@ -37,8 +37,8 @@
 //!   17 job with the time of its put: seconds since 1970 in 4 bytes, then as 1
 //! dependency flags = bit 0 group, bit 1 waits for a group, bit 2 runs if one is lost
 //! state   = stage u8, [worker id, lease], [token of 8 bytes, since: milliseconds since 1970,
-//!           worker text], [moment], retries, result flags u8, [payload text], [message text],
-//!           [progress: the bits of a double, little endian], [runs]
+//!           worker text], [burial number], [moment], retries, result flags u8, [payload text],
+//!           [message text], [progress: the bits of a double, little endian], [runs]
 //! option flags = bit 0 retry policy, bit 1 tracked, bit 2 result fetched once, bit 3 most attempts
 //! result flags = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress;
 //!           bit 6 runs
@@ -112,6 +112,8 @@ const BURIED_UNTIL: u8 = 4;
 const RUNNING: u8 = 5;
 const RUNNING_UNTIL: u8 = 6;
 const LEASED: u8 = 7;
+const BURIED_NUMBERED: u8 = 8;
+const BURIED_NUMBERED_UNTIL: u8 = 9;
 
 const HAS_RETRY: u8 = 1;
 const TRACKED: u8 = 1 << 1;
@@ -211,10 +213,16 @@ fn push_state(out: &mut Vec<u8>, state: &StatusSnapshot<'_>, now: Now) {
         PersistedStatus::Leased { until, .. } => (LEASED, Some(until)),
         PersistedStatus::Delayed(at) => (DELAYED, Some(at)),
         PersistedStatus::Completed(at) => (COMPLETED, Some(at)),
-        PersistedStatus::Buried(None) => (BURIED, None),
-        PersistedStatus::Buried(Some(at)) => (BURIED_UNTIL, Some(at)),
+        PersistedStatus::Buried { number: 0, until } => {
+            (if until.is_none() { BURIED } else { BURIED_UNTIL }, until)
+        }
+        PersistedStatus::Buried { until: None, .. } => (BURIED_NUMBERED, None),
+        PersistedStatus::Buried { until, .. } => (BURIED_NUMBERED_UNTIL, until),
     };
     out.push(code);
+    if let PersistedStatus::Buried { number: number @ 1.., .. } = state.stage {
+        push_number(out, u64::from(number));
+    }
     if let PersistedStatus::Running { worker, lease, .. } = state.stage {
         push_number(out, worker.0);
         push_number(out, u64::from(lease.0));

@@ -1,13 +1,13 @@
 //! Decoding of records.
 
 use super::{
-    ANY_BYTES, BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS,
-    ENCODING_SHIFT, EVENT, EXPIRES, HAS_COMPLETED_BY, HAS_ERROR, HAS_MAX_ATTEMPTS, HAS_MESSAGE,
-    HAS_OPTIONS, HAS_PROGRESS, HAS_PROGRESS_MESSAGE, HAS_RETRY, HAS_RUNS, HAS_STATE, INITIAL_STATE,
-    JOB, JOB_WITH_DEPENDENCIES, JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JOB_WITH_KEY,
-    JOB_WITH_TIME, JSON, JSON_LINE, LEASED, LIFO, LOSS, MSGPACK, PACKET, PAST_KEY, PAST_RUN, PAUSE,
-    QUEUE, RESULT_ONCE, RUNNING, RUNNING_UNTIL, SCHEDULE, STATE, TRACKED, UNSELECTED, WAITING,
-    WORKER,
+    ANY_BYTES, BURIED, BURIED_NUMBERED, BURIED_NUMBERED_UNTIL, BURIED_UNTIL, COMPLETED, CONSTRAINT,
+    DELAYED, DELETED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, HAS_COMPLETED_BY, HAS_ERROR,
+    HAS_MAX_ATTEMPTS, HAS_MESSAGE, HAS_OPTIONS, HAS_PROGRESS, HAS_PROGRESS_MESSAGE, HAS_RETRY,
+    HAS_RUNS, HAS_STATE, INITIAL_STATE, JOB, JOB_WITH_DEPENDENCIES, JOB_WITH_EXTERNAL_ID,
+    JOB_WITH_HISTORY, JOB_WITH_KEY, JOB_WITH_TIME, JSON, JSON_LINE, LEASED, LIFO, LOSS, MSGPACK,
+    PACKET, PAST_KEY, PAST_RUN, PAUSE, QUEUE, RESULT_ONCE, RUNNING, RUNNING_UNTIL, SCHEDULE, STATE,
+    TRACKED, UNSELECTED, WAITING, WORKER,
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now, Wall};
@@ -153,8 +153,13 @@ impl<'a> RecordReader<'a> {
             WAITING => PersistedStatus::Waiting,
             DELAYED => PersistedStatus::Delayed(self.timestamp()?),
             COMPLETED => PersistedStatus::Completed(self.timestamp()?),
-            BURIED => PersistedStatus::Buried(None),
-            BURIED_UNTIL => PersistedStatus::Buried(Some(self.timestamp()?)),
+            code @ (BURIED | BURIED_UNTIL | BURIED_NUMBERED | BURIED_NUMBERED_UNTIL) => {
+                let numbered = matches!(code, BURIED_NUMBERED | BURIED_NUMBERED_UNTIL);
+                let number = if numbered { self.narrow_number()? } else { 0 };
+                let ends = matches!(code, BURIED_UNTIL | BURIED_NUMBERED_UNTIL);
+                let until = if ends { Some(self.timestamp()?) } else { None };
+                PersistedStatus::Buried { number, until }
+            }
             code @ (RUNNING | RUNNING_UNTIL) => {
                 let worker = WorkerId(self.id()?.0);
                 let lease = LeaseEpoch(self.narrow_number()?);

@@ -65,6 +65,17 @@ fn bound_records(plain: &Snapshot<'static>) -> Vec<Record<'static>> {
     jobs.map(Record::Job).into()
 }
 
+fn sample_stages() -> [PersistedStatus<'static>; 6] {
+    [
+        PersistedStatus::Waiting,
+        PersistedStatus::Completed(at(0)),
+        PersistedStatus::Buried { number: 0, until: None },
+        PersistedStatus::Buried { number: 0, until: Some(at(5)) },
+        PersistedStatus::Buried { number: 1, until: None },
+        PersistedStatus::Buried { number: u32::MAX, until: Some(at(5)) },
+    ]
+}
+
 fn sample_records() -> Vec<Record<'static>> {
     let retry = Retry { limit: 10, first_ms: 1, factor: 2, max_ms: u64::MAX, jitter_percent: 10 };
     let options = JobOptions {
@@ -108,12 +119,7 @@ fn sample_records() -> Vec<Record<'static>> {
         ..plain.clone()
     }));
     records.push(Record::Job(Snapshot { options: Some(options), state, ..plain.clone() }));
-    for stage in [
-        PersistedStatus::Waiting,
-        PersistedStatus::Completed(at(0)),
-        PersistedStatus::Buried(None),
-        PersistedStatus::Buried(Some(at(5))),
-    ] {
+    for stage in sample_stages() {
         let (retries, result) = (u32::MAX, Some(packet));
         let changed = StatusSnapshot { stage, retries, result, ..INITIAL_STATE };
         records.push(Record::State(JobId(7), changed));

@@ -196,7 +196,10 @@ impl Store {
                 self.delay(slot, job.options.delay_ms, now, fx);
             }
             ImportedStage::Buried => {
-                self.finish_restore_at(slot, &state(PersistedStatus::Buried(None)), now);
+                let queue = self.jobs[slot].queue;
+                let number = self.queues[queue].buried.next_number(&self.jobs);
+                let buried = PersistedStatus::Buried { number, until: None };
+                self.finish_restore_at(slot, &state(buried), now);
             }
             ImportedStage::Completed { kept_ms, .. } => {
                 let until: Mono = after(kept_ms);

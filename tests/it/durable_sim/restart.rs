@@ -6,6 +6,7 @@ use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::SyncMode;
 use jobcentre::model::action::JobChange;
 use jobcentre::model::command::Command;
+use jobcentre::model::consumer::{ConsumerCommand, PeekedState};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::manage::ManageCommand;
@@ -285,4 +286,44 @@ fn queue_without_jobs_is_unknown_after_a_restart() {
     harness.ask(&Command::Manage(pause));
     harness.restart();
     assert!(harness.ask(&queue).concat().concat().contains("paused: true"));
+}
+
+/// Compaction writes the records of buried jobs anew in the order of their puts.
+#[test]
+fn order_of_burial_survives_compaction_and_restarts() {
+    let mut harness = Harness::new();
+    let bury = |id| Command::Manage(ManageCommand::Bury { id: JobId(id) });
+    let put = |harness: &mut Harness| {
+        let payload = Payload { encoding: Encoding::Json, bytes: &[b'7'; 300] };
+        let (priority, tie_break) = (Priority::Small(1), TieBreak::Fifo);
+        let put = Command::Put { queue: b"a", priority, tie_break, payload, options: None };
+        harness.ask(&put);
+    };
+    (0..4).for_each(|_| put(&mut harness));
+    for id in [3, 1, 4, 2] {
+        harness.ask(&bury(id));
+    }
+    let image = |harness: &Harness| harness.simulation.disk.image();
+    for id in 5..300 {
+        put(&mut harness);
+        assert_eq!(harness.ask(&Command::Delete { id: JobId(id) }).concat(), ["Done"]);
+    }
+    let freed = !image(&harness).contains_key(&crate::journal::disk::segment_name(1));
+    assert!(freed, "the records were not moved: {:?}", image(&harness).keys());
+    harness.restart();
+    // One that is buried after the restart is behind the others.
+    assert_eq!(harness.ask(&kick_first(1)).concat(), ["Kicked(1)"]);
+    harness.ask(&bury(3));
+    harness.restart();
+    for id in [1, 4, 2, 3] {
+        let first = ConsumerCommand::PeekFirst { queue: b"a", among: PeekedState::Buried };
+        let shown = harness.ask(&Command::Consumer(first)).concat().concat();
+        assert!(shown.contains(&format!("JobId({id})")), "{id} is not the first one: {shown}");
+        assert_eq!(harness.ask(&kick_first(1)).concat(), ["Kicked(1)"]);
+    }
+    assert_eq!(harness.ask(&kick_first(1)).concat(), ["Kicked(0)"]);
+}
+
+fn kick_first(limit: u32) -> Command<'static> {
+    Command::Consumer(ConsumerCommand::KickFirst { queue: b"a", among: PeekedState::Buried, limit })
 }

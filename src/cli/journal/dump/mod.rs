@@ -245,12 +245,15 @@ fn push_state(state: &StatusSnapshot<'_>, out: &mut Vec<u8>) {
         PersistedStatus::Leased { until, .. } => ("leased", Some(until)),
         PersistedStatus::Delayed(at) => ("delayed", Some(at)),
         PersistedStatus::Completed(at) => ("kept", Some(at)),
-        PersistedStatus::Buried(at) => ("buried", at),
+        PersistedStatus::Buried { until, .. } => ("buried", until),
     };
     push_field_name(out, "state");
     push_string(out, name.as_bytes());
     if let Some(at) = until {
         push_timestamp(out, "until", at);
+    }
+    if let PersistedStatus::Buried { number: number @ 1.., .. } = state.stage {
+        push_number_field(out, "burial", number.into());
     }
     if let PersistedStatus::Running { worker, lease, .. } = state.stage {
         push_number_field(out, "worker", worker.0);

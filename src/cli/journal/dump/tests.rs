@@ -193,12 +193,15 @@ fn rare_options_and_results_are_printed() {
          \"retries\":2,\"result\":[1]}"
     );
     let state = StatusSnapshot {
-        stage: PersistedStatus::Buried(None),
+        stage: PersistedStatus::Buried { number: 7, until: None },
         retries: 0,
         result: None,
         message: None,
         progress: None,
         runs: None,
     };
-    assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
+    assert_eq!(
+        line(&Record::State(JobId(3), state)),
+        r#"state "id":3,"state":"buried","burial":7}"#
+    );
 }
