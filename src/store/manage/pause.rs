@@ -98,7 +98,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         match self.set_pause(name, for_ms, now, fx) {
-            Ok(queue) => self.answer_queue(ticket, queue, now, fx),
+            Ok(queue) => {
+                if let Some(interest) = &mut self.queues[queue].interest {
+                    // It does not end with the queue's users.
+                    interest.owns_pause = false;
+                }
+                self.answer_queue(ticket, queue, now, fx);
+            }
             Err(rejection) => fx.reply(ticket, ManageReply::Rejected(rejection)),
         }
     }

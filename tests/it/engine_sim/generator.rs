@@ -1,5 +1,6 @@
 //! The generator: random commands, mostly about jobs that exist.
 
+use super::consumer_requests::random_request as consume;
 use super::imports::foreign;
 use super::indexed_requests::{IndexedRequest, STATES};
 use super::manage_requests::random_request as manage;
@@ -50,6 +51,8 @@ pub(super) struct Profile {
     working: usize,
     /// How many are of the native API.
     pub(super) managing: usize,
+    /// How many are of clients that reserve by their connections.
+    consuming: usize,
     /// Whether there are constraints.
     has_constraints: bool,
 }
@@ -91,6 +94,7 @@ impl Profile {
             watching: *rng.pick(&[0, 0, 3, 10, 40]),
             working: *rng.pick(&[0, 0, 10, 40, 60]),
             managing: 0,
+            consuming: 0,
             has_constraints: rng.percent(50),
         };
         if profile.working > 0 {
@@ -109,6 +113,15 @@ impl Profile {
         profile
     }
 
+    /// How many commands are of clients that reserve by their connections, and leases that are
+    /// longer than the margin before their end.
+    pub(super) fn draw_consumers(&mut self, rng: &mut TestRng) {
+        self.consuming = *rng.pick(&[0, 0, 5, 20, 60]);
+        if self.consuming > 0 {
+            self.durations.extend([1_001, 1_500, 4_000]);
+        }
+    }
+
     /// What a client asks for.
     pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, oracle: &Oracle) -> Request {
         if self.has_constraints && self.working > 0 && rng.percent(5) {
@@ -121,6 +134,10 @@ impl Profile {
             let queue = self.a_queue(rng);
             let request = manage(rng, (client, queue, self.queues), oracle, &self.durations);
             return Request::Manage(request);
+        }
+        if self.consuming > 0 && rng.percent(self.consuming) {
+            let queues = (self.a_queue(rng), self.some_queues(rng));
+            return Request::Consumer(consume(rng, client, queues, oracle, &self.durations));
         }
         let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
         let crowded = oracle.jobs.iter().filter(live).count() >= self.crowd;

@@ -1,6 +1,8 @@
 //! Defects that random runs have found, or would hardly find: short sequences, checked like the
 //! runs.
 
+use super::consumer_requests::ConsumerRequest;
+use super::manage_requests::ManageRequest;
 use super::requests::Request;
 use super::simulation::{Simulation, Step};
 use crate::oracle::types::{Answer, Load, Queue, Text};
@@ -95,6 +97,19 @@ fn jobs_requeued_behind_an_expired_job_reach_all_waiters() {
         story.simulation.step(&Step::Expire);
         assert_eq!(story.simulation.engine.counts().waiters, 3 - others);
     }
+}
+
+/// The pause of an operator ended with the last user of a queue whose users had paused it before.
+#[test]
+fn pause_of_the_native_api_outlives_the_users_of_the_queue() {
+    let mut story = Sequence::new();
+    for request in [ConsumerRequest::Watch(0), ConsumerRequest::Pause(0, false, 1)] {
+        story.ask(0, Request::Consumer(request));
+    }
+    story.ask(1, Request::Manage(ManageRequest::Pause(0, None)));
+    story.ask(0, Request::Consumer(ConsumerRequest::Leave(None, vec![0])));
+    let queue = story.ask(1, Request::Manage(ManageRequest::Queue(0)));
+    assert!(matches!(queue, Some(Answer::QueueDetails { paused: true, .. })), "{queue:?}");
 }
 
 /// Rare in random runs: most large jobs in front of waiting pops are taken before they are over.

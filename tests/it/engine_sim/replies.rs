@@ -1,9 +1,11 @@
 //! The engine's replies as answers of the oracle.
 
 use super::requests::{PRIORITIES, QUEUES, urgency};
+use crate::oracle::consumers::Counted;
 use crate::oracle::keys::Put;
 use crate::oracle::types::{Answer, Details, LeaseFacts, Load, Queue, Text, View};
 use jobcentre::model::action::{ActionDetails, ActionState};
+use jobcentre::model::consumer::{ConsumerReply, JobStats};
 use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply};
 use jobcentre::model::job::Status;
 use jobcentre::model::manage::{
@@ -78,12 +80,29 @@ impl Details {
     }
 }
 
+impl Counted {
+    fn of(job: &JobStats) -> Self {
+        Self {
+            id: job.id.0,
+            queue: number_of(&job.queue),
+            state: job.state,
+            priority: job.priority,
+            lease_ms: job.lease_ms,
+            left_s: job.left_s,
+            reserves: job.reserves,
+            tally: job.tally,
+        }
+    }
+}
+
 impl Answer {
     pub(super) fn of(reply: &Reply<'_>) -> Self {
         match *reply {
             Reply::Cancelled => Self::Cancelled,
             Reply::Done | Reply::Attached(_) => Self::Done,
             Reply::Job(ref view) => Self::Job(View::of(view)),
+            Reply::LeaseEnding => Self::LeaseEnding,
+            Reply::Consumer(ConsumerReply::Job(job)) => Self::Counted(Box::new(Counted::of(job))),
             Reply::Kicked(count) => Self::Kicked(count),
             Reply::NoJob => Self::NoJob,
             Reply::Packets(_) | Reply::KeyGroup(_) => {

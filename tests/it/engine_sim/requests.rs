@@ -1,5 +1,6 @@
 //! Requests, owned: what the engine is asked, and what the oracle is.
 
+use super::consumer_requests::ConsumerRequest;
 use super::indexed_requests::IndexedRequest;
 use super::manage_requests::ManageRequest;
 use super::run_requests::RunRequest;
@@ -80,6 +81,7 @@ pub(super) enum Request {
     Work(WorkerRequest),
     Manage(ManageRequest),
     Run(RunRequest),
+    Consumer(ConsumerRequest),
 }
 
 impl Request {
@@ -128,6 +130,7 @@ impl Request {
             Self::Work(ref request) => {
                 return request.with_command(|command| submit(&Command::Work(*command)));
             }
+            Self::Consumer(ref request) => return request.with_command(submit),
             Self::Run(ref request) => {
                 return request.with_command(oracle, |command| submit(&Command::Manage(*command)));
             }
@@ -172,6 +175,7 @@ impl Request {
             Self::Work(ref request) => request.perform(oracle, ticket),
             Self::Manage(ref request) => request.perform(oracle, ticket),
             Self::Run(ref request) => request.perform(oracle, ticket),
+            Self::Consumer(ref request) => request.perform(oracle, ticket),
         }
     }
 
@@ -182,6 +186,7 @@ impl Request {
             Self::Work(request) => request.id_mut(),
             Self::Manage(request) => request.id_mut(),
             Self::Run(request) => request.id_mut(),
+            Self::Consumer(request) => request.id_mut(),
             Self::Delete(id)
             | Self::Release(id, _)
             | Self::Touch(id, _)

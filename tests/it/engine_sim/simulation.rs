@@ -127,7 +127,13 @@ impl Simulation {
         } else {
             let watches = matches!(
                 step,
-                Step::Submit(_, Request::Indexed(_) | Request::Manage(_) | Request::Run(_))
+                Step::Submit(
+                    _,
+                    Request::Indexed(_)
+                        | Request::Manage(_)
+                        | Request::Run(_)
+                        | Request::Consumer(_)
+                )
             );
             // So does what others wait for.
             let watches = watches || self.oracle.has_dependents();
@@ -207,6 +213,7 @@ impl Simulation {
                 request.shows_ready() && !self.oracle.constraints.is_empty()
             }
             Step::Submit(_, Request::Manage(request)) => request.order_shows(&self.oracle),
+            Step::Submit(_, Request::Consumer(request)) => request.shows_blocked(&self.oracle),
             step if step.changes_constraints() => self.oracle.pops_may_pass_large_jobs(),
             _ => false,
         }

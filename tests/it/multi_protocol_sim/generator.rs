@@ -1,16 +1,19 @@
 //! The generator: bytes with their meaning, and the profile of a run.
 
 use super::requests::{self, Form};
-use crate::oracle::types::Load;
+use crate::oracle::types::{Load, Text};
 use crate::oracle::{Job, Oracle, wire};
 use crate::rng::TestRng;
+use crate::server_oracle::beanstalkd;
 use crate::server_oracle::types::{
     HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want,
 };
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
+use jobcentre::model::consumer::PeekedState;
 use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
+use jobcentre::model::job::Encoding;
 use jobcentre::server::{Server, Settings};
 
 /// How wild a run is; drawn once from its seed.
@@ -28,6 +31,8 @@ pub(super) struct Profile {
     /// How many in a hundred peers come by HTTP, and how many by packets.
     pub(super) http: usize,
     pub(super) packets: usize,
+    /// How many of the others come by beanstalkd's protocol.
+    pub(super) tubes: usize,
     /// How many in a hundred passes much time passes.
     pub(super) idling: usize,
     /// In how many of a hundred passes searches end.
@@ -57,6 +62,7 @@ impl Profile {
             leaving: *rng.pick(&[1, 5, 20]),
             http: *rng.pick(&[40, 60, 80]),
             packets: *rng.pick(&[0, 0, 35]),
+            tubes: 0,
             idling: *rng.pick(&[0, 2, 10]),
             finding: *rng.pick(&[5, 20, 100]),
             hungry: !heavy && rng.percent(30),
@@ -96,6 +102,16 @@ const EVENTS: [&str; 4] = ["7", r#""seen""#, r#"{"x":[1,2]}"#, "null"];
 /// A line that means nothing.
 const NONSENSE: &[u8] = b"nonsense\n";
 
+/// What is no command of beanstalkd's protocol, and the reply.
+const NO_COMMANDS: [(&[u8], &[u8]); 6] = [
+    (b"nonsense\r\n", b"UNKNOWN_COMMAND\r\n"),
+    (b"\r\n", b"UNKNOWN_COMMAND\r\n"),
+    (b"peek x\r\n", b"BAD_FORMAT\r\n"),
+    (b"reserve now\r\n", b"BAD_FORMAT\r\n"),
+    (b"use -a\r\n", b"BAD_FORMAT\r\n"),
+    (b"put 1 0 1 2\r\nabcd", b"EXPECTED_CRLF\r\n"),
+];
+
 /// Writes requests.
 pub(super) struct Generator {
     refusal: Vec<u8>,
@@ -130,9 +146,11 @@ impl Generator {
                 (bytes, Request::Wire(request))
             }
             Protocol::Http => self.http(rng, profile, store, full),
-            Protocol::Processor | Protocol::Beanstalkd => {
-                unreachable!("that protocol is not simulated")
+            Protocol::Beanstalkd => {
+                let (bytes, request) = self.command(rng, profile, id, store, full);
+                (bytes, Request::Beanstalkd(request))
             }
+            Protocol::Processor => unreachable!("that protocol is not simulated"),
         }
     }
 
@@ -184,6 +202,70 @@ impl Generator {
         };
         let end = rng.word(&["\n", "\n", "\r\n"]);
         (format!("{text}{end}").into_bytes(), request)
+    }
+
+    fn command(
+        &mut self,
+        rng: &mut TestRng,
+        profile: &Profile,
+        client: ClientId,
+        store: &Oracle,
+        full: bool,
+    ) -> (Vec<u8>, beanstalkd::Request) {
+        use beanstalkd::Request as Ask;
+        // The names of the others are none of tubes.
+        let tube = rng.below(profile.queues.min(3));
+        let puts = if profile.hungry { 10 } else { 25 };
+        let id = JobId(an_id(rng, Some(client), store));
+        let priority = u32::try_from(rng.below(profile.priorities)).unwrap();
+        let delay_s = *rng.pick(&[0, 0, 0, 1, 3]);
+        let request = match rng.below(100) {
+            part if part < puts && !full => {
+                let ttr_s = *rng.pick(&[0, 1, 2, 30]);
+                Ask::Put { priority, delay_s, ttr_s, body: self.body(rng, profile) }
+            }
+            0..45 => {
+                let waits = rng.percent(if profile.hungry { 80 } else { 40 });
+                Ask::Reserve(if waits { *rng.pick(&[None, Some(1), Some(5)]) } else { Some(0) })
+            }
+            45..53 => Ask::Delete(id),
+            53..59 => Ask::Release { id, priority, delay_s },
+            59..64 => Ask::Bury { id, priority },
+            64..67 => Ask::Touch(id),
+            67..71 => Ask::ReserveJob(id),
+            71..74 => Ask::KickJob(id),
+            74..78 => Ask::Kick(*rng.pick(&[0, 1, 2, 5, u32::MAX])),
+            78..82 => Ask::Use(tube),
+            82..86 => Ask::Watch(tube),
+            86..89 => Ask::Ignore(tube),
+            89..91 => Ask::PauseTube { tube, delay_s: *rng.pick(&[0, 0, 1, 5, 100]) },
+            91..93 => Ask::Peek(id),
+            93..96 => {
+                let states = [PeekedState::Ready, PeekedState::Delayed, PeekedState::Buried];
+                Ask::PeekFirst(*rng.pick(&states))
+            }
+            96 => Ask::ListTubeUsed,
+            97 => Ask::ListTubesWatched,
+            98 if rng.percent(30) => Ask::Quit,
+            _ => {
+                let (bytes, reply) = *rng.pick(&NO_COMMANDS);
+                return (bytes.to_vec(), Ask::Bad(reply));
+            }
+        };
+        (request.bytes(|queue| QUEUES[queue].bytes), request)
+    }
+
+    /// What a put carries: JSON, text or any bytes.
+    fn body(&mut self, rng: &mut TestRng, profile: &Profile) -> Load {
+        let shape = rng.word(&[&OBJECTS[..], &VALUES[..]].concat());
+        let mut bytes = self.payload(rng, profile, shape).into_bytes();
+        match rng.below(4) {
+            0 => bytes.extend_from_slice(b" and text\r\n"),
+            1 => bytes.extend_from_slice(b"\xff\0"),
+            2 => bytes.clear(),
+            _ => {}
+        }
+        Load { encoding: Encoding::Bytes, text: Text::new(&bytes) }
     }
 
     fn payload(&mut self, rng: &mut TestRng, profile: &Profile, shape: &str) -> String {

@@ -1,5 +1,5 @@
 //! Clients of several protocols on the same queues, with the pure server in virtual time, against
-//! an oracle: Job Centre, Jobq over HTTP, and pinpriq.
+//! an oracle: Job Centre, Jobq over HTTP, pinpriq and beanstalkd's protocol.
 //!
 //! Everything in a run follows from its seed. `SIM_SEED=n` replays one. A run begins with faults;
 //! then every client reads what there is to read, and no reply may be missing; then all clients
@@ -35,10 +35,13 @@ const FAILED_ONCE: &[u64] = &[
     7_400_000_001_146,
 ];
 
-const PLAN: Plan = Plan::new(120, FAILED_ONCE);
+/// The first of these failed before clients came by beanstalkd's protocol.
+const WITHOUT_TUBES: usize = 9;
+
+const PLAN: Plan = Plan::new(160, FAILED_ONCE);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 36] = [
+const WANTED: [&str; 60] = [
     "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
     "HTTP served packets",
@@ -75,11 +78,37 @@ const WANTED: [&str; 36] = [
     "reply: queue",
     "too much was unsent",
     "user_event",
+    "a command of beanstalkd was served",
+    "beanstalkd: JSON of another protocol",
+    "beanstalkd: a body",
+    "beanstalkd: a packet of another protocol",
+    "beanstalkd: a wait ended with the input",
+    "beanstalkd: quit",
+    "consumer: a lease comes to its end",
+    "consumer: a lease is ending",
+    "consumer: kick of a buried job",
+    "consumer: kick of a delayed job",
+    "consumer: pause",
+    "consumer: reserve of a buried job",
+    "consumer: reserve of a delayed job",
+    "consumer: reserve of a ready job",
+    "consumer: resume",
+    "end: delay",
+    "end: lease, back",
+    "end: pause",
+    "end: wait",
+    "job_buried",
+    "job_due",
+    "job_expired",
+    "job_kicked",
+    "other protocols: a body of beanstalkd",
 ];
 
 /// One run.
 struct Run {
     rng: TestRng,
+    /// The choices of who speaks beanstalkd's protocol.
+    tubes: TestRng,
     profile: Profile,
     author: Generator,
     driver: SimDriver,
@@ -88,10 +117,15 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = TestRng::new(seed);
-        let profile = Profile::draw(&mut rng);
+        let mut profile = Profile::draw(&mut rng);
+        // Beside the other choices, so that seeds that have failed are the same runs as then.
+        let mut tubes = TestRng::new(!seed);
+        if !FAILED_ONCE[..WITHOUT_TUBES].contains(&seed) {
+            profile.tubes = *tubes.pick(&[0, 0, 30, 60]);
+        }
         let mut driver = SimDriver::new(rng.seed());
         driver.pass_time(1_000, 1_700_000_000_000);
-        Self { rng, profile, author: Generator::new(), driver }
+        Self { rng, tubes, profile, author: Generator::new(), driver }
     }
 
     fn go(mut self) -> Summary {
@@ -165,6 +199,7 @@ impl Run {
     fn connect(&mut self) {
         let protocol = match self.rng.below(100) {
             part if part < self.profile.packets => Protocol::Pinpriq,
+            _ if self.tubes.percent(self.profile.tubes) => Protocol::Beanstalkd,
             _ if self.rng.percent(self.profile.http) => Protocol::Http,
             _ => Protocol::JobCentre,
         };

@@ -7,6 +7,7 @@ use super::types::{Answer, Load, Queue, Replies, Urgency};
 use super::{Job, Oracle, Waiter};
 use jobcentre::base::time::Mono;
 use jobcentre::model::command::Wait;
+use jobcentre::model::consumer::JobTally;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{JobOptions, LeaseEpoch, Status, TieBreak};
@@ -83,6 +84,7 @@ impl Oracle {
             doubtful: false,
             taken: 0,
             runs: Runs::default(),
+            tally: JobTally::default(),
             key,
             dependent,
         });
@@ -112,6 +114,7 @@ impl Oracle {
     pub(super) fn wait_or_say(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
         match wait {
             Wait::No => self.say(ticket, Answer::NoJob),
+            Wait::UntilLeaseEnds(wait_ms) => self.wait_until_lease_ends(ticket, queues, wait_ms),
             _ => self.wait(ticket, false, queues, wait),
         }
     }
@@ -145,7 +148,7 @@ impl Oracle {
             Wait::Forever | Wait::Again => None,
             Wait::Milliseconds(0) => Some(self.now.mono),
             Wait::Milliseconds(milliseconds) => self.end_of(milliseconds),
-            Wait::UntilLeaseEnds(_) => unreachable!("no simulated client waits so"),
+            Wait::UntilLeaseEnds(_) => unreachable!("it is a reserve"),
         };
         let due = self.arm(end);
         let mut places: Vec<(Queue, u64)> = Vec::new();
@@ -154,7 +157,7 @@ impl Oracle {
                 places.push((queue, self.tick()));
             }
         }
-        self.waiters.push(Waiter { ticket, pops, places, due });
+        self.waiters.push(Waiter { ticket, pops, places, due, until: None });
     }
 
     /// The waiter that a client means by this serial.
@@ -339,6 +342,7 @@ impl Oracle {
         self.say(ticket, Answer::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
             self.job(id).retries = 0;
+            self.job(id).tally.kicks += 1;
             self.happen(id, EventKind::Kicked);
         }
         self.requeue_all(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());

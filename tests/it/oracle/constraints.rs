@@ -24,7 +24,7 @@ pub(crate) struct ConstraintSpec {
 }
 
 impl Oracle {
-    fn is_about(&self, constraint: &ConstraintSpec, job: &Job) -> bool {
+    pub(super) fn is_about(&self, constraint: &ConstraintSpec, job: &Job) -> bool {
         let name = self.names[job.queue];
         let meant = match constraint.matcher {
             Matcher::All => true,

@@ -25,7 +25,9 @@ pub(crate) struct Managed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pause {
     /// When it ends by itself.
-    until: Option<Due>,
+    pub(super) until: Option<Due>,
+    /// It is that of the clients that use and watch the queue.
+    pub(super) is_of_users: bool,
 }
 
 /// Numbers of jobs that are scheduled, ready or blocked, reserved, buried, completed. Which ready
@@ -162,7 +164,7 @@ impl Oracle {
         }
         self.hear_of(queue);
         let until = for_ms.map(|ms| self.after(ms.into()));
-        self.managed[queue].paused = Some(Pause { until: self.arm(until) });
+        self.managed[queue].paused = Some(Pause { until: self.arm(until), is_of_users: false });
         self.say_queue(ticket, queue);
     }
 

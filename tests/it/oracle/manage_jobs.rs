@@ -85,7 +85,7 @@ impl Oracle {
         self.serve(&[queues, to.as_slice()].concat());
     }
 
-    fn apply(&mut self, id: u64, verb: &Verb) -> Applied {
+    pub(super) fn apply(&mut self, id: u64, verb: &Verb) -> Applied {
         let status = self.find(id).unwrap().status;
         if status == Status::Reserved {
             self.see("manage: of a job at work");

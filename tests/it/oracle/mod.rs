@@ -12,6 +12,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod constraints;
+pub(crate) mod consumers;
 pub(crate) mod dependencies;
 pub(crate) mod imports;
 pub(crate) mod indexed_queues;
@@ -31,9 +32,11 @@ pub(crate) use commands::NewJob;
 
 use crate::seeds::Seen;
 use constraints::ConstraintSpec;
+use consumers::Interest;
 use dependencies::{Dependent, Ended};
 use indexed_queues::{Indexed, Record};
 use jobcentre::base::time::{Mono, Now};
+use jobcentre::model::consumer::JobTally;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::LeaseToken;
 use jobcentre::model::job::{JobOptions, Status, TieBreak};
@@ -80,6 +83,7 @@ pub(crate) struct Job {
     /// When its reservation was linked, in the order of what happens.
     taken: u64,
     pub(crate) runs: Runs,
+    tally: JobTally,
     key: Option<Key>,
     pub(crate) dependent: Dependent,
 }
@@ -114,6 +118,8 @@ pub(crate) struct Waiter {
     /// The queues, with its place in the wait queue of each.
     places: Vec<(Queue, u64)>,
     due: Option<Due>,
+    /// Of one that a lease of its client ends: when it ends at the latest.
+    until: Option<Mono>,
 }
 
 /// The naive store.
@@ -130,6 +136,7 @@ pub(crate) struct Oracle {
     indexed: Vec<Option<Indexed>>,
     /// What the native API knows of each queue.
     managed: Vec<Managed>,
+    pub(crate) interest: Vec<Interest>,
     /// How many workers were ever registered.
     pub(crate) registered: usize,
     /// The highest id given out.
@@ -179,6 +186,7 @@ impl Oracle {
             constraints: Vec::new(),
             indexed: vec![None; names.len()],
             managed: vec![Managed::default(); names.len()],
+            interest: vec![Interest::default(); names.len()],
             registered: 0,
             last_id: 0,
             now: Now::default(),
@@ -199,6 +207,11 @@ impl Oracle {
             kept_groups: Vec::new(),
             ticks: 0,
         }
+    }
+
+    /// The names of all queues that there may be.
+    pub(crate) fn names(&self) -> &[&'static [u8]] {
+        &self.names
     }
 
     /// Performs an operation; the answers to all clients are returned.

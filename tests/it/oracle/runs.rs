@@ -378,7 +378,7 @@ impl Oracle {
     }
 
     /// A job is delayed until then, or goes back at once.
-    fn wait_until(&mut self, id: u64, end: Option<Mono>) {
+    pub(super) fn wait_until(&mut self, id: u64, end: Option<Mono>) {
         let Some(end) = end else { return self.requeue(id) };
         let ttl_end = self.find(id).unwrap().ttl_end;
         let due = self.arm(Some(ttl_end.map_or(end, |ttl_end| end.min(ttl_end))));

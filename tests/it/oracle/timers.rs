@@ -85,6 +85,14 @@ impl Oracle {
     }
 
     fn end_of_wait(&mut self, ticket: Ticket) {
+        let waiter = self.waiters.iter().find(|waiter| waiter.ticket == ticket);
+        if let Some(until) = waiter.and_then(|waiter| waiter.until) {
+            if let Some(answer) = self.ends_wait(ticket, until) {
+                self.waiters.retain(|waiter| waiter.ticket != ticket);
+                self.say(ticket, answer);
+            }
+            return;
+        }
         let is_its = |waiter: &mut Waiter| waiter.ticket == ticket;
         if self.waiters.extract_if(.., is_its).next().is_some() {
             self.see("end: wait");

@@ -1,5 +1,6 @@
 //! What the oracle answers, and what jobs carry, owned.
 
+use super::consumers::Counted;
 use super::keys::Put;
 use super::manage::Counts;
 use jobcentre::base::time::{Mono, Wall};
@@ -142,6 +143,8 @@ pub(crate) enum Answer {
     Conflict(Text),
     /// Whether there was none of the name before.
     Constrained(bool),
+    /// Of a job.
+    Counted(Box<Counted>),
     Details(Box<Details>),
     Done,
     Dropped(u32),
@@ -157,6 +160,7 @@ pub(crate) enum Answer {
     /// By this job.
     KeyTaken(u64),
     Kicked(u32),
+    LeaseEnding,
     LogFull,
     Missing(Missing),
     NoConstraint,
@@ -225,6 +229,7 @@ impl Answer {
             Self::Cancelled => "reply: cancelled",
             Self::Conflict(..) => "reply: conflict",
             Self::Constrained(..) => "reply: constrained",
+            Self::Counted(..) => "reply: counted",
             Self::Acted { verb, .. } => verb,
             Self::Busy(_) => "reply: queue busy",
             Self::TooLargeChange => "reply: change too large",
@@ -264,6 +269,7 @@ impl Answer {
             Self::NoIndex => "reply: no index",
             Self::Job(..) => "reply: job",
             Self::Kicked(..) => "reply: kicked",
+            Self::LeaseEnding => "reply: lease ending",
             Self::NoConstraint => "reply: no constraint",
             Self::NoJob => "reply: no job",
             Self::Packets(..) => "reply: packets",

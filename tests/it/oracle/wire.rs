@@ -157,6 +157,10 @@ pub(crate) fn json(encoding: Encoding, bytes: &[u8]) -> String {
             let [key, payload] = [key, payload].map(|bytes| BASE64_STANDARD.encode(bytes));
             format!("{{\"key\":\"{key}\",\"payload\":\"{payload}\"}}")
         }
+        Encoding::Bytes => match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+            Ok(_) => String::from_utf8(bytes.trim_ascii().to_vec()).unwrap().replace('\n', " "),
+            Err(_) => format!("{{\"base64\":\"{}\"}}", BASE64_STANDARD.encode(bytes)),
+        },
         _ => String::from_utf8(bytes.to_vec()).unwrap(),
     }
 }

@@ -189,7 +189,7 @@ impl Oracle {
             return self.serve(&[queue]);
         }
         let places = vec![(ANYWHERE, self.tick())];
-        self.waiters.push(Waiter { ticket, pops: false, places, due: None });
+        self.waiters.push(Waiter { ticket, pops: false, places, due: None, until: None });
     }
 
     pub(crate) fn await_release(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch) {

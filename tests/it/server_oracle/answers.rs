@@ -1,11 +1,12 @@
 //! What the requests of all protocols ask of the oracle, and what its answers are as replies.
 
-use super::ServerModel;
 use super::types::{Question, Reply, Request};
+use super::{ServerModel, beanstalkd};
 use crate::oracle::types::{Answer, Replies};
 use crate::oracle::wire;
 use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::Encoding;
 use jobcentre::model::reply::Rejection;
 
 impl ServerModel {
@@ -47,6 +48,7 @@ impl ServerModel {
             return (Reply::Later, said);
         }
         let (_, answer) = said.remove(0);
+        self.note_body(id, &answer);
         if let wire::Request::Abort(_) = request {
             self.see(match answer {
                 Answer::Done => "abort: ok",
@@ -72,6 +74,7 @@ impl ServerModel {
     pub(crate) fn bytes(&self, id: ClientId, answer: &Answer) -> Option<Vec<u8>> {
         match self.clients[&id].protocol {
             Protocol::Pinpriq => wire::packets(answer),
+            Protocol::Beanstalkd => Some(beanstalkd::reserved(answer)),
             _ => Some(wire::line(answer, &self.shown_names)),
         }
     }
@@ -93,6 +96,14 @@ impl ServerModel {
         }
     }
 
+    /// Sees whether a client of another protocol gets a body of beanstalkd's.
+    fn note_body(&mut self, id: ClientId, answer: &Answer) {
+        let is_body = matches!(answer, Answer::Job(view) if view.load.encoding == Encoding::Bytes);
+        if is_body && self.clients[&id].protocol != Protocol::Beanstalkd {
+            self.see("other protocols: a body of beanstalkd");
+        }
+    }
+
     pub(crate) fn note(&mut self, id: ClientId, request: &Request, reply: &Reply, said: &Replies) {
         match self.clients[&id].protocol {
             Protocol::JobCentre => self.see("a line was served"),
@@ -101,9 +112,8 @@ impl ServerModel {
                 self.see(if popped { "an answer to a pop" } else { "packets were served" });
             }
             Protocol::Http => self.see("an HTTP request was served"),
-            Protocol::Processor | Protocol::Beanstalkd => {
-                unreachable!("that protocol is not simulated")
-            }
+            Protocol::Beanstalkd => self.see("a command of beanstalkd was served"),
+            Protocol::Processor => unreachable!("that protocol is not simulated"),
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
         if posts && let Some((other, _)) = said.first() {

@@ -1,6 +1,7 @@
 //! What the oracle knows of one client: its input, what it waits for, how far its close has come,
 //! and what the server has sent it.
 
+use super::beanstalkd::Tubes;
 use super::http::{self, GO_ON};
 use super::types::{HttpOptions, Page, Queue, Reply, Request};
 use crate::oracle::wire;
@@ -57,6 +58,8 @@ pub(crate) struct Client {
     pub(crate) protocol: Protocol,
     pub(crate) state: State,
     pub(crate) wishes: Wishes,
+    /// Of beanstalkd's protocol.
+    pub(crate) tubes: Tubes,
     /// Requests that the client writes, the first one being what is next in the input.
     pub(crate) script: VecDeque<(Vec<u8>, Request)>,
     /// Bytes handed over and not served.
@@ -100,6 +103,7 @@ impl Client {
             protocol,
             state: State::Open,
             wishes: Wishes::default(),
+            tubes: Tubes::default(),
             script: VecDeque::new(),
             handed: 0,
             stalled: false,

@@ -168,6 +168,9 @@ fn event(event: &Event) -> String {
             ("job_state_advanced", format!("\"old\":{old},\"new\":{new},"))
         }
         EventKind::User(event) => ("user_event", format!("\"event\":{},", text(event))),
+        EventKind::Expired | EventKind::Buried | EventKind::Kicked | EventKind::Due => {
+            (event.kind.tag(), String::new())
+        }
         other => panic!("that does not happen here: {other:?}"),
     };
     format!("[\"{tag}\",{{{details}\"timestamp\":\"{}\"}}]", event.at)

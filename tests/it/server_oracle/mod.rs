@@ -7,6 +7,7 @@
 //! the pass, first come, first served.
 
 mod answers;
+pub(crate) mod beanstalkd;
 pub(crate) mod client;
 mod deadlines;
 mod http;
@@ -221,7 +222,8 @@ impl ServerModel {
     pub(crate) fn finish_pass(&mut self, resumed: usize) {
         self.expire();
         let said = self.store.run(Oracle::expire);
-        assert!(said.is_empty(), "no request of these protocols has a deadline");
+        self.deliver(said, None);
+        self.serve_owing(None);
         self.rejections.take_report(self.now.mono);
         self.search();
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
@@ -342,6 +344,7 @@ impl ServerModel {
                 self.note_deleted(question, &before, &reply);
                 (reply, said)
             }
+            Request::Beanstalkd(request) => self.command(id, request),
         };
         self.note(id, request, &reply, &said);
         let client = self.client(id);
@@ -413,10 +416,14 @@ impl ServerModel {
         let now = self.now.mono;
         let client = self.client(id);
         if client.is_leaving() && client.state == State::Waiting {
-            client.state = State::Ended;
-            self.see("a wait was called off");
-            wire::stop_waiting(&mut self.store, id);
-            self.resume(id);
+            if client.protocol == Protocol::Beanstalkd {
+                self.end_wait(id);
+            } else {
+                client.state = State::Ended;
+                self.see("a wait was called off");
+                wire::stop_waiting(&mut self.store, id);
+                self.resume(id);
+            }
         }
         if self.client(id).is_leaving() && self.store.waiting(id).is_some() {
             self.call_off(id, "a subscription ended");
@@ -444,13 +451,18 @@ impl ServerModel {
     }
 
     fn end(&mut self, id: ClientId, close: bool) {
-        self.clients.remove(&id).unwrap();
+        let client = self.clients.remove(&id).unwrap();
         self.searches.retain(|search| search.client != id);
         if self.searching.take_if(|(search, _)| search.client == id).is_some() {
             self.see("a search was given up");
         }
         if close {
             self.actions.push(Action::Close(id));
+        }
+        if client.protocol == Protocol::Beanstalkd {
+            let said = self.lose_tubes(&client.tubes);
+            self.deliver(said, None);
+            self.serve_owing(None);
         }
         let said = self.store.run(|store| store.forget(id));
         self.deliver(said, None);

@@ -1,5 +1,6 @@
 //! Types of the simulated protocols: queues, states, requests and replies.
 
+use super::beanstalkd;
 use crate::oracle::wire;
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
@@ -83,6 +84,7 @@ pub(crate) enum Request {
     Wire(wire::Request),
     /// Of HTTP: what, and how.
     Http(Question, HttpOptions),
+    Beanstalkd(beanstalkd::Request),
 }
 
 impl Request {
@@ -91,6 +93,7 @@ impl Request {
             self,
             Self::Http(Question::Post { .. }, _)
                 | Self::Wire(wire::Request::Put { .. } | wire::Request::Push { .. })
+                | Self::Beanstalkd(beanstalkd::Request::Put { .. })
         )
     }
 }
