@@ -130,8 +130,30 @@ pub const DNS_THREADS: usize = 4;
 /// Addresses of one name that are tried.
 pub const DNS_ADDRESSES_MAX: usize = 16;
 
-/// Bytes that a server may send in a TLS handshake; most of it is certificates.
+/// Bytes that a peer may send in a TLS handshake; most of it is certificates.
 pub const TLS_HANDSHAKE_MAX_BYTES: usize = 256 * 1024;
+
+/// TLS handshakes of clients that are under way at one time; a further client takes the place of
+/// the oldest one, or waits to be accepted.
+pub const HANDSHAKES_MAX: usize = 1024;
+
+/// Steps of TLS handshakes of clients in a pass; a whole handshake has two.
+pub const HANDSHAKE_STEPS_PER_PASS: usize = 2;
+
+/// Handshakes that a pass looks at, whether or not they can be advanced.
+pub const HANDSHAKE_LOOKS_PER_PASS: usize = 64;
+
+/// How long the TLS handshake of a client may take.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the TLS handshake of a client may take at least when others wait to begin.
+pub const HANDSHAKE_TIME_MIN: Duration = Duration::from_secs(1);
+
+/// Shortest time between two log entries about TLS handshakes that have failed.
+pub const HANDSHAKE_NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often the files of certificates are looked at, whether they have changed.
+pub const CERTIFICATE_LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Bytes encrypted at one time: what fits into one TLS record.
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;

@@ -10,7 +10,7 @@ use crate::journal::{
     self, JournalOptions, LogStats, OpenError, RecoveryReport, SPACE_MIN_BYTES, SyncMode,
 };
 use crate::reactor::disk::{BackupReader, Directory, FileDisk, LockMode, Notify};
-use crate::reactor::{Clock, LoopWaker};
+use crate::reactor::{Clock, LoopWaker, ServiceManager};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const FOREIGN_WARNINGS_MAX: usize = 5;
 /// A sentence for the operator.
 pub(super) fn open(
     dir: &Path,
-    sync: SyncMode,
-    max_memory: Option<u64>,
+    (sync, max_memory): (SyncMode, Option<u64>),
     seed: u64,
     clock: &mut Clock,
+    manager: &mut ServiceManager,
     wake: &LoopWaker,
 ) -> io::Result<Engine> {
     let failed = |error: &OpenError| io::Error::other(explain_open_error(dir, error));
@@ -40,7 +40,12 @@ pub(super) fn open(
     let options = JournalOptions { segment_bytes, sync, salt };
     let start = clock.sample();
     let mut progress_line = RestoreProgress::new();
-    let mut show = |progress| progress_line.show(clock.sample().mono.0 - start.mono.0, progress);
+    let mut show = |progress: journal::RecoveryProgress| {
+        let now = clock.sample().mono;
+        let percent = progress.read_bytes * 100 / progress.total_bytes.max(1);
+        manager.extend_start(now, percent);
+        progress_line.show(now.0 - start.mono.0, progress);
+    };
     let restored = Engine::restore(&mut files, &options, max_memory, seed, start, &mut show);
     progress_line.clear();
     let (restored, report) = restored.map_err(|error| failed(&error))?;

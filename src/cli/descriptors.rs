@@ -1,7 +1,8 @@
 //! The limit of file descriptors, and how connections of each kind share it.
 
 use crate::base::limits::{
-    LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX, RESERVED_FILE_DESCRIPTORS,
+    HANDSHAKES_MAX, LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX,
+    RESERVED_FILE_DESCRIPTORS,
 };
 use rlimit::Resource;
 use rustix::io::Errno;
@@ -19,15 +20,18 @@ pub(super) struct DescriptorShares {
     pub(super) rejected: usize,
     /// Closed connections whose peers still send.
     pub(super) lingering: usize,
+    /// Clients whose TLS handshakes are under way.
+    pub(super) handshakes: usize,
 }
 
 /// If descriptors are short, a kind other than clients gets at least 1 / this of them.
 const MIN_SHARE_DIVISOR: usize = 8;
 
 impl DescriptorShares {
-    fn wanted(clients: usize) -> Self {
+    fn wanted(clients: usize, has_tls: bool) -> Self {
         Self {
             clients,
+            handshakes: if has_tls { HANDSHAKES_MAX } else { 0 },
             outbound: OUTBOUND_CONNECTIONS_MAX,
             rejected: REJECTED_CONNECTIONS_MAX,
             lingering: LINGERING_MAX,
@@ -35,27 +39,31 @@ impl DescriptorShares {
     }
 
     fn total(self) -> usize {
-        self.clients + self.outbound + self.rejected + self.lingering
+        self.clients + self.outbound + self.rejected + self.lingering + self.handshakes
     }
 
     /// Shares `files` descriptors: clients have precedence over outbound connections, but each kind
     /// gets at least one.
-    fn of(files: usize, clients: usize) -> Self {
-        let wanted = Self::wanted(clients);
+    fn of(files: usize, clients: usize, has_tls: bool) -> Self {
+        let wanted = Self::wanted(clients, has_tls);
         let part = |wanted: usize, of: usize| wanted.min(of / MIN_SHARE_DIVISOR);
         let (rejected, lingering) = (part(wanted.rejected, files), part(wanted.lingering, files));
-        let rest = files - rejected - lingering;
+        let handshakes = part(wanted.handshakes, files);
+        let rest = files - rejected - lingering - handshakes;
         let least = part(wanted.outbound, rest).max(1);
         let clients = clients.min(rest.saturating_sub(least)).max(1);
         let outbound = wanted.outbound.min(rest.saturating_sub(clients)).max(1);
-        Self { clients, outbound, rejected, lingering }
+        Self { clients, outbound, rejected, lingering, handshakes }
     }
 }
 
 /// Raises the limit of file descriptors for `max_clients` clients and all other connections.
 /// Returns the bounds under the limit that was reached.
-pub(super) fn reserve_descriptors_for_clients(max_clients: usize) -> DescriptorShares {
-    let wanted = DescriptorShares::wanted(max_clients);
+pub(super) fn reserve_descriptors_for_clients(
+    max_clients: usize,
+    has_tls: bool,
+) -> DescriptorShares {
+    let wanted = DescriptorShares::wanted(max_clients, has_tls);
     let kept = RESERVED_FILE_DESCRIPTORS + inherited();
     let needed = wanted.total() as u64 + kept;
     let limit = raise_limit(needed);
@@ -63,7 +71,7 @@ pub(super) fn reserve_descriptors_for_clients(max_clients: usize) -> DescriptorS
         return wanted;
     }
     let files = usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX);
-    let shares = DescriptorShares::of(files, max_clients);
+    let shares = DescriptorShares::of(files, max_clients, has_tls);
     warn!(
         limit,
         clients = shares.clients,
@@ -117,25 +125,28 @@ mod tests {
 
     #[test]
     fn ample_descriptors_give_every_kind_its_full_share() {
-        let wanted = DescriptorShares::wanted(10_000);
-        assert_eq!(DescriptorShares::of(1_000_000, 10_000), wanted);
+        let wanted = DescriptorShares::wanted(10_000, true);
+        assert_eq!(DescriptorShares::of(1_000_000, 10_000, true), wanted);
+        assert_eq!((wanted.handshakes, DescriptorShares::wanted(1, false).handshakes), (1_024, 0));
     }
 
     #[test]
     fn few_descriptors_go_to_clients_first_but_no_kind_gets_none() {
-        let shares = DescriptorShares::of(960, 500);
-        assert_eq!(
-            shares,
-            DescriptorShares { clients: 500, outbound: 220, rejected: 120, lingering: 120 }
-        );
-        let shares = DescriptorShares::of(960, 10_000);
-        assert_eq!(
-            shares,
-            DescriptorShares { clients: 630, outbound: 90, rejected: 120, lingering: 120 }
-        );
+        let few = DescriptorShares {
+            clients: 500,
+            outbound: 220,
+            rejected: 120,
+            lingering: 120,
+            handshakes: 0,
+        };
+        assert_eq!(DescriptorShares::of(960, 500, false), few);
+        let many = DescriptorShares { clients: 630, outbound: 90, ..few };
+        assert_eq!(DescriptorShares::of(960, 10_000, false), many);
+        let with_tls = DescriptorShares { outbound: 100, handshakes: 120, ..few };
+        assert_eq!(DescriptorShares::of(960, 500, true), with_tls);
         for files in 2..5_000 {
             for clients in [1, 7, 500, 10_000] {
-                let shares = DescriptorShares::of(files, clients);
+                let shares = DescriptorShares::of(files, clients, files % 2 == 0);
                 assert!(shares.total() <= files, "{files} files: {shares:?}");
                 assert!(shares.clients > 0 && shares.outbound > 0 && shares.clients <= clients);
             }

@@ -11,13 +11,12 @@ use crate::protocol::beanstalkd::Identity;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
-    CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, defer_purges,
-    ignore_signals,
+    CannotListen, Clock, ListenAddress, LoopWaker, Reactor, ServerTls, ServiceManager,
+    ShutdownOutcome, TimedOut, TrustStore, defer_purges, ignore_signals,
 };
 use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::{error, info, warn};
@@ -55,6 +54,10 @@ impl Serve {
                 "every protocol is off: give --listen, --pinpriq, --http or --beanstalkd an \
                  address, or --processor",
             );
+            return ExitCode::from(WRONG_USAGE);
+        }
+        if let Err(error) = config.tls_files() {
+            print_error(&error);
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
@@ -114,7 +117,8 @@ pub(super) fn run_server(config: &Config) -> Result<(), Failure> {
 fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
     defer_purges();
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
-    let shares = descriptors::reserve_descriptors_for_clients(config.max_clients);
+    let tls = config.tls_files().map_err(io::Error::other)?;
+    let shares = descriptors::reserve_descriptors_for_clients(config.max_clients, tls.is_some());
     let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
@@ -123,15 +127,10 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
         max_clients,
         max_memory: config.max_memory.or_else(machine_memory),
     };
+    let mut manager = ServiceManager::of_environment(|name| std::env::var(name).ok());
     let seed = entropy::random_u64();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
-    let engine = if let Some(dir) = &config.data {
-        data_dir::open(dir, config.fsync, config.max_memory, seed, &mut clock, &wake)
-            .map_err(|error| ServeError { failure: Failure::Data, error })?
-    } else {
-        info!("jobs live in memory only (--data DIR keeps them)");
-        Engine::in_memory(seed)
-    };
+    let engine = open_engine(config, seed, &mut clock, &mut manager, &wake)?;
     let queries = QueryThreads::new(value_max(config.max_request), &wake);
     let mut engine = engine
         .with_queries(Box::new(queries), config.query_timeout)
@@ -147,20 +146,27 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
             outbound: shares.outbound,
             rejected: shares.rejected,
         });
+    let tls = tls.map(|files| ServerTls::load(files, clock.sample())).transpose();
+    let tls = tls.map_err(io::Error::other)?;
     let mut reactor = Reactor::bind(server, &config.protocols, clock, &wake)
         .map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
     reactor.set_lingering_max(shares.lingering);
+    reactor.set_handshakes_max(shares.handshakes);
     if max_clients < config.max_clients {
         reactor.set_lacks_descriptors();
     }
     if !config.as_beanstalkd {
-        reactor.addresses().into_iter().for_each(warn_if_not_loopback);
+        let asks_clients = config.tls.asks_clients();
+        config.protocols.iter().for_each(|(_, address)| warn_if_open(address, asks_clients));
     }
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
     }
     if let Some(trust) = trust {
         reactor.set_trust(trust);
+    }
+    if let Some(tls) = tls {
+        reactor.set_server_tls(tls);
     }
     let max_memory = config.max_memory.map_or_else(|| "none".to_owned(), |max| max.to_string());
     info!(max_memory, "limit on memory");
@@ -170,11 +176,31 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
         max_request = config.max_request,
         "serving"
     );
+    manager.ready("serving");
+    reactor.set_service_manager(manager);
     let outcome = reactor.run()?;
     if let Some(status) = reactor.core().journal_status() {
         data_dir::log_stats(&status);
     }
     Ok((outcome, !reactor.has_stdio_failed()))
+}
+
+/// The engine: empty, or with the jobs of the data directory.
+fn open_engine(
+    config: &Config,
+    seed: u64,
+    clock: &mut Clock,
+    manager: &mut ServiceManager,
+    wake: &LoopWaker,
+) -> Result<Engine, ServeError> {
+    if let Some(dir) = &config.data {
+        let limits = (config.fsync, config.max_memory);
+        data_dir::open(dir, limits, seed, clock, manager, wake)
+            .map_err(|error| ServeError { failure: Failure::Data, error })
+    } else {
+        info!("jobs live in memory only (--data DIR keeps them)");
+        Ok(Engine::in_memory(seed))
+    }
 }
 
 /// What the process and its machine are called.
@@ -211,14 +237,16 @@ fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> ServeError {
     ServeError { failure, error: io::Error::new(error.kind(), text) }
 }
 
-/// Warns if a listener is reachable from other machines: no protocol has authentication.
-fn warn_if_not_loopback(address: SocketAddr) {
-    if !address.ip().to_canonical().is_loopback() {
+/// Warns if a listener is reachable from other machines and does not ask who connects.
+fn warn_if_open(address: &ListenAddress, asks_clients: bool) {
+    let (ListenAddress::Tcp(at) | ListenAddress::Tls(at)) = address else { return };
+    let is_asked = asks_clients && matches!(address, ListenAddress::Tls(_));
+    if !at.ip().to_canonical().is_loopback() && !is_asked {
         warn!(
             %address,
             "open to other machines, and there is no authentication: every client that \
-             connects can take and delete every job. Let a firewall choose clients, or listen on \
-             127.0.0.1"
+             connects can take and delete every job. Let a firewall choose clients, listen on \
+             127.0.0.1, or ask for certificates (tls: with --tls-client-ca)"
         );
     }
 }

@@ -11,7 +11,7 @@
 //! From then on that client is like any other. Until then nothing is read or sent for it, and the
 //! core may cancel by [`Action::Close`]; timeouts are the core's business.
 
-use crate::base::time::{Mono, Now};
+use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::{ClientId, JobId};
 use crate::model::rejection::Rejection;
 use crate::model::worker::WorkerId;
@@ -294,6 +294,12 @@ pub trait Core {
 
     /// Reports the processor time of the process, in microseconds.
     fn record_processor(&mut self, _user_us: u64, _system_us: u64) {}
+
+    /// Reports when the certificate of TLS listeners expires.
+    fn record_certificate(&mut self, _expires: Wall) {}
+
+    /// Reports TLS handshakes of clients that are complete, and that have failed.
+    fn record_handshakes(&mut self, _complete: u64, _failed: u64) {}
 
     /// No new jobs are to be taken from now on.
     fn handle_drain(&mut self) {}

@@ -1,6 +1,7 @@
 //! Statistics of the server: plain counters, collected when asked for.
 
 use crate::base::histogram::Histogram;
+use crate::base::time::Wall;
 use crate::model::driver::Protocol;
 use crate::model::flow::{Rates, StateCounts};
 use crate::model::job::Status;
@@ -30,8 +31,21 @@ pub struct ServerStats {
     pub system_us: u64,
     /// Resident memory, sampled every few seconds.
     pub resident_bytes: Option<u64>,
+    /// TLS of listeners.
+    pub tls: TlsStats,
     /// Workers of the processor by queue, for a bounded number of queues.
     pub bus_workers: Option<Vec<BusWorkerStats>>,
+}
+
+/// TLS of listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsStats {
+    /// When the server's certificate expires; `None`: no listener has TLS.
+    pub certificate_expires: Option<Wall>,
+    /// Handshakes that were completed.
+    pub handshakes: u64,
+    /// Handshakes that have failed.
+    pub failures: u64,
 }
 
 /// Memory as the server counts it.

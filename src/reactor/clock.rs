@@ -35,6 +35,12 @@ pub(super) fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
+/// The system's monotonic clock in microseconds, as the service manager reads it.
+pub(super) fn system_monotonic_us() -> u64 {
+    let time: Duration = clock_gettime(ClockId::Monotonic).try_into().unwrap_or_default();
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Self::start()

@@ -56,6 +56,8 @@ enum State {
 pub enum ListenAddress {
     /// An address of this machine; port 0 picks a free one.
     Tcp(SocketAddr),
+    /// The same, with TLS.
+    Tls(SocketAddr),
     /// A file.
     Unix(UnixAddress),
 }
@@ -70,6 +72,7 @@ impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
+            Self::Tls(address) => write!(f, "tls:{address}"),
             Self::Unix(address) => address.fmt(f),
         }
     }
@@ -136,6 +139,8 @@ impl Listener {
         let bound = match address {
             ListenAddress::Tcp(address) => bind_tcp(*address)
                 .map(|(socket, address)| (ListenSocket::Tcp(socket), ListenAddress::Tcp(address))),
+            ListenAddress::Tls(address) => bind_tcp(*address)
+                .map(|(socket, address)| (ListenSocket::Tcp(socket), ListenAddress::Tls(address))),
             ListenAddress::Unix(file) => {
                 UnixSocketFile::bind(file).map(|it| (ListenSocket::Unix(it), address.clone()))
             }
@@ -162,6 +167,11 @@ impl Listener {
 
     pub(super) fn protocol(&self) -> Protocol {
         self.protocol
+    }
+
+    /// Whether its connections begin with a TLS handshake.
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.address, ListenAddress::Tls(_))
     }
 
     pub(super) fn set_ready(&mut self) {

@@ -8,9 +8,9 @@
 //! 2. wait for events
 //! 3. sample the clock once
 //! 4. record readiness; nothing is read or written yet
-//! 5. accept; advance outbound connections; then one read of at most [`READ_BUDGET_BYTES`] bytes
-//!    per runnable connection, until the core has enough for this pass, and one per lingering
-//!    connection
+//! 5. accept; advance TLS handshakes and outbound connections; then one read of at most
+//!    [`READ_BUDGET_BYTES`] bytes per runnable connection, until the core has enough for this pass,
+//!    and one per lingering connection
 //! 6. the core finishes its pass: expiry, group commit, replies, resumed pipelines
 //! 7. one write per connection that has output, until the work of writes is enough for this pass
 //! 8. log notices; close connections and begin outbound ones, in one place
@@ -22,6 +22,7 @@
 mod clock;
 mod dialer;
 pub mod disk;
+mod handshakes;
 mod linger;
 mod listener;
 mod loop_waker;
@@ -31,6 +32,8 @@ mod purge;
 pub mod query_threads;
 mod resolve;
 mod rss;
+mod server_tls;
+mod service_manager;
 mod shortage;
 mod shutdown;
 mod signals;
@@ -46,8 +49,10 @@ use crate::base::limits::{
 };
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
+use crate::model::id::ClientId;
 pub use clock::Clock;
 use dialer::Dialer;
+use handshakes::Handshakes;
 use linger::Lingering;
 use listener::{Accepted, Listener};
 pub use listener::{CannotListen, ListenAddress};
@@ -56,6 +61,8 @@ use mio::event::Event;
 use mio::{Events, Poll, Token};
 use purge::Purger;
 pub use purge::defer_purges;
+pub use server_tls::{ClientCertificates, ServerTls, TlsFiles};
+pub use service_manager::ServiceManager;
 use shutdown::Shutdown;
 pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
@@ -85,6 +92,9 @@ pub struct Reactor<C> {
     listeners: Vec<Listener>,
     sockets: Sockets,
     dialer: Dialer,
+    handshakes: Handshakes,
+    server_tls: Option<ServerTls>,
+    service_manager: ServiceManager,
     lingering: Lingering,
     stdio: stdio::State,
     /// The limit on open files permits fewer clients than the settings.
@@ -132,6 +142,9 @@ impl<C: Core> Reactor<C> {
             listeners,
             sockets: Sockets::default(),
             dialer: Dialer::new(wake.clone()),
+            handshakes: Handshakes::default(),
+            server_tls: None,
+            service_manager: ServiceManager::default(),
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
             lacks_descriptors: false,
@@ -153,10 +166,21 @@ impl<C: Core> Reactor<C> {
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let tcp = |listener: &Listener| match listener.address() {
-            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Tcp(address) | ListenAddress::Tls(address) => Some(*address),
             ListenAddress::Unix(_) => None,
         };
         self.listeners.iter().filter_map(tcp).collect()
+    }
+
+    /// Sets the certificate of TLS listeners, without which they close every connection.
+    pub fn set_server_tls(&mut self, tls: ServerTls) {
+        self.core.record_certificate(tls.expires());
+        self.server_tls = Some(tls);
+    }
+
+    /// Sets the service manager that hears of reloads, heartbeats and the end.
+    pub fn set_service_manager(&mut self, manager: ServiceManager) {
+        self.service_manager = manager;
     }
 
     /// The core, for its state after the run.
@@ -189,6 +213,7 @@ impl<C: Core> Reactor<C> {
                 self.on_event(event);
             }
             self.accept();
+            self.advance_handshakes();
             self.dial();
             self.read();
             self.linger();
@@ -197,12 +222,23 @@ impl<C: Core> Reactor<C> {
             self.log_notices();
             self.close();
             self.check()?;
+            self.look_at_certificate();
+            self.service_manager.watch(self.now.mono);
             self.sample_stats();
             self.purger.end_pass(self.now.mono);
             if let Some(ending) = self.ending() {
                 let whole = ending != ShutdownOutcome::Forced && self.finish(&mut events)?;
                 return Ok(if whole { ending } else { ShutdownOutcome::Forced });
             }
+        }
+    }
+
+    /// Reads the certificate of TLS listeners once more if its files have changed.
+    fn look_at_certificate(&mut self) {
+        if let Some(tls) = &mut self.server_tls
+            && tls.look(self.now)
+        {
+            self.core.record_certificate(tls.expires());
         }
     }
 
@@ -229,15 +265,20 @@ impl<C: Core> Reactor<C> {
 
     /// The poll timeout; `None` waits for an event.
     fn timeout(&self) -> Option<Duration> {
-        let ready = self.listeners.iter().any(Listener::is_ready);
+        let full = self.handshakes.is_full();
+        let may_accept = |it: &Listener| it.is_ready() && !(full && it.is_tls());
+        let ready = self.listeners.iter().any(may_accept) || self.handshakes.has_ready();
         if self.transfers.is_due() || ready || self.dialer.has_ready() || self.lingering.has_ready()
         {
             return Some(Duration::ZERO);
         }
         let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
         let stop = self.stop.map(|stop| stop.next(self.now.mono));
-        let own = [retry, stop, self.lingering.next(), self.purger.next()];
-        let next = own.into_iter().chain([self.core.poll_timeout(self.now)]).flatten().min()?;
+        let certificate = self.server_tls.as_ref().map(ServerTls::next_look);
+        let own = [retry, stop, self.lingering.next(), self.purger.next(), certificate];
+        let others =
+            [self.handshakes.next(), self.service_manager.next(), self.core.poll_timeout(self.now)];
+        let next = own.into_iter().chain(others).flatten().min()?;
         // mio rounds up to the milliseconds of epoll, so the poll does not end early and spin.
         Some(next.until(self.now.mono))
     }
@@ -257,6 +298,9 @@ impl<C: Core> Reactor<C> {
                 }
             }
             return;
+        }
+        if let Some(place) = handshakes::place(token) {
+            return self.handshakes.on_event(place, event);
         }
         let client = socket::client(token);
         let Some(socket) = self.sockets.get_mut(client) else {
@@ -288,10 +332,18 @@ impl<C: Core> Reactor<C> {
         for number in 0..self.listeners.len() {
             for _ in 0..ACCEPTS_PER_PASS {
                 let listener = &mut self.listeners[number];
+                let may_wait = listener.is_tls() && listener.is_ready();
+                if may_wait && !self.handshakes.make_room(self.now.mono) {
+                    break;
+                }
                 match listener.accept(self.now) {
+                    Accepted::Connection(Stream::Plain(stream), peer) if listener.is_tls() => {
+                        let protocol = listener.protocol();
+                        self.begin_handshake(stream, peer, protocol);
+                    }
                     Accepted::Connection(stream, peer) => {
                         let protocol = listener.protocol();
-                        self.open(stream, &peer, protocol);
+                        let _ = self.open(stream, &peer, protocol);
                     }
                     Accepted::TryAgain => {}
                     Accepted::NoMore => break,
@@ -300,20 +352,23 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    fn open(&mut self, mut stream: Stream, peer: &str, protocol: Protocol) {
+    /// Announces a connection to the core. `None`: it is closed.
+    fn open(&mut self, mut stream: Stream, peer: &str, protocol: Protocol) -> Option<ClientId> {
         let Some(client) = self.core.handle_open(protocol, self.now) else {
             debug!(
                 protocol = protocol.name(),
                 "too many rejected connections: closed without a reply"
             );
-            return;
+            return None;
         };
         self.core.handle_peer(client, &peer);
         if let Err(error) = stream.register(self.poll.registry(), socket::token(client)) {
             warn!(%error, "cannot watch a new connection: closed");
-            return self.core.handle_reset(client, self.now);
+            self.core.handle_reset(client, self.now);
+            return None;
         }
         self.sockets.insert(client, Socket::new(stream, self.now.mono));
+        Some(client)
     }
 
     /// The limit on open files permits fewer clients than the settings: log lines advise to raise

@@ -126,7 +126,9 @@ impl<C: Core> Reactor<C> {
             self.now.mono,
             (self.lingering.discarded(), self.lingering.cut()),
         ));
+        self.service_manager.stopping();
         self.listeners.clear();
+        self.handshakes.clear();
         self.core.handle_shutdown(self.now);
         // Each connection is read once more; then its input counts as ended.
         for client in self.sockets.clients() {

@@ -65,9 +65,24 @@ impl<C: Core> Reactor<C> {
                 SIGTERM => self.stop_by_signal("SIGTERM"),
                 SIGINT => self.stop_by_signal("SIGINT"),
                 SIGUSR1 => self.drain(),
+                SIGHUP => self.reload(),
                 _ => self.ignore(signal),
             }
         }
+    }
+
+    /// Reads once more what can be: the certificate of TLS listeners.
+    fn reload(&mut self) {
+        self.service_manager.reloading();
+        match &mut self.server_tls {
+            Some(tls) => {
+                info!("SIGHUP: reading the certificate once more; other settings need a restart");
+                tls.reload(self.now);
+                self.core.record_certificate(tls.expires());
+            }
+            None => self.ignore(SIGHUP),
+        }
+        self.service_manager.ready("serving");
     }
 
     fn drain(&mut self) {

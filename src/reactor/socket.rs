@@ -16,7 +16,7 @@ pub(super) enum Stream {
     Plain(TcpStream),
     /// Accepted from a socket that is a file: the calls are those of TCP.
     Unix(TcpStream),
-    /// Outbound connections with TLS.
+    /// TCP with TLS, after its handshake.
     Tls(Box<Tls>),
     /// Stdin and stdout.
     Stdio(Box<Stdio>),
@@ -48,13 +48,20 @@ impl Stream {
         let interest = Interest::READABLE | Interest::WRITABLE;
         match self {
             Self::Plain(stream) | Self::Unix(stream) => registry.register(stream, token, interest),
-            Self::Tls(_) | Self::Stdio(_) => unreachable!("no listener accepts these"),
+            // Its handshake had another token.
+            Self::Tls(tls) => registry.reregister(tls.tcp_mut(), token, interest),
+            Self::Stdio(_) => unreachable!("no listener accepts it"),
         }
     }
 
+    /// Whether a read of less than what was asked for has taken all that was there.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        matches!(self, Self::Plain(_))
+    pub(super) fn is_drained(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Tls(tls) => tls.is_drained(),
+            Self::Unix(_) | Self::Stdio(_) => false,
+        }
     }
 
     pub(super) fn is_stdio(&self) -> bool {

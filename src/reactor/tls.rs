@@ -1,4 +1,5 @@
-//! TLS of outbound connections; no other module uses rustls.
+//! TLS of connections, of both sides; beside [`server_tls`](super::server_tls), which reads the
+//! server's certificates, no other module uses rustls.
 //!
 //! [`Tls`] reads and writes like a non-blocking socket. Invariants: encrypted bytes count as sent
 //! only when the kernel has the last of them, so a close does not cut off what was reported as
@@ -10,7 +11,10 @@ use mio::net::TcpStream;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, ClientConnection, Error, RootCertStore};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Connection, Error, RootCertStore,
+    ServerConfig, ServerConnection,
+};
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
@@ -64,13 +68,31 @@ impl TrustStore {
 #[derive(Debug)]
 pub(super) struct Tls {
     stream: TcpStream,
-    session: ClientConnection,
+    session: Connection,
     /// Bytes at the beginning of the output that are encrypted, but not all passed to the kernel.
     encrypted: usize,
     /// Bytes of the handshake that were received.
     received: usize,
     /// A write has failed.
     broken: bool,
+    /// The last read of the socket has taken all that was there.
+    is_short: bool,
+    /// The last [`Tls::read`] has taken all that was there.
+    drained: bool,
+}
+
+/// A socket, and whether the last read has left room in its buffer.
+struct Source<'a> {
+    stream: &'a mut TcpStream,
+    is_short: bool,
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(into)?;
+        self.is_short = count < into.len();
+        Ok(count)
+    }
 }
 
 impl Tls {
@@ -83,11 +105,41 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
         let session = ClientConnection::new(Arc::clone(&trust.0), name).map_err(|e| explain(&e))?;
-        Ok(Box::new(Self { stream, session, encrypted: 0, received: 0, broken: false }))
+        Ok(Self::new(stream, session.into()))
+    }
+
+    /// Begins TLS with the client of an accepted connection. The error is a sentence.
+    pub(super) fn accept(
+        stream: TcpStream,
+        config: Arc<ServerConfig>,
+    ) -> Result<Box<Self>, String> {
+        let session = ServerConnection::new(config).map_err(|error| explain(&error))?;
+        Ok(Self::new(stream, session.into()))
+    }
+
+    fn new(stream: TcpStream, session: Connection) -> Box<Self> {
+        Box::new(Self {
+            stream,
+            session,
+            encrypted: 0,
+            received: 0,
+            broken: false,
+            is_short: false,
+            drained: false,
+        })
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
         &self.stream
+    }
+
+    pub(super) fn tcp_mut(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Bytes of the handshake that were received.
+    pub(super) fn received(&self) -> usize {
+        self.received
     }
 
     /// The underlying TCP connection, once no more TLS records are to be sent.
@@ -122,24 +174,47 @@ impl Tls {
         }
     }
 
-    /// Reads decrypted bytes, of one record at most. `Interrupted`: the read budget is used up
-    /// before a record was complete.
+    /// Reads decrypted bytes. `Interrupted`: the read budget is used up before a record was
+    /// complete.
     ///
     /// # Errors
     /// `InvalidData` with a sentence if the peer violates the protocol, `UnexpectedEof` if the
     /// stream ends without `close_notify`, otherwise the error of the socket.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut received = 0;
+        let (mut count, mut received) = (0, 0);
+        self.drained = false;
         loop {
-            match self.session.reader().read(into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-            if received > READ_BUDGET_BYTES {
-                return Err(ErrorKind::Interrupted.into());
-            }
-            received += self.pull()?;
+            let ended = match self.session.reader().read(&mut into[count..]) {
+                Ok(0) => Ok(0),
+                Ok(more) => {
+                    count += more;
+                    if count < into.len() {
+                        continue;
+                    }
+                    return Ok(count);
+                }
+                Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+                Err(_) if count > 0 && self.is_short => {
+                    self.drained = true;
+                    return Ok(count);
+                }
+                Err(_) if received > READ_BUDGET_BYTES => Err(ErrorKind::Interrupted.into()),
+                Err(_) => match self.pull() {
+                    Ok(more) => {
+                        received += more;
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            // An end, and an error of TLS, is there once more at the next read.
+            return if count > 0 { Ok(count) } else { ended };
         }
+    }
+
+    /// Whether the last [`Tls::read`] has taken all that the socket had: an event follows.
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// Whether there are encrypted bytes that the kernel does not have yet.
@@ -203,12 +278,14 @@ impl Tls {
 
     /// Reads from the socket once and decrypts. 0 is the end of the stream.
     fn pull(&mut self) -> io::Result<usize> {
+        let mut source = Source { stream: &mut self.stream, is_short: false };
         let count = loop {
-            match self.session.read_tls(&mut self.stream) {
+            match self.session.read_tls(&mut source) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read?,
             }
         };
+        self.is_short = source.is_short;
         if let Err(error) = self.session.process_new_packets() {
             // Sends the alert, if the peer still reads.
             let _ = self.session.write_tls(&mut self.stream);
@@ -218,7 +295,7 @@ impl Tls {
     }
 }
 
-fn explain(error: &Error) -> String {
+pub(super) fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "its certificate is not valid: its issuer is not among the trusted CAs".to_owned()
@@ -230,6 +307,13 @@ fn explain(error: &Error) -> String {
         Error::InvalidCertificate(
             why @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
         ) => format!("its certificate is out of date: {why}"),
+        Error::InvalidCertificate(CertificateError::Other(why))
+            if format!("{why:?}").contains("UnsupportedCertVersion") =>
+        {
+            "its certificate is of X.509 version 1: it has to be issued with extensions, as \
+             version 3 has them (openssl x509 -copy_extensions copy)"
+                .to_owned()
+        }
         Error::InvalidCertificate(why) => format!("its certificate is not accepted: {why}"),
         Error::InvalidMessage(_) => format!("it does not speak TLS: {error}"),
         Error::AlertReceived(_) => format!("it refuses: {error}"),

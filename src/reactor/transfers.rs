@@ -166,9 +166,9 @@ impl<C: Core> Reactor<C> {
                 // A hang-up has only one edge, and decrypted bytes in the TLS buffer have none; a
                 // read of a socket that is a file may end where the bytes of another process
                 // begin. Then a short read does not mean that the socket is drained.
-                let may_drain = !socket.hung_up && socket.stream.is_plain();
+                let drained = !socket.hung_up && socket.stream.is_drained();
                 socket.busy = count == budget;
-                socket.readable = socket.busy || !may_drain;
+                socket.readable = socket.busy || !drained;
                 socket.heard = self.now.mono;
                 let more = socket.stream.is_stdio();
                 self.core.handle_input(client, &self.scratch[..count], self.now);

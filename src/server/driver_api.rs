@@ -4,7 +4,7 @@ use super::Server;
 use super::connection::{Connection, Origin, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
-use crate::base::time::{Mono, Now};
+use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
 use crate::model::id::ClientId;
@@ -296,6 +296,15 @@ impl<E: CommandExecutor> Core for Server<E> {
 
     fn record_processor(&mut self, user_us: u64, system_us: u64) {
         self.counters.record_processor(user_us, system_us);
+    }
+
+    fn record_certificate(&mut self, expires: Wall) {
+        self.counters.tls.certificate_expires = Some(expires);
+    }
+
+    fn record_handshakes(&mut self, complete: u64, failed: u64) {
+        self.counters.tls.handshakes += complete;
+        self.counters.tls.failures += failed;
     }
 
     fn handle_drain(&mut self) {

@@ -6,7 +6,7 @@ use crate::base::limits::BUSY_WINDOW_MIN;
 use crate::base::time::Mono;
 use crate::engine::CommandExecutor;
 use crate::model::driver::Protocol;
-use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
+use crate::model::stats::{LoopStats, ProtocolStats, ServerStats, TlsStats};
 
 /// Counters that are updated as events occur.
 #[derive(Debug, Default)]
@@ -17,6 +17,7 @@ pub(super) struct Counters {
     answered_ns: Histogram,
     passes: LoopStats,
     resident: Option<u64>,
+    pub(super) tls: TlsStats,
     /// Processor time in user mode and in the system.
     processor_us: (u64, u64),
     /// Start of the current window, and for how long the loop was busy in it.
@@ -67,6 +68,7 @@ impl<E: CommandExecutor> Server<E> {
             answered_ns: counters.answered_ns,
             passes: counters.passes,
             resident_bytes: counters.resident,
+            tls: counters.tls,
             user_us: counters.processor_us.0,
             system_us: counters.processor_us.1,
             ..ServerStats::default()

@@ -17,7 +17,7 @@ use crate::model::job::{Encoding, JobOptions, OwnedPriority};
 use crate::model::manage::{ManageCommand, ManageReply, NewJob, PutOutcome};
 use crate::model::reply::{Rejection, Reply};
 use crate::model::transfer::{ImportedJob, ImportedStage};
-use crate::reactor::{Clock, LoopWaker};
+use crate::reactor::{Clock, LoopWaker, ServiceManager};
 use crate::wire::binlog::{BODY_END, BinlogState};
 use std::path::Path;
 
@@ -55,7 +55,14 @@ pub(super) fn put_jobs(
     let mut clock = Clock::start();
     let wake = LoopWaker::default();
     let seed = entropy::random_u64();
-    let engine = data_dir::open(data, SyncMode::Always, None, seed, &mut clock, &wake);
+    let engine = data_dir::open(
+        data,
+        (SyncMode::Always, None),
+        seed,
+        &mut clock,
+        &mut ServiceManager::default(),
+        &wake,
+    );
     let mut engine = engine.map_err(|error| error.to_string())?;
     let shift = id_shift(survey, engine.next_id(), data, new_ids)?;
     engine.skip_ids(JobId(shift.apply(survey.next_id)));

@@ -9,6 +9,7 @@ use super::http_name::{self, HttpName};
 use super::listen_addr::ListenAddr;
 use super::size::Size;
 use super::tick::Tick;
+use super::tls::{ClientAuth, TlsSettings};
 use super::{constraint_tables, errors, from_text, whole_number};
 use crate::base::limits::{
     BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_CEILING,
@@ -18,7 +19,7 @@ use crate::cli::log::{Format, Level};
 use crate::journal::SyncMode;
 use crate::model::driver::Protocol;
 use crate::model::worker::Constraint;
-use crate::reactor::ListenAddress;
+use crate::reactor::{ListenAddress, TlsFiles};
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -32,26 +33,26 @@ const MEMORY_FLOOR_BYTES: usize = 64 * 1024;
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::cli) struct Options {
-    /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT, unix:PATH or off [default:
-    /// 127.0.0.1:11400, or off with --processor].
+    /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT, tls:HOST:PORT,
+    /// unix:PATH or off [default: 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     listen: Option<ListenAddr>,
 
     /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT,
-    /// unix:PATH or off [default: off; their usual port is 11401].
+    /// tls:HOST:PORT, unix:PATH or off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     pinpriq: Option<ListenAddr>,
 
-    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT, unix:PATH or off
-    /// [default: 127.0.0.1:11480, or off with --processor].
+    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT, tls:HOST:PORT,
+    /// unix:PATH or off [default: 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     http: Option<ListenAddr>,
 
-    /// Where clients of beanstalkd connect: HOST:PORT, :PORT, unix:PATH or off [default: off; their
-    /// usual port is 11300].
+    /// Where clients of beanstalkd connect: HOST:PORT, :PORT, tls:HOST:PORT, unix:PATH or off
+    /// [default: off; their usual port is 11300].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_BEANSTALKD")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     beanstalkd: Option<ListenAddr>,
@@ -84,6 +85,28 @@ pub(in crate::cli) struct Options {
     /// [default: 3000].
     #[arg(long, value_name = "MS", env = "JOBCENTRE_TICK")]
     tick: Option<Tick>,
+
+    /// The certificate (PEM) of listeners with tls:, followed by those of the authorities that lead
+    /// to it. It is read again on SIGHUP, and within a minute after a change [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key (PEM) of --tls-cert; best one of ECDSA [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+
+    /// Certificates (PEM) of authorities that vouch for clients of listeners with tls: clients are
+    /// asked for certificates [default: none, clients are not asked].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_TLS_CLIENT_CA")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Lists (PEM) of certificates of clients that are revoked [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_TLS_CLIENT_CRL")]
+    tls_client_crl: Option<PathBuf>,
+
+    /// Whether clients must have a certificate of --tls-client-ca, or may [default: required].
+    #[arg(long, value_name = "WHEN", env = "JOBCENTRE_TLS_CLIENT_AUTH")]
+    tls_client_auth: Option<ClientAuth>,
 
     /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
     /// jobs live in memory].
@@ -155,6 +178,7 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) http_names: Vec<Box<str>>,
     pub(in crate::cli) processor: bool,
     pub(in crate::cli) tick: Duration,
+    pub(in crate::cli) tls: TlsSettings,
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) fsync: SyncMode,
     pub(in crate::cli) max_request: usize,
@@ -196,6 +220,11 @@ impl Options {
             http_names: self.http_names.or(fallback.http_names),
             processor: self.processor.or(fallback.processor),
             tick: self.tick.or(fallback.tick),
+            tls_cert: self.tls_cert.or(fallback.tls_cert),
+            tls_key: self.tls_key.or(fallback.tls_key),
+            tls_client_ca: self.tls_client_ca.or(fallback.tls_client_ca),
+            tls_client_crl: self.tls_client_crl.or(fallback.tls_client_crl),
+            tls_client_auth: self.tls_client_auth.or(fallback.tls_client_auth),
             data: self.data.or(fallback.data),
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
@@ -242,6 +271,13 @@ impl Options {
             http_names: names.into_iter().map(|name| name.0).collect(),
             processor,
             tick: self.tick.unwrap_or_default().0,
+            tls: TlsSettings {
+                certificate: self.tls_cert,
+                key: self.tls_key,
+                client_authorities: self.tls_client_ca,
+                client_revoked: self.tls_client_crl,
+                client_auth: self.tls_client_auth,
+            },
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request,
@@ -255,6 +291,16 @@ impl Options {
             constraints: self.constraints.unwrap_or_default(),
             as_beanstalkd: false,
         }
+    }
+}
+
+impl Config {
+    /// The files of TLS listeners, if there are such listeners.
+    ///
+    /// # Errors
+    /// A sentence about settings that do not fit together.
+    pub(in crate::cli) fn tls_files(&self) -> Result<Option<TlsFiles>, String> {
+        self.tls.clone().files(self.protocols.iter().map(|(_, address)| address))
     }
 }
 

@@ -14,6 +14,8 @@ pub(in crate::cli) enum ListenAddr {
     Disabled,
     /// Port 0 picks a free one.
     Addr(SocketAddr),
+    /// The same, with TLS.
+    Tls(SocketAddr),
     /// A socket that is a file.
     Unix(UnixAddress),
 }
@@ -24,6 +26,7 @@ impl ListenAddr {
         match self {
             Self::Disabled => None,
             Self::Addr(address) => Some(ListenAddress::Tcp(address)),
+            Self::Tls(address) => Some(ListenAddress::Tls(address)),
             Self::Unix(address) => Some(ListenAddress::Unix(address)),
         }
     }
@@ -65,14 +68,21 @@ impl FromStr for ListenAddr {
         if let Some(rest) = text.strip_prefix("unix:") {
             return parse_unix(rest).map(Self::Unix);
         }
-        let help = "give HOST:PORT, :PORT for loopback, unix:PATH, or off";
-        if let Some(port) = text.strip_prefix(':') {
-            let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
-            return Ok(Self::Addr(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+        match text.strip_prefix("tls:") {
+            Some(rest) => parse_tcp(rest).map(Self::Tls),
+            None => parse_tcp(text).map(Self::Addr),
         }
-        let mut addresses = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
-        addresses.next().map(Self::Addr).ok_or_else(|| format!("no address has this name: {help}"))
     }
+}
+
+fn parse_tcp(text: &str) -> Result<SocketAddr, String> {
+    let help = "give HOST:PORT, :PORT for loopback, either with tls: before it, unix:PATH, or off";
+    if let Some(port) = text.strip_prefix(':') {
+        let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    let mut addresses = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
+    addresses.next().ok_or_else(|| format!("no address has this name: {help}"))
 }
 
 /// The message for the operator when `address`, the value of `flag`, cannot be bound: the reason
@@ -120,6 +130,9 @@ mod tests {
         assert_eq!(":11400".parse(), at("127.0.0.1:11400"));
         assert_eq!("0.0.0.0:1".parse(), at("0.0.0.0:1"));
         assert_eq!("[::1]:2".parse(), at("[::1]:2"));
+        let tls = |text: &str| Ok(ListenAddr::Tls(text.parse().unwrap()));
+        assert_eq!("tls::0".parse(), tls("127.0.0.1:0"));
+        assert_eq!("tls:0.0.0.0:1".parse(), tls("0.0.0.0:1"));
         let unix = |path: &str, mode, group| {
             Ok(ListenAddr::Unix(UnixAddress { path: path.into(), mode, group }))
         };
@@ -134,7 +147,9 @@ mod tests {
         }
         let error = "unix:a,group=no such group".parse::<ListenAddr>().unwrap_err();
         assert!(error.contains("no such group"), "{error}");
-        for invalid in ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1"] {
+        for invalid in
+            ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1", "tls:", "tls:unix:a"]
+        {
             let error = invalid.parse::<ListenAddr>().unwrap_err();
             assert!(error.contains("HOST:PORT"), "{invalid}: {error}");
         }

@@ -12,4 +12,5 @@ pub(super) mod listen_addr;
 pub(super) mod processor;
 pub(super) mod size;
 mod tick;
+pub(super) mod tls;
 pub(super) mod whole_number;

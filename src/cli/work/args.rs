@@ -146,7 +146,7 @@ fn check_advertised(text: &str) -> Result<String, String> {
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse()? {
         ListenAddr::Addr(address) => Ok(address),
-        ListenAddr::Disabled | ListenAddr::Unix(_) => {
+        ListenAddr::Disabled | ListenAddr::Tls(_) | ListenAddr::Unix(_) => {
             Err("the server has to reach the worker: give HOST:PORT".to_owned())
         }
     }

@@ -102,7 +102,8 @@ impl fmt::Display for RequestError {
             }
             Self::Foreign => f.write_str(
                 "the first line begins with a control character, so this is another protocol (TLS? \
-                 There is no encryption here): the connection is closed, nothing was carried out",
+                 The address of this listener does not begin with tls:): the connection is closed, \
+                 nothing was carried out",
             ),
             Self::Http => f.write_str(
                 "this is a request of HTTP, and here JSON lines are spoken: the connection is \

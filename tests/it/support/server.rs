@@ -144,7 +144,8 @@ fn address(line: &str) -> Option<SocketAddr> {
         return address.split_whitespace().next()?.parse().ok();
     }
     let json: serde_json::Value = serde_json::from_str(line).ok()?;
-    json["address"].as_str()?.parse().ok()
+    let address = json["address"].as_str()?;
+    address.strip_prefix("tls:").unwrap_or(address).parse().ok()
 }
 
 impl Drop for Server {

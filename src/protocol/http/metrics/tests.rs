@@ -4,7 +4,10 @@ use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
-use crate::model::stats::{BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats};
+use crate::base::time::Wall;
+use crate::model::stats::{
+    BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats, TlsStats,
+};
 use crate::protocol::http::Long;
 
 fn counted(serial: u64, jobs: u32) -> QueueCount {
@@ -35,6 +38,8 @@ fn figures() -> Box<ServerStats> {
     figures.queries.failed = 23;
     figures.queries.timed_out = 24;
     figures.resident_bytes = Some(25);
+    let certificate_expires = Some(Wall(105_000));
+    figures.tls = TlsStats { certificate_expires, handshakes: 106, failures: 107 };
     figures.memory =
         MemoryStats { store_bytes: 101, buffer_bytes: 102, limit_bytes: Some(103), refused: 104 };
     figures.bus_workers =

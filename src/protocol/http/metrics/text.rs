@@ -215,6 +215,18 @@ impl General {
         out.counters("sent", Some(&Unit::Bytes), help, by(|protocol| protocol.bytes_out))
     }
 
+    fn encode_tls(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let tls = &self.figures.tls;
+        let Some(expires) = tls.certificate_expires else { return Ok(()) };
+        let help = "When the certificate of TLS listeners expires, in Unix time; absent without \
+            such listeners.";
+        out.gauge("tls_certificate_expiry", Some(&Unit::Seconds), help, &(expires.0 / 1_000))?;
+        let help = "TLS handshakes of clients, by result.";
+        let counted = [("complete", tls.handshakes), ("failed", tls.failures)];
+        let counted = counted.into_iter().map(|(result, count)| ([("result", result)], count));
+        out.counters("tls_handshakes", None, help, counted)
+    }
+
     fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let passes = &self.figures.passes;
         let help = "Durations of passes of the loop, from the wake-up to the last write.";
@@ -229,6 +241,7 @@ impl General {
             let help = "Resident memory, sampled every 10 seconds at most.";
             out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
         }
+        self.encode_tls(out)?;
         let memory = &self.figures.memory;
         let help = "Memory of jobs and the tables about them (store), and of unfinished requests \
             and unsent replies (buffers).";
