@@ -28,6 +28,19 @@ fn file_names(dir: &TempDir) -> Vec<String> {
     names
 }
 
+/// Opens a directory that only this process uses. A process that another test starts keeps the lock
+/// of an earlier opening until its program is executed.
+fn open_directory(dir: &TempDir, access: LockMode) -> Result<Directory, DiskError> {
+    let mut opened = None;
+    until("the lock of a directory", || {
+        let result = Directory::open(dir.path(), access);
+        let is_locked = result.as_ref().is_err_and(|fault| fault.operation == "lock");
+        opened = Some(result);
+        !is_locked
+    });
+    opened.unwrap()
+}
+
 /// A journal that runs, and its owners.
 struct Real {
     journal: Journal,
@@ -38,7 +51,7 @@ struct Real {
 
 impl Real {
     fn open(dir: &TempDir, options: &JournalOptions) -> Result<Self, DiskError> {
-        let mut directory = Directory::open(dir.path(), LockMode::Exclusive)?;
+        let mut directory = open_directory(dir, LockMode::Exclusive)?;
         let Found { recovered, mut harness, report, .. } =
             recover_into(&mut directory, options).unwrap();
         assert_eq!(report.torn, None);
@@ -210,11 +223,11 @@ fn second_lock_of_a_directory_fails() {
         assert!(words.contains(&pid) || words.contains("fuser -v"), "{words}");
     }
     drop(real);
-    let first = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
+    let first = open_directory(&dir, LockMode::ReadOnly).unwrap();
     let second = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
     assert!(Directory::open(dir.path(), LockMode::Exclusive).is_err(), "it is open for reading");
     drop((first, second));
-    Directory::open(dir.path(), LockMode::Exclusive).unwrap();
+    open_directory(&dir, LockMode::Exclusive).unwrap();
 }
 
 #[test]
