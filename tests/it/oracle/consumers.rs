@@ -360,6 +360,7 @@ impl Oracle {
             return Some(Answer::LeaseEnding);
         }
         if until <= now {
+            self.see("end: wait");
             return Some(Answer::NoJob);
         }
         self.see("consumer: a lease was over before");
