@@ -5,7 +5,6 @@ use super::indexed_requests::IndexedRequest;
 use super::manage_requests::ManageRequest;
 use super::run_requests::RunRequest;
 use super::worker_requests::WorkerRequest;
-use crate::oracle::dependencies::Deps;
 use crate::oracle::types::{Load, Queue};
 use crate::oracle::{NewJob, Oracle};
 use jobcentre::base::strings::StringList;
@@ -142,19 +141,8 @@ impl Request {
     pub(super) fn perform(&self, oracle: &mut Oracle, ticket: Ticket) {
         match *self {
             Self::Put { queue, priority, tie_break, ref load, options } => {
-                let (priority, load) = (urgency(priority), load.clone());
-                oracle.put(
-                    ticket,
-                    NewJob {
-                        queue,
-                        priority,
-                        tie_break,
-                        load,
-                        options,
-                        key: None,
-                        deps: Deps::default(),
-                    },
-                );
+                let plain = NewJob::plain(queue, urgency(priority), load.clone());
+                oracle.put(ticket, NewJob { tie_break, options, ..plain });
             }
             Self::Reserve { ref queues, wait } => oracle.reserve(ticket, queues, wait),
             Self::Pop { ref queues, wait } => oracle.pop(ticket, queues, wait),

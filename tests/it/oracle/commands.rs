@@ -25,6 +25,14 @@ pub(crate) struct NewJob {
     pub(crate) deps: Deps,
 }
 
+impl NewJob {
+    /// Behind those of its priority, without options, key and dependencies.
+    pub(crate) fn plain(queue: Queue, priority: Urgency, load: Load) -> Self {
+        let (options, key, deps) = (None, None, Deps::default());
+        Self { queue, priority, tie_break: TieBreak::Fifo, load, options, key, deps }
+    }
+}
+
 impl Oracle {
     /// Performs a command; the answers to all clients are returned.
     pub(crate) fn submit(&mut self, command: impl FnOnce(&mut Self)) -> Replies {

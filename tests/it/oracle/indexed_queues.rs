@@ -3,13 +3,12 @@
 //! While there are indexed queues, all due timers fire before anything else happens: whether a
 //! queue exists must not depend on expired jobs, which an engine may or may not have deleted.
 
-use super::dependencies::Deps;
 use super::types::{Answer, Load, Queue, Text};
 use super::{Job, NewJob, Oracle};
 use jobcentre::base::limits::POLL_ROWS_PER_STEP;
 use jobcentre::model::event::{Event, EventKind, EventLog};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::job::{Status, TieBreak};
+use jobcentre::model::job::Status;
 use jobcentre::model::manage::Missing;
 use jobcentre::model::row::Row;
 
@@ -368,16 +367,7 @@ impl Oracle {
         if !self.index(ticket, queue) {
             return;
         }
-        let (priority, tie_break) = (Some(0), TieBreak::Fifo);
-        let id = self.add(NewJob {
-            queue,
-            priority,
-            tie_break,
-            load,
-            options: None,
-            key: None,
-            deps: Deps::default(),
-        });
+        let id = self.add(NewJob::plain(queue, Some(0), load));
         self.job(id).record.as_mut().unwrap().state = state;
         self.say_row(ticket, id);
         self.requeue(id);

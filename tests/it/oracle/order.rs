@@ -24,7 +24,6 @@ pub(crate) fn backoff(retry: &Retry, number: u32) -> u128 {
 
 mod tests {
     use super::backoff;
-    use crate::oracle::dependencies::Deps;
     use crate::oracle::types::{Answer, Load};
     use crate::oracle::{NewJob, Oracle};
     use jobcentre::base::slab::SlabKey;
@@ -48,16 +47,7 @@ mod tests {
         let ticket = Ticket { client: SlabKey { index: 0, generation: 0 }, serial: 0 };
         let turns = [TieBreak::Lifo, TieBreak::Fifo, TieBreak::Lifo, TieBreak::Fifo];
         for (number, tie_break) in turns.into_iter().enumerate() {
-            let (queue, priority, load) = (number % 2, Some(1), Load::json("{}"));
-            let job = NewJob {
-                queue,
-                priority,
-                tie_break,
-                load,
-                options: None,
-                key: None,
-                deps: Deps::default(),
-            };
+            let job = NewJob { tie_break, ..NewJob::plain(number % 2, Some(1), Load::json("{}")) };
             oracle.run(|oracle| oracle.put(ticket, job));
         }
         let ids = (0..5).map(|_| {

@@ -1,7 +1,6 @@
 //! Lines of Job Centre and packets: what their requests ask of the oracle, and how its answers are
 //! written.
 
-use super::dependencies::Deps;
 use super::types::{Answer, Load, Queue, Replies};
 use super::{NewJob, Oracle};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -81,37 +80,15 @@ impl Request {
         let ticket = Ticket { client, serial: 0 };
         oracle.submit(|oracle| match *self {
             Self::Put { queue, pri, ref job } => {
-                let (priority, tie_break, load) = (Some(pri), TieBreak::Fifo, job.clone());
-                oracle.put(
-                    ticket,
-                    NewJob {
-                        queue,
-                        priority,
-                        tie_break,
-                        load,
-                        options: None,
-                        key: None,
-                        deps: Deps::default(),
-                    },
-                );
+                oracle.put(ticket, NewJob::plain(queue, Some(pri), job.clone()));
             }
             Self::Push { queue, ttl_ms, priority, ref packet } => {
                 let priority = (priority > 0).then_some(-i128::from(priority));
-                let (tie_break, load) = (TieBreak::Lifo, packet.clone());
                 let options = JobOptions { ttl_ms: ttl_ms.into(), ..JobOptions::default() };
                 let options = (ttl_ms > 0).then_some(options);
-                oracle.put(
-                    ticket,
-                    NewJob {
-                        queue,
-                        priority,
-                        tie_break,
-                        load,
-                        options,
-                        key: None,
-                        deps: Deps::default(),
-                    },
-                );
+                let tie_break = TieBreak::Lifo;
+                let plain = NewJob::plain(queue, priority, packet.clone());
+                oracle.put(ticket, NewJob { tie_break, options, ..plain });
             }
             Self::Get { ref queues, wait } => {
                 oracle.reserve(ticket, queues, if wait { Wait::Forever } else { Wait::No });

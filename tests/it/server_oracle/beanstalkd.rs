@@ -4,13 +4,12 @@
 use super::ServerModel;
 use super::client::State;
 use super::types::{DEFAULT, Queue, Reply};
-use crate::oracle::dependencies::Deps;
 use crate::oracle::types::{Answer, Load, Replies, View};
 use crate::oracle::{NewJob, Oracle};
 use jobcentre::model::command::Wait;
 use jobcentre::model::consumer::PeekedState;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, JobOptions, TieBreak};
+use jobcentre::model::job::{Encoding, JobOptions};
 
 /// A command. Times are in seconds.
 #[derive(Clone, Debug)]
@@ -119,16 +118,8 @@ impl Request {
                     lease_ms: ttr_s.max(1) * 1_000,
                     ..JobOptions::default()
                 };
-                let job = NewJob {
-                    queue: used,
-                    priority: Some(-i128::from(priority)),
-                    tie_break: TieBreak::Fifo,
-                    load: body.clone(),
-                    options: Some(options),
-                    key: None,
-                    deps: Deps::default(),
-                };
-                oracle.put(ticket, job);
+                let plain = NewJob::plain(used, Some(-i128::from(priority)), body.clone());
+                oracle.put(ticket, NewJob { options: Some(options), ..plain });
             }
             Self::Reserve(wait_s) => {
                 let wait = Wait::UntilLeaseEnds(wait_s.map_or(u64::MAX, |wait_s| wait_s * 1_000));
