@@ -1,9 +1,9 @@
 """Clients that others wrote, against one binary: their own test suites, and the life of jobs.
 
 Usage: run.py BINARY [TEXT]: only clients with TEXT in their name. What is needed comes into the
-target folder: Python's packages by requirements.txt, those of node by package.json, and suites that
-are in no package by `git clone` (git's `url.BASE.insteadOf` may point to a copy). What cannot be
-installed is skipped, and says so.
+target folder: Python's packages by requirements.txt, those of node by package.json, the crate by
+rust/Cargo.lock, and suites that are in no package by `git fetch` of one commit (git's
+`url.BASE.insteadOf` may point to a copy). What cannot be installed is skipped, and says so.
 """
 
 import filecmp
@@ -78,18 +78,39 @@ def node():
     return fetched(TARGET / "node", HERE / "package.json", make) / "node_modules"
 
 
-def clone(name, url, tag):
-    folder = TARGET / f"{name}-{tag}"
+def checkout(name, url, commit):
+    """The files of one commit: a tag may be moved, a commit not."""
+    folder = TARGET / f"{name}-{commit}"
     if not folder.exists():
         scratch = folder.with_suffix(".part")
         shutil.rmtree(scratch, ignore_errors=True)
+        git = ["git", "-C", scratch, "-c", "advice.detachedHead=false"]
         try:
-            command = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth", "1"]
-            call([*command, "--branch", tag, url, scratch], seconds=60)
+            call(["git", "init", "-q", scratch])
+            call([*git, "fetch", "-q", "--depth", "1", url, commit], seconds=60)
+            call([*git, "checkout", "-q", commit])
         except (subprocess.SubprocessError, OSError) as error:
-            raise Skipped(f"cannot be cloned: {error}") from None
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise Skipped(f"cannot be fetched: {error}") from None
         scratch.rename(folder)
     return folder
+
+
+def rust():
+    """The program that lives by a crate. Its versions are those of the lock file."""
+    if not shutil.which("cargo"):
+        raise Skipped("cargo is not installed")
+    folder = TARGET / "rust"
+    manifest = HERE / "rust" / "Cargo.toml"
+    command = ["cargo", "build", "-q", "--locked", "--manifest-path", manifest]
+    settings = {**os.environ, "CARGO_TARGET_DIR": str(folder)}
+    fetch = ["cargo", "fetch", "-q", "--locked", "--manifest-path", manifest]
+    try:
+        call(fetch)
+    except subprocess.SubprocessError as error:
+        raise Skipped(f"its crates cannot be fetched: {error}") from None
+    call(command, env=settings)
+    return folder / "debug" / "beanstalkc-life"
 
 
 def drop_in(binary, scratch):
@@ -120,7 +141,9 @@ def pytest(binary, folder, tests, replaced=()):
 
 
 def greenstalk_suite(binary):
-    folder = clone("greenstalk", "https://github.com/justinmayhew/greenstalk", "v2.1.1")
+    """Version 2.1.1."""
+    commit = "4911ed3655bf8bd6eaf8b7a8aa9dba2f8cf3030d"
+    folder = checkout("greenstalk", "https://github.com/justinmayhew/greenstalk", commit)
     with tempfile.TemporaryDirectory() as scratch:
         replaced = [
             ('("127.0.0.1", 4444)', f'("127.0.0.1", {free_port()})'),
@@ -130,7 +153,9 @@ def greenstalk_suite(binary):
 
 
 def pystalk_suite(binary):
-    folder = clone("pystalk", "https://github.com/EasyPost/pystalk", "pystalk-0.9.1")
+    """Version 0.9.1."""
+    commit = "d42cdff7b9469d6030b36a4930a8e59a45fc5999"
+    folder = checkout("pystalk", "https://github.com/EasyPost/pystalk", commit)
     pytest(binary, folder, "tests")
 
 
@@ -199,9 +224,13 @@ def pheanstalk(binary):
     life(binary, "php", HERE / "pheanstalk_life.php")
 
 
+def beanstalkc(binary):
+    life(binary, rust())
+
+
 CLIENTS = [
     greenstalk_suite, pystalk_suite, fivebeans_suite, aiostalk, pystalkd, node_beanstalk,
-    beaneater, pheanstalk,
+    beaneater, pheanstalk, beanstalkc,
 ]
 
 

@@ -35,6 +35,9 @@ pub(super) struct Seen {
     pub(super) released: u64,
     pub(super) doomed: u64,
     pub(super) held: u64,
+    pub(super) consumed: u64,
+    pub(super) taken_by_id: u64,
+    pub(super) burials: u64,
     pub(super) native: NativeSeen,
 }
 
@@ -70,6 +73,9 @@ impl Seen {
         self.released += more.released;
         self.doomed += more.doomed;
         self.held += more.held;
+        self.consumed += more.consumed;
+        self.taken_by_id += more.taken_by_id;
+        self.burials += more.burials;
         let mut native = more.native;
         for (count, more) in self.native.counts().into_iter().zip(native.counts()) {
             *count += *more;
@@ -109,6 +115,9 @@ impl Seen {
             self.released,
             self.doomed,
             self.held,
+            self.consumed,
+            self.taken_by_id,
+            self.burials,
         ];
         let mut native = self.native;
         let native = native.counts().map(|count| *count);

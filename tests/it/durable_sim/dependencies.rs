@@ -4,6 +4,7 @@
 //! was cancelled; and in the end none may be blocked by nothing.
 
 use super::Simulation;
+use super::consumers::{Consumed, JobVerb};
 use super::oracle::{Asked, Fate, Oracle};
 use jobcentre::base::time::Now;
 use jobcentre::engine::{CommandExecutor, Engine};
@@ -121,6 +122,7 @@ impl Oracle {
             | Asked::Finish(id)
             | Asked::Report(id, _)
             | Asked::Follow(id)
+            | Asked::Consumer(Consumed::Job(id, JobVerb::Delete))
             | Asked::Row(id) => {
                 self.dependencies.ending.insert(id.0);
             }
@@ -134,6 +136,14 @@ impl Oracle {
             }
             _ => {}
         }
+    }
+
+    /// A job that others wait for, and that may be there.
+    pub(super) fn awaited(&self) -> Option<JobId> {
+        let is_there =
+            |id: &u64| self.ids.get(id).is_some_and(|bytes| self.jobs[bytes].ended == Fate::No);
+        let newest = self.dependencies.jobs.values().rev();
+        newest.flat_map(|dependent| &dependent.after).copied().find(is_there).map(JobId)
     }
 
     /// A client asks that a job be cancelled.

@@ -145,7 +145,11 @@ fn extends(old: &Row, new: &Row) {
     assert!(new.version >= old.version, "job {} has lost events", old.id.0);
     let (before, now) = (old.events.oldest_first(), new.events.oldest_first());
     assert_eq!(before, now[..before.len()], "the past of job {} has changed", old.id.0);
-    let changed = now[before.len()..].iter().any(|event| event.kind == EventKind::Changed);
+    // A client that releases or buries a job may give it another priority.
+    let reprices = |kind: &EventKind| {
+        matches!(kind, EventKind::Changed | EventKind::Aborted | EventKind::Buried)
+    };
+    let changed = now[before.len()..].iter().any(|event| reprices(&event.kind));
     let priority = |row: &Row| row.priority.clone().filter(|_| !changed);
     let constant = |row: &Row| (row.id, row.encoding, priority(row));
     assert_eq!(constant(old), constant(new), "job {} is another one", old.id.0);

@@ -2,12 +2,15 @@
 
 use super::Simulation;
 use super::histories::DECLARED;
-use super::oracle::Asked;
+use super::oracle::{Asked, Oracle};
+use jobcentre::base::time::Now;
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
-use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::indexed_queue::IndexedCommand;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
 use jobcentre::model::query::Query;
+use jobcentre::model::reply::Reply;
+use jobcentre::model::row::Row;
 use std::sync::Arc;
 
 const STATES: [&[u8]; 3] = [b"null", b"\"A\"", b"[1]"];
@@ -56,5 +59,41 @@ impl Simulation {
         let watch = IndexedCommand::Put { queue, payload: &payload, state };
         engine.submit(ticket, &Command::Indexed(watch), self.now);
         self.take_completions(engine);
+    }
+}
+
+/// An answer about records.
+enum Found {
+    Row(Arc<Row>),
+    Queues(Vec<QueueSize>),
+    Nothing,
+}
+
+impl Oracle {
+    /// Looks at the records and the queues that came back.
+    pub(super) fn examine_records(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
+        let mut serial = u32::MAX / 2;
+        let mut ask = |watch: &IndexedCommand<'_>| {
+            serial += 1;
+            engine.submit(Ticket { client, serial }, &Command::Indexed(*watch), now);
+            let completion = engine.poll_completion().expect("what is durable is shown at once");
+            match completion.reply {
+                Reply::Indexed(IndexedReply::Row(row)) => Found::Row(row.clone()),
+                Reply::IndexedPage(IndexedPage::Queues { queues, next: None }) => {
+                    Found::Queues(queues.clone())
+                }
+                Reply::Indexed(IndexedReply::NoJob | IndexedReply::NoQueue) => Found::Nothing,
+                other => panic!("{other:?}"),
+            }
+        };
+        for id in self.records.ids() {
+            let queue = self.records.queue_of(id).to_vec();
+            // Whether it may be missing the jobs have said.
+            if let Found::Row(row) = ask(&IndexedCommand::Show { queue: &queue, id }) {
+                self.records.came_back(&row, &mut self.seen);
+            }
+        }
+        let Found::Queues(queues) = ask(&IndexedCommand::Queues { from: 0 }) else { panic!() };
+        self.records.examine(&queues, &mut self.seen);
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Whether a queue is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pausedness {
+pub(super) enum Pausedness {
     No,
     Until(Option<Wall>),
 }
@@ -28,14 +28,14 @@ impl Pausedness {
 }
 
 /// A pause that outlives every run.
-const LONG_MS: u64 = 100_000_000;
+pub(super) const LONG_MS: u64 = 100_000_000;
 
 /// What may be the pause of each queue: what surely was, and what was asked for since then.
 #[derive(Debug, Default)]
 pub(super) struct PauseModel(BTreeMap<&'static [u8], Vec<(Option<Ticket>, Pausedness)>>);
 
 impl PauseModel {
-    fn of(&mut self, queue: &'static [u8]) -> &mut Vec<(Option<Ticket>, Pausedness)> {
+    pub(super) fn of(&mut self, queue: &'static [u8]) -> &mut Vec<(Option<Ticket>, Pausedness)> {
         self.0.entry(queue).or_insert_with(|| vec![(None, Pausedness::No)])
     }
 }
@@ -87,7 +87,10 @@ impl Simulation {
             5 | 6 => (ManageCommand::Bury { id }, Asked::Bury(id)),
             7 | 8 => (ManageCommand::Kick { id }, Asked::Manage(id)),
             9 => (ManageCommand::Remove { id }, Asked::End(id)),
-            10 => (ManageCommand::Cancel { id }, Asked::End(id)),
+            10 => {
+                let id = self.oracle.awaited().unwrap_or(id);
+                (ManageCommand::Cancel { id }, Asked::End(id))
+            }
             _ => {
                 let moved = change.queue.is_some();
                 if moved {
@@ -134,6 +137,10 @@ impl Oracle {
             Asked::Move(id, to) => self.told_job(id, reply, (None, Some(to))),
             Asked::Pause(queue) => self.told_pause(queue, ticket, reply),
             Asked::Index(queue) => self.records.told_index(queue, reply),
+            // The touch of a job that was taken away.
+            Asked::Change(id, _) if *reply == ManageReply::Cancelled => {
+                self.told_end(id, &Reply::NoJob, false);
+            }
             ref asked => panic!("{asked:?} was answered by {reply:?}"),
         }
     }
@@ -156,7 +163,7 @@ impl Oracle {
         self.told_end(id, &plain, *reply == ManageReply::Done);
         let Some(known) = self.known(id) else { return };
         if let ManageReply::Job(_) = reply {
-            known.status = after;
+            (known.status, known.burial) = (after, None);
         }
         if known.changes == 0 {
             if plain == Reply::Done

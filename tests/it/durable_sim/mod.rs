@@ -15,6 +15,7 @@
 mod answers;
 mod bulk_changes;
 mod constraint_model;
+mod consumers;
 mod coverage;
 mod dependencies;
 mod drain;
@@ -70,6 +71,8 @@ struct Simulation {
     spread_steps: Option<usize>,
     /// The choices of clients that wait, if there are any.
     patience: Option<TestRng>,
+    /// The same of clients that reserve jobs by their connections.
+    consumers: Option<TestRng>,
 }
 
 fn recover(simulation: &Simulation) -> Engine {
@@ -88,6 +91,8 @@ impl Simulation {
         let managing = !FAILED_ONCE.contains(&seed) && patience.percent(50);
         let native = *TestRng::new(seed ^ 0x6e61).pick(&[0, 0, 0, 50]);
         let native = if FAILED_ONCE[..WITHOUT_NATIVE].contains(&seed) { 0 } else { native };
+        let mut consumers = TestRng::new(seed ^ 0x6273);
+        let draws = !FAILED_ONCE.contains(&seed) && consumers.percent(35);
         let sync = match rng.below(4) {
             0 => SyncMode::Every(Duration::from_millis(5)),
             1 => SyncMode::Never,
@@ -116,6 +121,7 @@ impl Simulation {
             native,
             spread_steps: (seed % 3 == 1).then(|| 1 + usize::try_from(seed / 3 % 7).unwrap()),
             patience: patient.then_some(patience),
+            consumers: draws.then_some(consumers),
         }
     }
 
@@ -251,6 +257,9 @@ impl Simulation {
         if self.patience.as_mut().is_some_and(|patience| patience.percent(30)) {
             return self.wait(engine, ticket, queue, id);
         }
+        if self.consumers.as_mut().is_some_and(|consumers| consumers.percent(30)) {
+            return self.consume(engine, ticket, queue, id);
+        }
         if self.watching && self.rng.percent(40) {
             return self.watch(engine, ticket, queue, id);
         }
@@ -343,7 +352,7 @@ const FAILED_ONCE: &[u64] = &[
 /// The first of these failed before jobs of the native API were drawn.
 const WITHOUT_NATIVE: usize = 11;
 
-const PLAN: Plan = Plan::new(150, FAILED_ONCE);
+const PLAN: Plan = Plan::new(220, FAILED_ONCE);
 
 fn run(seed: u64) -> Seen {
     let mut simulation = Simulation::new(seed);

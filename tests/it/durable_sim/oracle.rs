@@ -1,6 +1,7 @@
 //! What clients were told, and what may have happened besides.
 
 use super::constraint_model::ConstraintModel;
+use super::consumers::Consumed;
 use super::coverage::Seen;
 use super::dependencies::DependencyModel;
 use super::histories::Records;
@@ -13,14 +14,12 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::indexed_queue::{IndexedCommand, IndexedPage, IndexedReply, QueueSize};
+use jobcentre::model::indexed_queue::{IndexedPage, IndexedReply};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Status};
 use jobcentre::model::manage::ManageReply;
 use jobcentre::model::reply::{JobView, Rejection, Reply};
-use jobcentre::model::row::Row;
 use jobcentre::model::worker::TrackedReply;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// What a client has asked for and was not told yet.
 #[derive(Clone, Debug)]
@@ -50,6 +49,8 @@ pub(super) enum Asked {
     Index(&'static [u8]),
     /// That a worker be enlisted.
     Enlist,
+    /// By a client that reserves jobs by its connection.
+    Consumer(Consumed),
     /// Something that changes nothing by itself.
     Nothing,
     /// By a worker, that the job is done; whether it surely holds it.
@@ -82,17 +83,12 @@ pub(super) struct Known {
     pub(super) put: Fate,
     pub(super) ended: Fate,
     pub(super) status: Option<Status>,
+    /// Its place among the burials, if that is certain and it is buried.
+    pub(super) burial: Option<u64>,
     /// Requests under way that may change its status.
     pub(super) changes: u32,
     /// In which life a worker got it.
     pub(super) got: u64,
-}
-
-/// An answer about records.
-enum Found {
-    Row(Arc<Row>),
-    Queues(Vec<QueueSize>),
-    Nothing,
 }
 
 /// The beginning of a text.
@@ -115,6 +111,7 @@ pub(super) struct Oracle {
     pub(super) pauses: PauseModel,
     pub(super) dependencies: DependencyModel,
     pub(super) native: NativeModel,
+    pub(super) burials: u64,
     pub(super) seen: Seen,
 }
 
@@ -147,6 +144,7 @@ impl Oracle {
             put: Fate::Possible,
             ended: Fate::No,
             status: None,
+            burial: None,
             changes: 0,
         };
         assert!(self.jobs.insert(payload.bytes.to_vec(), known).is_none());
@@ -182,6 +180,7 @@ impl Oracle {
         | Asked::Bury(id)
         | Asked::Manage(id)
         | Asked::Move(id, _)
+        | Asked::Consumer(Consumed::Job(id, _))
         | Asked::Row(id) = asked
             && let Some(known) = self.known(id)
         {
@@ -192,6 +191,10 @@ impl Oracle {
 
     pub(super) fn known(&mut self, id: JobId) -> Option<&mut Known> {
         self.jobs.get_mut(self.ids.get(&id.0)?)
+    }
+
+    pub(super) fn hold(&mut self, client: ClientId, id: JobId) {
+        self.held.push((client, id));
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
@@ -230,6 +233,7 @@ impl Oracle {
             self.seen.waited += 1;
         }
         match (asked, reply) {
+            (Asked::Consumer(consumed), reply) => self.told_consumed(ticket, consumed, reply),
             (Asked::Put(bytes), reply) => self.told_put(&bytes, reply),
             (Asked::PutRow(bytes), Reply::Indexed(IndexedReply::Row(row))) => {
                 self.identify(row.id, &bytes);
@@ -254,7 +258,7 @@ impl Oracle {
                 self.check_job(job);
                 self.check_dependent(job.id);
                 self.handed_out(job.id, service);
-                self.held.push((ticket.client, job.id));
+                self.hold(ticket.client, job.id);
             }
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
             (Asked::Constraint(name), reply) => self.told_constraint(name, ticket, reply),
@@ -281,7 +285,7 @@ impl Oracle {
                 if *reply == Reply::Done
                     && let Some(known) = self.known(id)
                 {
-                    known.status = status;
+                    (known.status, known.burial) = (status, None);
                 }
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
@@ -391,6 +395,7 @@ impl Oracle {
                         }
                     }
                 }
+                Asked::Consumer(consumed) => self.may_be_consumed(consumed),
                 Asked::Change(id, _) | Asked::Bury(id) | Asked::Manage(id) | Asked::Move(id, _) => {
                     if let Some(known) = self.known(id) {
                         known.status = None;
@@ -414,33 +419,6 @@ impl Oracle {
         self.waiting.clear();
         self.service.client = None;
         self.records.end_of_life();
-    }
-
-    /// Looks at the records and the queues that came back.
-    fn examine_records(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
-        let mut serial = u32::MAX / 2;
-        let mut ask = |watch: &IndexedCommand<'_>| {
-            serial += 1;
-            engine.submit(Ticket { client, serial }, &Command::Indexed(*watch), now);
-            let completion = engine.poll_completion().expect("what is durable is shown at once");
-            match completion.reply {
-                Reply::Indexed(IndexedReply::Row(row)) => Found::Row(row.clone()),
-                Reply::IndexedPage(IndexedPage::Queues { queues, next: None }) => {
-                    Found::Queues(queues.clone())
-                }
-                Reply::Indexed(IndexedReply::NoJob | IndexedReply::NoQueue) => Found::Nothing,
-                other => panic!("{other:?}"),
-            }
-        };
-        for id in self.records.ids() {
-            let queue = self.records.queue_of(id).to_vec();
-            // Whether it may be missing the jobs have said.
-            if let Found::Row(row) = ask(&IndexedCommand::Show { queue: &queue, id }) {
-                self.records.came_back(&row, &mut self.seen);
-            }
-        }
-        let Found::Queues(queues) = ask(&IndexedCommand::Queues { from: 0 }) else { panic!() };
-        self.records.examine(&queues, &mut self.seen);
     }
 
     /// Looks at everything that came back.
@@ -479,6 +457,7 @@ impl Oracle {
         self.examine_records(engine, client, now);
         self.check_constraints(engine, client, now);
         self.check_pauses(engine, client, now);
+        self.check_burials(engine, client, now);
         let ids = self.ids.iter().filter(|(id, _)| self.may_vanish(JobId(**id)));
         let vanishing: BTreeSet<Vec<u8>> = ids.map(|(_, bytes)| bytes.clone()).collect();
         for (content, known) in &mut self.jobs {

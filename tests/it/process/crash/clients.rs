@@ -1,7 +1,7 @@
 //! Clients that send requests until their server is gone, and record the replies.
 
 use super::content::{
-    Content, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, Protocol, recognise, token_of,
+    Content, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, Protocol, TUBES, recognise, token_of,
 };
 use super::ledger::Event;
 use crate::rng::TestRng;
@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+pub(super) fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -21,7 +21,7 @@ fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {
 }
 
 /// Runs until the server is gone; a server that is silent is another matter.
-fn until_the_end(mut round: impl FnMut() -> io::Result<()>) {
+pub(super) fn until_the_end(mut round: impl FnMut() -> io::Result<()>) {
     loop {
         if let Err(error) = round() {
             let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -37,13 +37,13 @@ pub(super) struct Common {
     /// How many jobs were to be put.
     tokens: AtomicU64,
     /// How many puts were answered.
-    puts: AtomicU64,
+    pub(super) puts: AtomicU64,
     /// How many deletions were answered, or pops brought jobs.
-    ends: AtomicU64,
+    pub(super) ends: AtomicU64,
 }
 
 impl Common {
-    fn token(&self) -> u64 {
+    pub(super) fn token(&self) -> u64 {
         1 + self.tokens.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -128,7 +128,8 @@ impl<'t> Lines<'t> {
             Content::new(Protocol::Lines, token).push_put(bytes);
             Asked::Put(token)
         } else {
-            let (first, second) = (self.rng.word(&LINE_QUEUES), self.rng.word(&LINE_QUEUES));
+            let seconds = [&LINE_QUEUES[..], &TUBES].concat();
+            let (first, second) = (self.rng.word(&LINE_QUEUES), self.rng.word(&seconds));
             let timeout = if self.rng.percent(10) { r#","timeout":3"# } else { "" };
             let line = format!(r#"{{"request":"get","queues":["{first}","{second}"]{timeout}}}"#);
             bytes.extend_from_slice(format!("{line}\n").as_bytes());
@@ -243,7 +244,8 @@ fn read_packets(stream: &mut impl Read) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 /// All jobs of the server. The client that reserves them disconnects, so they are released.
 pub(super) fn look(server: &Server) -> Vec<(Protocol, u64, u64)> {
     const PIECE: usize = 200;
-    let queues: Vec<_> = LINE_QUEUES.iter().chain(&PACKET_QUEUES).collect();
+    super::bodies::kick_all(server.address_of("beanstalkd"));
+    let queues: Vec<_> = LINE_QUEUES.iter().chain(&PACKET_QUEUES).chain(&TUBES).collect();
     let line = format!("{}\n", serde_json::json!({"request": "get", "queues": queues}));
     let mut client = server.connect();
     let mut seen = Vec::new();

@@ -4,10 +4,11 @@ use crate::rng::TestRng;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jobcentre::wire::packets::{Request, push_request};
 
-/// Queues that jobs are put into by lines and by packets. The last one of the first is popped from
-/// by packets, too.
+/// Queues that jobs are put into by lines, by packets, and by beanstalkd's protocol. The last one
+/// of the first is popped from by packets, too.
 pub(super) const LINE_QUEUES: [&str; 4] = ["l0", "l1", "l2", "l3"];
 pub(super) const PACKET_QUEUES: [&str; 2] = ["p0", "p1"];
+pub(super) const TUBES: [&str; 2] = ["t0", "t1"];
 pub(super) const POPPED_QUEUES: [&str; 3] = ["p0", "p1", "l3"];
 
 /// How many keys packets have.
@@ -18,6 +19,7 @@ const KEYS: u64 = 12;
 pub(super) enum Protocol {
     Lines,
     Packets,
+    Bodies,
 }
 
 /// A job that is to be put, or was.
@@ -61,6 +63,25 @@ impl Content {
                     priority: 0,
                 }
             }
+            Protocol::Bodies => {
+                let text = format!(r#"{{"t":{token}, "pad":"{pad}"}}"#);
+                // JSON, or what is none behind the same beginning.
+                let end = if token.is_multiple_of(2) { &b""[..] } else { b"\xff\r\n" };
+                let payload = [text.as_bytes(), end].concat();
+                let job = match end {
+                    [] => text,
+                    _ => format!(r#"{{"base64":"{}"}}"#, BASE64_STANDARD.encode(&payload)),
+                };
+                Self {
+                    queue: rng.word(&TUBES),
+                    pri: format!("-{}", 1 + rng.below(1_000)),
+                    job,
+                    options: "",
+                    key: Vec::new(),
+                    payload,
+                    priority: 0,
+                }
+            }
             Protocol::Packets => {
                 let key = format!("key {}", token % KEYS).into_bytes();
                 let priority = u8::try_from(rng.between(1, 255)).unwrap();
@@ -88,6 +109,19 @@ impl Content {
         out.extend_from_slice(line.as_bytes());
     }
 
+    /// Its priority for beanstalkd's protocol.
+    pub(super) fn urgency(&self) -> &str {
+        self.pri.trim_start_matches('-')
+    }
+
+    /// The same by beanstalkd's protocol, into the tube that is used.
+    pub(super) fn push_body(&self, out: &mut Vec<u8>) {
+        let (urgency, length) = (self.urgency(), self.payload.len());
+        out.extend_from_slice(format!("put {urgency} 0 60 {length}\r\n").as_bytes());
+        out.extend_from_slice(&self.payload);
+        out.extend_from_slice(b"\r\n");
+    }
+
     /// The same by packets.
     pub(super) fn push_packet(&self, out: &mut Vec<u8>) {
         let packet = &[&self.key[..], &self.payload].concat();
@@ -110,12 +144,28 @@ pub(super) fn recognise(reply: &str) -> (Protocol, u64, u64) {
     let id = json["id"].as_u64().unwrap_or_else(|| panic!("no job: {reply}"));
     let (protocol, token) = if let Some(token) = json["job"]["n"].as_u64() {
         (Protocol::Lines, token)
+    } else if let Some(token) = json["job"]["t"].as_u64() {
+        (Protocol::Bodies, token)
+    } else if let Some(text) = json["job"]["base64"].as_str() {
+        (Protocol::Bodies, token_of_body(&BASE64_STANDARD.decode(text).unwrap()).1)
     } else {
         let text = json["job"]["payload"].as_str().unwrap();
         (Protocol::Packets, token_of(&BASE64_STANDARD.decode(text).unwrap()))
     };
     assert_eq!(reply, Content::new(protocol, token).line(id), "a job has come back as another");
     (protocol, token, id)
+}
+
+/// Whose body it is: by lines, or by beanstalkd's protocol. And its token.
+pub(super) fn token_of_body(body: &[u8]) -> (Protocol, u64) {
+    let digits = |name: &[u8]| {
+        let rest = body.strip_prefix(name)?;
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+        std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
+    };
+    let of_lines = digits(br#"{"n":"#).map(|token| (Protocol::Lines, token));
+    let own = || digits(br#"{"t":"#).map(|token| (Protocol::Bodies, token));
+    of_lines.or_else(own).unwrap_or_else(|| panic!("no body: {}", body.escape_ascii()))
 }
 
 /// The token of a packet.

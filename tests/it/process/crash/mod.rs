@@ -5,12 +5,14 @@
 //! executed or not; job ids are unique. Rounds follow each other on one directory, so that it ages.
 //! `CRASH_SEED=n` repeats the random choices, but not the timing of the system.
 
+mod bodies;
 mod clients;
 mod content;
 mod ledger;
 
 use crate::rng::TestRng;
 use crate::support::{Program, Server, TempDir, plain_command, until};
+use bodies::Bodies;
 use clients::{Common, Lines, Packets};
 use ledger::Ledger;
 use std::net::SocketAddr;
@@ -24,6 +26,7 @@ const MANY_ROUNDS: usize = 60;
 /// Clients of each protocol.
 const LINES: usize = 4;
 const PACKETS: usize = 2;
+const BODIES: usize = 2;
 
 #[test]
 fn few_kills_lose_no_acknowledged_change() {
@@ -51,7 +54,8 @@ fn crash(rounds: usize) {
     for round in 0..rounds {
         let mode = rng.word(&["always", "always", "10ms", "never"]);
         let mut server = start(&dir, mode);
-        let protocols = (server.address, server.address_of("pinpriq"));
+        let addresses = ["pinpriq", "beanstalkd"].map(|name| server.address_of(name));
+        let protocols = (server.address, addresses);
         // Some rounds end before anything is answered.
         let is_patient = round + 1 == rounds || rng.percent(80);
         load(protocols, &mut rng, &mut ledger, &common, |rng| {
@@ -81,13 +85,14 @@ fn crash(rounds: usize) {
 }
 
 fn start(dir: &TempDir, mode: &str) -> Server {
-    Server::start(&["--pinpriq", ":0", "--data", dir.text(), "--fsync", mode])
+    let listeners = ["--pinpriq", ":0", "--beanstalkd", ":0"];
+    Server::start(&[&listeners[..], &["--data", dir.text(), "--fsync", mode]].concat())
 }
 
-/// Runs clients of both protocols until `end` has ended the server, and records what was
+/// Runs clients of all protocols until `end` has ended the server, and records what was
 /// acknowledged.
 fn load(
-    (lines, packets): (SocketAddr, SocketAddr),
+    (lines, [packets, bodies]): (SocketAddr, [SocketAddr; 2]),
     rng: &mut TestRng,
     ledger: &mut Ledger,
     common: &Common,
@@ -104,6 +109,10 @@ fn load(
         }
         for _ in 0..PACKETS {
             let client = Packets::new(packets, TestRng::new(rng.seed()), common);
+            running.push(scope.spawn(|| client.run()));
+        }
+        for _ in 0..BODIES {
+            let client = Bodies::new(bodies, TestRng::new(rng.seed()), common);
             running.push(scope.spawn(|| client.run()));
         }
         end(rng);
