@@ -15,6 +15,8 @@
     reason = "the macros of the bench harness write them"
 )]
 
+#[path = "common/beanstalkd.rs"]
+mod beanstalkd;
 mod common;
 #[path = "common/query_rows.rs"]
 mod query_rows;
@@ -196,6 +198,16 @@ fn packet_deliveries(backlog: u64) -> Prepared {
 #[bench::pop(args = (1_000), setup = packet_pops)]
 #[bench::delivery(args = (0), setup = packet_deliveries)]
 fn packet(mut prepared: Prepared) -> Prepared {
+    run_passes(&mut prepared);
+    black_box(prepared)
+}
+
+#[library_benchmark]
+#[bench::put(args = (1_000), setup = beanstalkd::prepared_puts)]
+#[bench::reserve(args = (1_000), setup = beanstalkd::prepared_reserves)]
+#[bench::delete(args = (1_000), setup = beanstalkd::prepared_deletes)]
+#[bench::cycle(args = (1_000), setup = beanstalkd::prepared_cycles)]
+fn beanstalkd_request(mut prepared: Prepared) -> Prepared {
     run_passes(&mut prepared);
     black_box(prepared)
 }
@@ -479,6 +491,7 @@ library_benchmark_group!(
         store_release,
         store_delete,
         packet,
+        beanstalkd_request,
         store_put_on,
         store_touch,
         store_expire,

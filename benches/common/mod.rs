@@ -67,15 +67,20 @@ impl Bench {
 
 const LETTERS: &[u8; 16] = b"etaoinshrdlu cmf";
 
+/// A text of this length that varies with `number`.
+pub(crate) fn text_of(number: u64, length: usize) -> String {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let letter = |place: usize| LETTERS[usize::from((mixed >> (place % 60)).to_le_bytes()[0] % 16)];
+    (0..length).map(letter).map(char::from).collect()
+}
+
 /// Lines that put `count` jobs of 100 bytes, numbered from `first`.
 pub(crate) fn put_lines(first: u64, count: u64) -> String {
     let mut lines = String::new();
     for number in first..first + count {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let head = format!("{{\"n\":{number},\"data\":\"");
-        let letter =
-            |place: usize| LETTERS[usize::from((mixed >> (place % 60)).to_le_bytes()[0] % 16)];
-        let data: String = (0..98 - head.len()).map(letter).map(char::from).collect();
+        let data = text_of(number, 98 - head.len());
         let pri = mixed >> 44;
         writeln!(
             lines,

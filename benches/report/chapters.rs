@@ -15,6 +15,7 @@ pub(crate) enum Chapter {
     Latency,
     Queues,
     Packets,
+    Beanstalkd,
     Lateness,
     Passes,
     Durable,
@@ -24,7 +25,7 @@ pub(crate) enum Chapter {
 }
 
 impl Chapter {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -34,6 +35,7 @@ impl Chapter {
         Self::Latency,
         Self::Queues,
         Self::Packets,
+        Self::Beanstalkd,
         Self::Lateness,
         Self::Passes,
         Self::Durable,
@@ -53,6 +55,7 @@ impl Chapter {
             Self::Latency => "Latency: waiting workers, and a fixed rate",
             Self::Queues => "Naming many queues",
             Self::Packets => "The networked priority queue, beside Job Centre",
+            Self::Beanstalkd => "The listener for clients of beanstalkd, beside beanstalkd",
             Self::Lateness => "Lateness",
             Self::Passes => "The longest pass of the loop, and a client beside the load",
             Self::Durable => "Durability",

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "it measures real servers in real time")]
 
+mod beanstalkd;
 mod chapters;
 mod client;
 mod durable;

@@ -58,7 +58,7 @@ pub(crate) fn jobs(
 fn waiting(target: Target) -> Option<&'static [u8]> {
     match target {
         Target::Echo => None,
-        Target::Beanstalkd => Some(b"reserve\r\n"),
+        Target::Beanstalkd | Target::Tubes => Some(b"reserve\r\n"),
         // Its own command: a script cannot wait.
         Target::Redis => Some(b"BZPOPMIN jobs 0\r\n"),
         _ => Some(b"{\"request\":\"get\",\"queues\":[\"jobs\"],\"wait\":true}\n"),

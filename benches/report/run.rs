@@ -1,5 +1,6 @@
 //! Runs a scenario: all of its entries in turn, round after round, each run with a fresh server.
 
+use crate::beanstalkd;
 use crate::chapters::Chapter;
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
@@ -146,6 +147,7 @@ impl Runner {
                 syscalls::count(programs, &self.scratch, *depth, *requests)
             }
             Task::Naming { queues, cycles } => many_queues::measure(programs, *queues, *cycles),
+            Task::Tubes { tubes, load } => beanstalkd::beside_tubes(programs, target, *tubes, load),
             Task::Lateness { jobs, spread_ms } => {
                 timer_lateness::measure(programs, *jobs, *spread_ms)
             }

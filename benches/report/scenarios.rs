@@ -1,6 +1,7 @@
 //! The scenarios of the report. Each has a few entries that run interleaved, round after round, so
 //! that a disturbance affects all of them alike.
 
+use crate::beanstalkd;
 use crate::chapters::Chapter;
 use crate::durable::{self, Syncing};
 use crate::http;
@@ -50,6 +51,8 @@ pub(crate) enum Task {
     Calls { depth: usize, requests: u64 },
     /// Cycles whose gets name this many queues.
     Naming { queues: usize, cycles: usize },
+    /// `jobcentre bench` with these arguments, while a job waits in each of so many other tubes.
+    Tubes { tubes: usize, load: Vec<String> },
     /// Jobs whose time comes within so long.
     Lateness { jobs: usize, spread_ms: u64 },
     /// `jobcentre bench` with these arguments on a server that keeps jobs on the disk.
@@ -82,6 +85,7 @@ pub(crate) struct Sizes {
     pub(crate) calls: u64,
     pub(crate) cycles: usize,
     pub(crate) drained: u64,
+    pub(crate) tubes: usize,
     pub(crate) timed: usize,
     pub(crate) spread_ms: u64,
     pub(crate) recovered: u64,
@@ -101,6 +105,7 @@ impl Sizes {
         calls: 600_000,
         cycles: 200_000,
         drained: 400_000,
+        tubes: 26_000,
         timed: 1_000_000,
         spread_ms: 10_000,
         recovered: 1_000_000,
@@ -118,6 +123,7 @@ impl Sizes {
         calls: 60_000,
         cycles: 20_000,
         drained: 40_000,
+        tubes: 26_000,
         timed: 50_000,
         spread_ms: 2_000,
         recovered: 20_000,
@@ -148,6 +154,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
     scenarios.extend([1, 16].map(|depth| packets(depth, sizes)));
     scenarios.extend([1, 16].map(|depth| pops(depth, sizes)));
     scenarios.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
+    scenarios.extend(beanstalkd::all(sizes));
     scenarios.push(lateness(sizes));
     scenarios.extend(passes::all(sizes));
     scenarios.extend(durable::scenarios::all(sizes));

@@ -19,6 +19,7 @@ const TINY: Sizes = Sizes {
     calls: 600,
     cycles: 160,
     drained: 1_000,
+    tubes: 500,
     timed: 2_000,
     spread_ms: 500,
     recovered: 1_000,
@@ -28,7 +29,7 @@ const TINY: Sizes = Sizes {
 };
 
 /// The scenarios with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 20] = [
+const CHECKED: [&str; 24] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
@@ -38,6 +39,10 @@ const CHECKED: [&str; 20] = [
     "packets-16",
     "pops-1",
     "deliveries-1",
+    "beanstalkd-64-16",
+    "beanstalkd-tubes",
+    "beanstalkd-durable",
+    "beanstalkd-memory",
     "lateness",
     "pass-lease-ends",
     "durable-1-1",

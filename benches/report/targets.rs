@@ -24,6 +24,8 @@ pub(crate) enum Target {
     Redis,
     /// Another protocol of the server: the networked priority queue.
     Pinpriq,
+    /// The same: that of beanstalkd.
+    Tubes,
     /// The HTTP protocol of the server: whether it is there.
     Health,
     /// The same: jobs.
@@ -55,6 +57,7 @@ impl Target {
             Self::Beanstalkd => "beanstalkd",
             Self::Redis => "redis",
             Self::Pinpriq => "pinpriq",
+            Self::Tubes => "jobcentre --beanstalkd",
             Self::Health => "health",
             Self::Jobq => "jobq",
         }
@@ -64,7 +67,7 @@ impl Target {
     pub(crate) fn dialect(self) -> &'static str {
         match self {
             Self::Echo => "echo",
-            Self::Beanstalkd => "beanstalkd",
+            Self::Beanstalkd | Self::Tubes => "beanstalkd",
             Self::Redis => "redis",
             Self::Pinpriq => "pinpriq",
             Self::Health => "health",
@@ -85,6 +88,10 @@ impl Target {
         let line = match self {
             Self::JobCentre => own(port, other),
             Self::Pinpriq => own(other, port),
+            Self::Tubes => format!(
+                "serve --listen 127.0.0.1:{other} --beanstalkd 127.0.0.1:{port} --http off \
+                 --max-clients {CLIENTS_MAX}"
+            ),
             Self::Health | Self::Jobq => format!(
                 "serve --listen 127.0.0.1:{other} --http 127.0.0.1:{port} \
                  --max-clients {CLIENTS_MAX}"
@@ -123,7 +130,8 @@ pub(crate) struct Programs {
 impl Programs {
     /// Only the server itself, by all its protocols.
     pub(crate) fn own(cores: Option<Cores>, scratch: &Path) -> Self {
-        let protocols = [Target::JobCentre, Target::Pinpriq, Target::Health, Target::Jobq];
+        let protocols =
+            [Target::JobCentre, Target::Pinpriq, Target::Tubes, Target::Health, Target::Jobq];
         let found = protocols.map(|protocol| (protocol, jobcentre())).into();
         Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
     }
@@ -161,7 +169,7 @@ impl Programs {
 
     /// Where a server says what it says.
     pub(crate) fn log(&self, target: Target) -> PathBuf {
-        self.scratch.join(format!("{}.log", target.name()))
+        self.scratch.join(format!("{}.log", target.name().replace(' ', "")))
     }
 
     /// Starts a fresh server, which keeps nothing on a disk, and waits until it listens.

@@ -1,5 +1,6 @@
 //! The thresholds: each is computed from the rounds of its scenario.
 
+use crate::beanstalkd::among;
 use crate::chapters::Chapter;
 use crate::durable::scenarios::{DENSE, IN_MEMORY};
 use crate::http::scenarios::{GET, HEALTH, NO_QUERIES, POST};
@@ -9,7 +10,7 @@ use crate::processor::FEWER;
 use crate::run::Outcome;
 use crate::scenarios::{NAMED, Sizes, at_backlog, named, short};
 use crate::stats::{Spread, paired};
-use crate::targets::Target::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
+use crate::targets::Target::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis, Tubes};
 use crate::workers::scenarios::WANTED;
 use serde::Serialize;
 
@@ -20,8 +21,8 @@ enum How {
     Ratio { ours: String, theirs: String },
     /// The first line minus the second, round by round.
     Difference { ours: String, theirs: String },
-    /// The value itself.
-    Value,
+    /// The value of this line.
+    Value(String),
     /// A figure in the record of instruction counts.
     Recorded(&'static str),
 }
@@ -172,7 +173,7 @@ impl Threshold {
         unit: &'static str,
     ) -> Self {
         let what = format!("{scenario}: {}", metric_name(metric));
-        let (limit, how) = (Limit::Most(most), How::Value);
+        let (limit, how) = (Limit::Most(most), How::Value(JobCentre.name().to_owned()));
         Self { scenario: scenario.to_owned(), group, what, metric, how, limit, unit, aim: false }
     }
 
@@ -224,10 +225,7 @@ impl Threshold {
         };
         match &self.how {
             How::Recorded(_) => Err("this is no scenario".to_owned()),
-            How::Value => {
-                let ours = JobCentre.name();
-                line(ours)?.spread(self.metric).ok_or_else(|| nothing(ours))
-            }
+            How::Value(ours) => line(ours)?.spread(self.metric).ok_or_else(|| nothing(ours)),
             How::Ratio { ours, theirs } | How::Difference { ours, theirs } => {
                 let is_ratio = matches!(self.how, How::Ratio { .. });
                 let combine = |a: f64, b: f64| if is_ratio { a / b } else { a - b };
@@ -267,16 +265,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     ] {
         rules.push(cpu(scenario, Chapter::Cycle, theirs, most));
     }
-    rules.push(Threshold {
-        scenario: "instructions".to_owned(),
-        group: Chapter::Cycle,
-        what: "instructions a request, mean over the cycle, depth 16 (recorded)".to_owned(),
-        metric: Metric::Calls,
-        how: How::Recorded("request/cycle"),
-        limit: Limit::Most(2600.0),
-        unit: "instructions",
-        aim: false,
-    });
+    rules.push(recorded("request/cycle", Chapter::Cycle, 2600.0));
     rules.push(cpu("kilobyte-1", Chapter::Payload, Echo, 1.25));
     rules.push(cpu("kilobyte-16", Chapter::Payload, Redis, 0.35));
     rules.push(Threshold::value("calls-1", Chapter::Calls, Metric::Calls, 2.05, "calls"));
@@ -315,6 +304,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         aim: true,
         ..Threshold::ratio(scenario, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
     }));
+    rules.extend(tubes(sizes));
     rules.push(Threshold::value("lateness", Chapter::Lateness, Metric::Missed, 0.0, COUNT));
     rules.extend(passes());
     rules.extend(durable());
@@ -323,6 +313,45 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     rules.push(jobs.at_least());
     rules.extend(processor());
     rules
+}
+
+/// Those of the listener for clients of beanstalkd.
+fn tubes(sizes: &Sizes) -> Vec<Threshold> {
+    let ratio = |scenario, metric, ours: String, theirs: String, most| Threshold {
+        what: format!("{scenario}: {}, {ours} / {theirs}", metric_name(metric)),
+        how: How::Ratio { ours, theirs },
+        ..Threshold::ratio(scenario, Chapter::Beanstalkd, metric, Beanstalkd, most)
+    };
+    let [ours, theirs] = [Tubes, Beanstalkd].map(|target| target.name().to_owned());
+    let to_theirs =
+        |scenario, metric, most| ratio(scenario, metric, ours.clone(), theirs.clone(), most);
+    let [none, many] = [0, sizes.tubes].map(|tubes| among(Tubes, tubes));
+    let memory = ("beanstalkd-memory", Metric::JobBytes);
+    vec![
+        to_theirs("beanstalkd-64-1", Metric::Cpu, 0.65),
+        to_theirs("beanstalkd-64-16", Metric::Cpu, 0.08),
+        recorded("beanstalkd_request/cycle", Chapter::Beanstalkd, 1500.0),
+        ratio("beanstalkd-tubes", Metric::Cpu, many, none, 1.1),
+        to_theirs("beanstalkd-durable", Metric::Throughput, 7.0).at_least(),
+        Threshold {
+            how: How::Value(ours.clone()),
+            ..Threshold::value(memory.0, Chapter::Beanstalkd, memory.1, 200.0, "B")
+        },
+    ]
+}
+
+/// Instructions a request, as they are recorded.
+fn recorded(name: &'static str, group: Chapter, most: f64) -> Threshold {
+    Threshold {
+        scenario: "instructions".to_owned(),
+        group,
+        what: format!("instructions a request, depth 16 (recorded, {name})"),
+        metric: Metric::Calls,
+        how: How::Recorded(name),
+        limit: Limit::Most(most),
+        unit: "instructions",
+        aim: false,
+    }
 }
 
 /// Those of the HTTP protocol.

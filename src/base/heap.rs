@@ -66,6 +66,55 @@ pub fn orders_before<M: PositionMap>(
     a.tie < b.tie
 }
 
+/// [`Heap::sift_down`] in a heap of one page.
+#[inline]
+fn sift_down_in_page<M: PositionMap>(
+    entries: &mut [HeapEntry<M::Index>],
+    mut index: usize,
+    entry: HeapEntry<M::Index>,
+    slots: &mut M,
+) {
+    loop {
+        let first = index * ARITY + 1;
+        let end = (first + ARITY).min(entries.len());
+        let Some(children @ [_, ..]) = entries.get(first..end) else { break };
+        let (place, child) = least(children, slots);
+        if !orders_before(&child, &entry, slots) {
+            break;
+        }
+        entries[index] = child;
+        slots.moved(child.slot, position(index));
+        index = first + place;
+    }
+    entries[index] = entry;
+    slots.moved(entry.slot, position(index));
+}
+
+/// Of at least one entry, the one that leaves first, and its place.
+#[inline(always)]
+fn least<M: PositionMap>(
+    entries: &[HeapEntry<M::Index>],
+    slots: &M,
+) -> (usize, HeapEntry<M::Index>) {
+    if let [a, b, c, d] = entries {
+        let [ra, rb, rc, rd] = [a.rank, b.rank, c.rank, d.rank];
+        let (i, x) = if rb < ra { (1, rb) } else { (0, ra) };
+        let (j, y) = if rd < rc { (3, rd) } else { (2, rc) };
+        if ra != rb && rc != rd && x != y {
+            let place = if y < x { j } else { i };
+            return (place, entries[place]);
+        }
+    }
+    let mut place = 0;
+    let mut best = entries[0];
+    for (at, entry) in entries.iter().enumerate().skip(1) {
+        if orders_before(entry, &best, slots) {
+            (place, best) = (at, *entry);
+        }
+    }
+    (place, best)
+}
+
 /// Whether `a` leaves before `b` whatever their tie breaks are.
 #[inline]
 pub fn outranks<M: PositionMap>(
@@ -243,6 +292,9 @@ impl<I: Copy> Heap<I> {
         entry: HeapEntry<I>,
         slots: &mut impl PositionMap<Index = I>,
     ) {
+        if let Some(entries) = self.entries.only_page() {
+            return sift_down_in_page(entries, index, entry, slots);
+        }
         let prefetched = if self.is_large() { self.entries.len() } else { 0 };
         loop {
             let first = index * ARITY + 1;
@@ -281,22 +333,16 @@ impl<I: Copy> Heap<I> {
         slots: &impl PositionMap<Index = I>,
     ) -> (usize, HeapEntry<I>) {
         let end = (first + ARITY).min(self.entries.len());
+        if let Some(children) = self.entries.slice(first, end) {
+            let (place, best) = least(children, slots);
+            return (first + place, best);
+        }
         let mut best_index = first;
-        let mut best;
-        if let Some([eldest, others @ ..]) = self.entries.slice(first, end) {
-            best = *eldest;
-            for (index, child) in (first + 1..).zip(others) {
-                if orders_before(child, &best, slots) {
-                    (best_index, best) = (index, *child);
-                }
-            }
-        } else {
-            best = self.entries.at(first);
-            for index in first + 1..end {
-                let child = self.entries.at(index);
-                if orders_before(&child, &best, slots) {
-                    (best_index, best) = (index, child);
-                }
+        let mut best = self.entries.at(first);
+        for index in first + 1..end {
+            let child = self.entries.at(index);
+            if orders_before(&child, &best, slots) {
+                (best_index, best) = (index, child);
             }
         }
         (best_index, best)

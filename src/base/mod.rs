@@ -22,3 +22,4 @@ pub mod strings;
 pub mod thin;
 pub mod time;
 pub mod timer_queue;
+mod timer_runs;

@@ -68,6 +68,12 @@ impl<T: Copy> PagedVec<T> {
         self.pages.get(first >> SHIFT)?.get(first & MASK..(first & MASK) + (end - first))
     }
 
+    /// All values, if one page holds them.
+    #[inline]
+    pub fn only_page(&mut self) -> Option<&mut [T]> {
+        if self.len > PAGE { None } else { self.pages.first_mut().map(Vec::as_mut_slice) }
+    }
+
     /// Prefetches up to `count` values from `first` on, as far as they are in one page.
     #[inline]
     pub fn prefetch(&self, first: usize, count: usize) {

@@ -1,7 +1,9 @@
 //! Deadlines: delays, leases, retention, timeouts of sessions.
 //!
-//! One structure for all of them, exact to the nanosecond, and fit for a million: an indexed heap,
-//! so that a cancelled deadline leaves nothing behind, however far off it was.
+//! One structure for all of them, exact to the nanosecond, and fit for a million. Deadlines that
+//! are armed in their own order, as leases of one length are, stand in a few sorted lists
+//! (`timer_runs`); all others are in an indexed heap. A cancelled deadline leaves nothing behind,
+//! however far off it was.
 //!
 //! Invariants: an armed deadline fires at the first [`TimerQueue::pop_due`] loop at or after its
 //! moment, or is cancelled, and never both; earlier moments fire first, equal ones in the order of
@@ -10,6 +12,7 @@
 use crate::base::heap::{Heap, HeapEntry, PositionMap};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
+use crate::base::timer_runs::{Found, RUN_ENTRIES_MAX, TimerRuns};
 use std::cmp::Ordering;
 use std::num::NonZeroU32;
 
@@ -36,12 +39,29 @@ impl Default for TimerId {
     }
 }
 
+/// Handles from here on are of timers in runs.
+const RUN_HANDLES: u32 = u32::MAX - RUN_ENTRIES_MAX;
+
+impl TimerId {
+    #[inline]
+    fn of_run(slot: u32) -> Self {
+        Self(RUN_HANDLES + slot)
+    }
+
+    /// The slot of a timer in a run.
+    #[inline]
+    fn run_slot(self) -> Option<u32> {
+        self.0.checked_sub(RUN_HANDLES)
+    }
+}
+
 /// Armed deadlines, each with a key that says what is due: 24 bytes and a key for each. Holds up to
-/// 2^32 - 1.
+/// 15 * 2^28 that are not in runs.
 #[derive(Debug)]
 pub struct TimerQueue<K> {
     heap: Heap,
     timers: TimerPositions<K>,
+    runs: TimerRuns<K>,
     /// How many were ever armed: the order among equal moments.
     arms: u64,
 }
@@ -79,7 +99,8 @@ impl<K> PositionMap for TimerPositions<K> {
 
 impl<K> Default for TimerQueue<K> {
     fn default() -> Self {
-        Self { heap: Heap::default(), timers: TimerPositions(PagedSlab::default()), arms: 0 }
+        let timers = TimerPositions(PagedSlab::default());
+        Self { heap: Heap::default(), timers, runs: TimerRuns::default(), arms: 0 }
     }
 }
 
@@ -87,25 +108,34 @@ impl<K: Copy> TimerQueue<K> {
     /// How many are armed. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() + self.runs.len()
     }
 
     /// Whether none is armed. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 
-    /// Arms a deadline for `key`: at `at`, or at once if that has passed. O(log n); O(1) on average
-    /// for random moments, and for moments that rise.
+    /// Arms a deadline for `key`: at `at`, or at once if that has passed. O(1) for moments that
+    /// rise; else O(log n), O(1) on average for random moments.
     ///
     /// # Panics
-    /// With 2^32 - 1 deadlines at once: callers bound that.
+    /// With 15 * 2^28 deadlines at once: callers bound that.
     #[must_use = "without the handle a deadline can not be cancelled"]
+    #[inline]
     pub fn arm(&mut self, at: Mono, key: K) -> TimerId {
-        let slot = self.timers.0.insert(ArmedTimer { key, place: NonZeroU32::MAX });
-        assert!(slot != TimerId::NONE.0, "the last slot is the handle that names none");
         self.arms += 1;
+        match self.runs.arm(at, self.arms, key) {
+            Some(slot) => TimerId::of_run(slot),
+            None => self.arm_in_heap(at, key),
+        }
+    }
+
+    #[inline(never)]
+    fn arm_in_heap(&mut self, at: Mono, key: K) -> TimerId {
+        let slot = self.timers.0.insert(ArmedTimer { key, place: NonZeroU32::MAX });
+        assert!(slot < RUN_HANDLES, "from here on handles are of timers in runs");
         self.heap.push(HeapEntry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
         debug_assert!(
             self.heap.len() == self.timers.0.len() && self.moment(TimerId(slot)) == at,
@@ -121,22 +151,46 @@ impl<K: Copy> TimerQueue<K> {
     /// If it is not armed.
     #[must_use]
     pub fn order(&self, timer: TimerId) -> (u64, u64) {
+        if let Some(slot) = timer.run_slot() {
+            let found = self.in_run(slot);
+            return (found.at.0, found.tie);
+        }
         let entry = self.heap.at(self.armed(timer).position());
         (entry.rank, entry.tie)
     }
 
     /// Armed timers in the order of firing, each with its place in it. O(log k) for the k-th.
     pub fn in_order(&self) -> impl Iterator<Item = ((u64, u64), K)> {
-        let key = |entry: &HeapEntry| (entry.rank, entry.tie);
-        let entries = self.heap.in_order(key);
-        entries.map(move |entry| (key(&entry), self.timers.0[entry.slot].key))
+        let order = |entry: &HeapEntry| (entry.rank, entry.tie);
+        let entries = self.heap.in_order(order);
+        let entries = entries.map(move |entry| (order(&entry), self.timers.0[entry.slot].key));
+        let runs = self.runs.in_order().map(|found| ((found.at.0, found.tie), found.key));
+        let (mut entries, mut runs) = (entries.peekable(), runs.peekable());
+        std::iter::from_fn(move || match (entries.peek(), runs.peek()) {
+            (Some(entry), Some(found)) if entry.0 < found.0 => entries.next(),
+            (Some(_), None) => entries.next(),
+            _ => runs.next(),
+        })
     }
 
-    /// Calls `timer` off. O(log n), O(1) on average.
+    /// Calls `timer` off. O(1) for one that was armed behind earlier moments; else O(log n), O(1)
+    /// on average.
     ///
     /// # Panics
     /// If it is not armed: its owner has forgotten to forget it.
+    #[inline]
     pub fn cancel(&mut self, timer: TimerId) {
+        match timer.run_slot() {
+            Some(slot) => {
+                // Proof: the documented duty of the caller.
+                self.runs.remove(slot).expect("the owner of a timer knows whether it is armed");
+            }
+            None => self.cancel_in_heap(timer),
+        }
+    }
+
+    #[inline(never)]
+    fn cancel_in_heap(&mut self, timer: TimerId) {
         let position = self.armed(timer).position();
         let removed = self.heap.remove(position, &mut self.timers).slot;
         assert!(removed == timer.0, "a timer knows its position");
@@ -149,6 +203,9 @@ impl<K: Copy> TimerQueue<K> {
     /// If it is not armed.
     #[must_use]
     pub fn moment(&self, timer: TimerId) -> Mono {
+        if let Some(slot) = timer.run_slot() {
+            return self.in_run(slot).at;
+        }
         let entry = self.heap.at(self.armed(timer).position());
         let slot = entry.slot;
         assert!(slot == timer.0, "a timer knows its position");
@@ -160,17 +217,34 @@ impl<K: Copy> TimerQueue<K> {
         self.timers.0.get(timer.0).expect("the owner of a timer knows whether it is armed")
     }
 
+    fn in_run(&self, slot: u32) -> Found<K> {
+        // Proof: the documented duty of the caller.
+        self.runs.get(slot).expect("the owner of a timer knows whether it is armed")
+    }
+
     /// The earliest armed moment. O(1).
     #[must_use]
     #[inline]
     pub fn next(&self) -> Option<Mono> {
-        self.heap.peek().map(|entry| Mono(entry.rank))
+        let in_runs = self.runs.next_at();
+        match self.heap.peek() {
+            Some(entry) => Some(Mono(entry.rank).min(in_runs)),
+            None if self.runs.len() == 0 => None,
+            None => Some(in_runs),
+        }
     }
 
     /// Takes out one deadline that is due at `now`, the earliest first, and returns its moment and
     /// key; its handle names nothing any more. O(log n).
     pub fn pop_due(&mut self, now: Mono) -> Option<(Mono, K)> {
-        if self.next()? > now {
+        let in_heap = self.heap.peek().map(|entry| (entry.rank, entry.tie));
+        if self.runs.next_at() <= now
+            && let Some(first) = self.runs.first()
+            && in_heap.is_none_or(|in_heap| (first.at.0, first.tie) < in_heap)
+        {
+            return self.runs.remove(first.slot).map(|first| (first.at, first.key));
+        }
+        if in_heap?.0 > now.0 {
             return None;
         }
         let entry = self.heap.pop(&mut self.timers)?;
@@ -194,12 +268,19 @@ impl<K: Copy> TimerQueue<K> {
             assert!(tie <= self.arms, "an entry was never armed");
             check(TimerId(entry.slot), Mono(entry.rank), armed.key);
         });
+        self.runs.check_invariants();
+        for found in self.runs.in_order() {
+            assert!(found.tie <= self.arms, "an entry was never armed");
+            check(TimerId::of_run(found.slot), found.at, found.key);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::rng::Rng;
+    use std::collections::BTreeMap;
 
     const END: u64 = u64::MAX;
 
@@ -232,6 +313,54 @@ mod tests {
         assert_eq!(drain(&mut deadlines, Mono(0)), [(0, 2), (0, 6)]);
         assert_eq!(drain(&mut deadlines, Mono(END - 1)), [(1, 5), (END - 1, 3)]);
         assert_eq!(drain(&mut deadlines, Mono(END)), [(END, 1), (END, 4)]);
+    }
+
+    /// Against a sorted map, with lengths that are few, and then random.
+    #[test]
+    fn random_timers_fire_in_the_order_of_their_moments() {
+        let mut rng = Rng::new(3);
+        let (mut deadlines, mut model) = (TimerQueue::default(), BTreeMap::new());
+        let (mut now, mut armed) = (0, 0);
+        for round in 0..60_000_u64 {
+            let lengths = if round < 30_000 { 6 } else { 1_000 };
+            match rng.below(10) {
+                0..5 => {
+                    armed += 1;
+                    let at = now + 50 * rng.below(lengths);
+                    let timer = deadlines.arm(Mono(at), armed);
+                    model.insert((at, armed), timer);
+                }
+                5..8 => {
+                    let from = (rng.below(now + 300), 0);
+                    let Some((&key, &timer)) = model.range(from..).next() else { continue };
+                    assert_eq!(
+                        (deadlines.moment(timer), deadlines.order(timer).0),
+                        (Mono(key.0), key.0)
+                    );
+                    deadlines.cancel(timer);
+                    model.remove(&key);
+                }
+                _ => {
+                    now += rng.below(60);
+                    while let Some((at, number)) = deadlines.pop_due(Mono(now)) {
+                        let ((first, armed), _) = model.pop_first().unwrap();
+                        assert_eq!((at, number), (Mono(first), armed));
+                    }
+                }
+            }
+            let first = model.first_key_value().map(|(&(at, _), _)| Mono(at));
+            assert_eq!((deadlines.next(), deadlines.len()), (first, model.len()));
+            if round % 1_000 == 0 {
+                let order = deadlines.in_order().map(|((at, _), number)| (at, number));
+                assert!(order.eq(model.keys().copied()));
+                let mut checked = 0;
+                deadlines.check_invariants(|timer, at, number| {
+                    assert_eq!(model.get(&(at.0, number)), Some(&timer));
+                    checked += 1;
+                });
+                assert_eq!(checked, model.len());
+            }
+        }
     }
 
     #[test]

@@ -287,22 +287,26 @@ impl<E: CommandExecutor> Server<E> {
     #[inline(always)]
     fn deliver_own_reply(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        while let Some(mut completion) = self.engine.poll_completion() {
+        let mut has_others = false;
+        while let Some(completion) = &mut self.engine.poll_completion() {
             if completion.ticket.client == client {
                 self.counters.answered += 1;
-                if let Some(incident) = connection.handle_reply(&mut completion, now) {
+                if let Some(incident) = connection.handle_reply(completion, now) {
                     self.notices.note(client, incident, now);
                 }
                 continue;
             }
             let other = completion.ticket.client;
             let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
-            let incident =
-                deliver_to(&mut self.connections, dispatchers, queues, &mut completion, now);
+            let incident = deliver_to(&mut self.connections, dispatchers, queues, completion, now);
             if let Some(incident) = incident {
                 self.notices.note(other, incident, now);
             }
-            return self.deliver(Some(client), now);
+            has_others = true;
+            break;
+        }
+        if has_others {
+            self.deliver(Some(client), now);
         }
     }
 

@@ -156,22 +156,40 @@ impl Ids {
         page.live += 1;
     }
 
+    /// Removes `id` and returns its slot, if there is such a job and `may` says so: see
+    /// [`Ids::remove`]. O(1).
+    #[inline(always)]
+    pub(super) fn remove_if(
+        &mut self,
+        id: u64,
+        may: impl FnOnce(JobIdx) -> bool,
+    ) -> Option<JobIdx> {
+        let number = id >> SHIFT;
+        let page = self.pages.get_mut(&number)?;
+        let place = &mut page.slots[offset(id)];
+        let slot = place.expand().filter(|&slot| may(slot))?;
+        *place = PackedOption::NONE;
+        debug_assert!(page.live > 0, "a page counts fewer ids than it has");
+        page.live -= 1;
+        if page.live == 0 && number != self.next >> SHIFT {
+            self.drop_page(number);
+        }
+        Some(slot)
+    }
+
+    #[cold]
+    fn drop_page(&mut self, number: u64) {
+        self.pages.remove(&number);
+        if self.pages.capacity() > SMALL && self.pages.len() < self.pages.capacity() / 16 {
+            self.pages.shrink_to(self.pages.capacity() / 4);
+        }
+    }
+
     /// Removes `id` and returns its slot, if there is such a job. The page of the id that is given
     /// out next is kept, so that a job that comes and goes alone costs no allocation. O(1).
     #[inline(always)]
     pub(super) fn remove(&mut self, id: u64) -> Option<JobIdx> {
-        let number = id >> SHIFT;
-        let page = self.pages.get_mut(&number)?;
-        let slot = page.slots[offset(id)].take()?;
-        debug_assert!(page.live > 0, "a page counts fewer ids than it has");
-        page.live -= 1;
-        if page.live == 0 && number != self.next >> SHIFT {
-            self.pages.remove(&number);
-            if self.pages.capacity() > SMALL && self.pages.len() < self.pages.capacity() / 16 {
-                self.pages.shrink_to(self.pages.capacity() / 4);
-            }
-        }
-        Some(slot)
+        self.remove_if(id, |_| true)
     }
 
     /// Shows jobs by id, from `from` on, until `visit` returns false or about `budget` places were

@@ -34,8 +34,11 @@ impl Store {
         fx: &mut Effects,
     ) {
         let mut best: Option<HeapEntry<JobIdx>> = None;
+        let is_single = names.len() == 1;
         for name in names {
-            let Some(queue) = self.queues.find(name) else { continue };
+            let found =
+                if is_single { self.queues.find_recent(name) } else { self.queues.find(name) };
+            let Some(queue) = found else { continue };
             let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
                 continue;
             };
@@ -320,7 +323,11 @@ impl Store {
         job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_simple_to_reserve() || self.workers.any_attached() {
-            self.mark_reserved_cold(slot, client, now, fx);
+            if job.is_simple() && !self.workers.any_attached() {
+                self.start_short_lease(slot, now);
+            } else {
+                self.mark_reserved_cold(slot, client, now, fx);
+            }
         }
         self.reservations.link(client, slot, &mut self.jobs);
     }

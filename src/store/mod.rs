@@ -414,6 +414,18 @@ impl Store {
         let Some(slot) = self.ids.remove(id.0) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
+        self.delete_found(ticket, (id, slot), now, fx);
+    }
+
+    /// [`Store::delete`] of a job whose id is unknown already.
+    #[inline(always)]
+    fn delete_found(
+        &mut self,
+        ticket: Ticket,
+        (id, slot): (JobId, JobIdx),
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let job = &self.jobs[slot];
         debug_assert_eq!(job.id(), id.0, "a job is found by the id of another one");
         let queue = job.queue;
@@ -426,6 +438,10 @@ impl Store {
                 // Counted below, as is one that was reserved.
                 record.flow.uncount(FlowKind::Completed);
                 self.totals.withdrawn += 1;
+            }
+            Status::Reserved if job.is_simple_but_for_lease() && self.watchers.is_empty() => {
+                self.reservations.unlink(slot, &mut self.jobs);
+                self.jobs.disarm(slot, &mut self.deadlines);
             }
             _ => return self.delete_cold(ticket, slot, now, fx),
         }
@@ -443,7 +459,7 @@ impl Store {
         }
         if has_waiters {
             self.match_queue(queue, now, fx);
-        } else {
+        } else if record.jobs == 0 {
             self.queues.list_if_idle(queue);
         }
     }

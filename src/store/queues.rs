@@ -20,10 +20,12 @@ use crate::base::heap::Heap;
 use crate::base::limits::{IDLE_QUEUES_MAX, NEW_QUEUE_WORK};
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
+use crate::base::slab_index::PackedOption;
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::stats::StatusCounts;
 use foldhash::fast::FixedState;
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::ops::{Bound, Index, IndexMut};
@@ -206,6 +208,8 @@ pub(super) struct Queues {
     flows_forgotten: bool,
     /// The queues that the native API knows, by name.
     names: BTreeMap<Arc<[u8]>, QueueIdx>,
+    /// The queue that [`Queues::find_recent`] found last.
+    recent: Cell<PackedOption<QueueIdx>>,
 }
 
 impl Queues {
@@ -221,6 +225,7 @@ impl Queues {
             histories: 0,
             flows_forgotten: false,
             names: BTreeMap::new(),
+            recent: Cell::new(PackedOption::NONE),
         }
     }
 
@@ -258,6 +263,21 @@ impl Queues {
         self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()
     }
 
+    /// [`Queues::find`] for commands that name one queue: most name the one that was named before.
+    #[inline(always)]
+    pub(super) fn find_recent(&self, name: &[u8]) -> Option<QueueIdx> {
+        if let Some(queue) = self.recent.get().expand()
+            && let Some(known) = self.slots.get(queue)
+            && known.name.last() == name.last()
+            && *known.name == *name
+        {
+            return Some(queue);
+        }
+        let found = self.find(name)?;
+        self.recent.set(found.into());
+        Some(found)
+    }
+
     /// The queue of this name, made if there is none. O(name), amortised.
     #[inline]
     pub(super) fn find_or_add(&mut self, name: &[u8]) -> QueueIdx {
@@ -270,7 +290,7 @@ impl Queues {
     /// [`Queues::find_or_add`], with the work of making a queue noted.
     #[inline]
     pub(super) fn find_or_add_noted(&mut self, name: &[u8], waiters: &mut Waiters) -> QueueIdx {
-        if let Some(queue) = self.find(name) {
+        if let Some(queue) = self.find_recent(name) {
             return queue;
         }
         waiters.note_work(NEW_QUEUE_WORK);

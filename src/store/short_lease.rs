@@ -1,9 +1,14 @@
 //! Leases of whole seconds, kept beside the payload: a job that was put with nothing else is simple
 //! until it is reserved, and costs no memory more than one without.
 
+use super::idx::JobIdx;
 use super::job::{Job, PLAIN, SHORT_LEASE};
+use super::job_ext::NEVER;
 use super::payload_head::PayloadHead;
+use super::{Due, Store};
 use crate::base::thin::Either;
+use crate::base::time::Now;
+use std::time::Duration;
 
 impl Job {
     /// Whether a reservation of it needs nothing but its links.
@@ -27,6 +32,16 @@ impl Job {
         self.head().map_or(0, |head| u64::from(head.lease_s) * 1_000)
     }
 
+    /// Whether nothing has to be updated when it is removed while it is reserved, but its deadline
+    /// and what is updated for a simple job: its rare fields are those of its first lease.
+    #[inline]
+    pub(super) fn is_simple_but_for_lease(&self) -> bool {
+        self.has_short_lease()
+            && self.ext().is_some_and(|ext| {
+                ext.class.is_none() && ext.expires == NEVER && ext.row().is_none()
+            })
+    }
+
     fn head(&self) -> Option<PayloadHead> {
         match self.body.get() {
             Either::Bytes(payload) => Some(PayloadHead::of(payload)),
@@ -48,5 +63,20 @@ impl Job {
             ext.counts_leases = true;
             ext.work.get_or_insert_default().options.lease_ms = lease_ms;
         }
+    }
+}
+
+impl Store {
+    /// Starts the first lease of a reserved job that is simple, but for its length. O(1) if the
+    /// leases in use have few lengths, or else O(log d).
+    #[inline(never)]
+    pub(super) fn start_short_lease(&mut self, slot: JobIdx, now: Now) {
+        let job = &mut self.jobs[slot];
+        let lease_ms = job.lease_ms();
+        let ext = job.ext_mut_or_insert();
+        ext.counts_leases = true;
+        ext.lease.0 = 1;
+        let at = now.mono.after(Duration::from_millis(lease_ms));
+        ext.timer = self.deadlines.arm(at, Due::Job(slot));
     }
 }

@@ -24,7 +24,7 @@ impl Syncing {
     /// Names the targets that cannot.
     pub(crate) fn arguments(self, target: Target, dir: &Path) -> Result<Vec<String>, String> {
         let options: &[String] = match target {
-            Target::JobCentre => {
+            Target::JobCentre | Target::Tubes => {
                 let when = match self {
                     Self::Always => "always".to_owned(),
                     Self::Every(millis) => format!("{millis}ms"),

@@ -113,7 +113,8 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health.
+    /// The protocol. Those of this server are job-centre, pinpriq, beanstalkd and, over HTTP, jobq
+    /// and health.
     #[arg(alias = "dialect", long, value_enum, default_value_t = BenchProtocol::JobCentre)]
     protocol: BenchProtocol,
 

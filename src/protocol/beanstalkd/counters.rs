@@ -92,12 +92,20 @@ pub(super) struct Counters {
     /// Connections that use, and watch, the tube `default`: they do so without a command.
     pub(super) using_default: Counter,
     pub(super) watching_default: Counter,
+    /// Numbers of [`Session::names`](super::Session) that were given out.
+    names: Counter,
 }
 
 impl Counters {
     #[inline]
     pub(super) fn count(&self, verb: Verb) {
         self.verbs[verb as usize].add();
+    }
+
+    /// Another number, from 1 on.
+    pub(super) fn next_names(&self) -> u64 {
+        self.names.add();
+        self.names.get()
     }
 
     pub(super) fn get(&self, verb: Verb) -> u64 {

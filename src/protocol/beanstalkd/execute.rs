@@ -23,17 +23,9 @@ impl Session {
     ) -> SessionAction<'s> {
         let consumer = |id, command| (id, Command::Consumer(command));
         let (asked, command) = match request {
-            Request::Delete(id) => {
-                self.counters.count(Verb::Delete);
-                (Asked::Delete, Command::DeleteOwn { id: JobId(id) })
-            }
             Request::Reserve => {
                 self.counters.count(Verb::Reserve);
                 return self.reserve(u64::MAX, shared);
-            }
-            Request::ReserveWithTimeout(wait_s) => {
-                self.counters.count(Verb::ReserveWithTimeout);
-                return self.reserve(wait_s * 1000, shared);
             }
             Request::ReserveJob(id) => {
                 consumer(Asked::ReserveJob, ConsumerCommand::ReserveJob { id: JobId(id) })
@@ -136,7 +128,7 @@ impl Session {
                 self.state = State::Ended;
                 SessionAction::End
             }
-            _ => unreachable!("commands on jobs are handled by the caller"),
+            _ => unreachable!("commands on jobs are handled by the callers"),
         }
     }
 
@@ -148,6 +140,7 @@ impl Session {
             return self.answer(out, reply::OUT_OF_MEMORY);
         }
         self.watched.push(tube);
+        self.rename();
         if tube == DEFAULT {
             self.counters.watching_default.add();
             return self.write_watching(out);
@@ -167,6 +160,7 @@ impl Session {
             return self.answer(out, reply::NOT_IGNORED);
         }
         self.watched.remove(number);
+        self.rename();
         if tube == DEFAULT {
             self.counters.watching_default.subtract();
             return self.write_watching(out);
@@ -188,6 +182,7 @@ impl Session {
             return self.write_used(out);
         }
         let former = std::mem::replace(&mut self.used, tube.into());
+        self.rename();
         if *former == *DEFAULT {
             self.counters.using_default.subtract();
         }
@@ -213,19 +208,19 @@ impl Session {
 
     /// Submits a reserve from the watched tubes. Later commands wait for its reply.
     #[inline]
-    fn reserve<'s>(&mut self, wait_ms: u64, shared: &'s mut SessionContext) -> SessionAction<'s> {
+    pub(super) fn reserve<'s>(
+        &mut self,
+        wait_ms: u64,
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
         self.note_worker();
-        let queues = &mut shared.scratch.queues;
-        queues.clear();
-        for tube in &self.watched {
-            queues.push(tube);
-        }
+        let queues = shared.scratch.beanstalkd.watched(self.names, &self.watched);
         let serial = Asked::Reserve.serial(self.replies.open());
         self.state = State::Waiting(serial);
         self.is_waiting = true;
         self.counters.waiting.add();
         let wait = Wait::UntilLeaseEnds(wait_ms);
-        SessionAction::Submit(serial, Command::Reserve { queues: queues.from(0), wait })
+        SessionAction::Submit(serial, Command::Reserve { queues, wait })
     }
 
     /// The tubes that it uses and watches, but for `default`.

@@ -12,19 +12,23 @@ pub(super) const LINE_MAX_BYTES: usize = 224;
 pub(super) const TUBE_NAME_MAX_BYTES: usize = 200;
 
 /// The longest wait of a reserve in seconds.
-const WAIT_MAX_S: u64 = i32::MAX as u64;
+pub(super) const WAIT_MAX_S: u64 = i32::MAX as u64;
+
+/// The line of a put. Times are in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Put {
+    pub(super) priority: u32,
+    pub(super) delay_s: u32,
+    pub(super) ttr_s: u32,
+    pub(super) bytes: u32,
+    /// The line goes on behind its last number.
+    pub(super) has_trailing: bool,
+}
 
 /// A parsed line. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
-    Put {
-        priority: u32,
-        delay_s: u32,
-        ttr_s: u32,
-        bytes: u32,
-        /// The line goes on behind its last number.
-        has_trailing: bool,
-    },
+    Put(Put),
     Reserve,
     ReserveWithTimeout(u64),
     ReserveJob(u64),
@@ -202,7 +206,8 @@ impl<'a> Args<'a> {
 fn put(mut args: Args<'_>) -> Result<Request<'_>, LineError> {
     let (priority, delay_s) = (args.small()?, args.small()?);
     let (ttr_s, bytes) = (args.small()?, args.small()?);
-    Ok(Request::Put { priority, delay_s, ttr_s, bytes, has_trailing: !args.0.is_empty() })
+    let has_trailing = !args.0.is_empty();
+    Ok(Request::Put(Put { priority, delay_s, ttr_s, bytes, has_trailing }))
 }
 
 /// Parses a line without its CRLF.
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn numbers_may_have_spaces_before_them_and_nothing_else() {
         let put = |bytes, has_trailing| {
-            Ok(Request::Put { priority: 1, delay_s: 2, ttr_s: 3, bytes, has_trailing })
+            Ok(Request::Put(Put { priority: 1, delay_s: 2, ttr_s: 3, bytes, has_trailing }))
         };
         assert_eq!(parse(b"put 1 2 3 4"), put(4, false));
         assert_eq!(parse(b"put  1   2 3 0004"), put(4, false));

@@ -28,7 +28,9 @@ mod call;
 mod counters;
 mod execute;
 mod line;
+mod plain_line;
 mod reply;
+mod scratch;
 mod stats;
 mod text;
 
@@ -40,37 +42,21 @@ use crate::base::strings::StringList;
 use crate::model::command::Command;
 use crate::model::consumer::ConsumerReply;
 use crate::model::driver::Incident;
+use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use asked::Asked;
 use call::Call;
 use counters::{Counters, Verb};
-use line::{Framed, LineError, Request, find_crlf, first_line};
+use line::{Framed, LineError, Put, Request, find_crlf, first_line};
 pub(super) use reply::write_full;
+pub use scratch::Scratch;
 pub use stats::Identity;
 use std::sync::Arc;
 
 /// The tube that each connection uses and watches at first.
 const DEFAULT: &[u8] = b"default";
-
-/// What the sessions of the listener share.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    counters: Arc<Counters>,
-    /// The name of the tube of the command that is being submitted.
-    tube: Vec<u8>,
-}
-
-impl Scratch {
-    /// Copies the name of a tube, for a command that outlives it.
-    #[inline]
-    fn set_tube(&mut self, tube: &[u8]) -> &[u8] {
-        self.tube.clear();
-        self.tube.extend_from_slice(tube);
-        &self.tube
-    }
-}
 
 /// The priority of the store, where larger is more urgent.
 #[inline]
@@ -105,6 +91,9 @@ pub struct Session {
     state: State,
     used: Box<[u8]>,
     watched: StringList,
+    /// A number that no other session has, and that is another one after each change of what is
+    /// used or watched. Never 0.
+    names: u64,
     counters: Arc<Counters>,
     /// The tube whose statistics were asked for last.
     asked_tube: Box<[u8]>,
@@ -151,16 +140,23 @@ impl Session {
         Self::with(Arc::clone(&context.scratch.beanstalkd.counters))
     }
 
+    /// What it uses or watches has changed.
+    fn rename(&mut self) {
+        self.names = self.counters.next_names();
+    }
+
     fn with(counters: Arc<Counters>) -> Self {
         let mut watched = StringList::default();
         watched.push(DEFAULT);
         counters.using_default.add();
         counters.watching_default.add();
+        let names = counters.next_names();
         Self {
             replies: OrderedReplies::default(),
             state: State::Fresh,
             used: DEFAULT.into(),
             watched,
+            names,
             counters,
             asked_tube: Box::default(),
             call: None,
@@ -190,41 +186,28 @@ impl Session {
             }
         }
         let unread = input.unread();
-        let (line, length) = match first_line(unread) {
-            Framed::Line(line, length) => (line, length),
-            Framed::Incomplete => return SessionAction::NeedInput,
-            Framed::TooLong => {
-                self.state = State::Discarding;
-                return SessionAction::Continue;
-            }
-        };
-        match line::parse(line) {
-            Ok(Request::Put { priority, delay_s, ttr_s, bytes, has_trailing }) => {
-                let body = bytes as usize;
-                if !std::mem::replace(&mut self.is_put_counted, true) {
-                    self.counters.count(Verb::Put);
-                }
-                if body > shared.settings.max_body {
-                    self.is_put_counted = false;
-                    input.consume(length);
-                    self.state = State::Skipping(u64::from(bytes) + 2);
+        let (request, length) = match plain_line::recognise(unread) {
+            Some((request, length)) => (Ok(request), length),
+            None => match first_line(unread) {
+                Framed::Line(line, length) => (line::parse(line), length),
+                Framed::Incomplete => return SessionAction::NeedInput,
+                Framed::TooLong => {
+                    self.state = State::Discarding;
                     return SessionAction::Continue;
                 }
-                if has_trailing {
-                    self.is_put_counted = false;
-                    input.consume(length);
-                    return self.answer(out, reply::BAD_FORMAT);
-                }
-                self.note_producer();
-                let Some(content) = unread.get(length..length + body + 2) else {
-                    return SessionAction::NeedInput;
-                };
-                self.is_put_counted = false;
-                input.consume(length + body + 2);
-                let Some(bytes) = content.strip_suffix(b"\r\n") else {
-                    return self.answer(out, reply::EXPECTED_CRLF);
-                };
-                self.put((priority, delay_s, ttr_s), bytes, shared)
+            },
+        };
+        match request {
+            Ok(Request::Put(put)) => self.take_put(put, length, input, shared, out),
+            Ok(Request::Delete(id)) => {
+                input.consume(length);
+                self.counters.count(Verb::Delete);
+                self.submit(Asked::Delete, Command::DeleteOwn { id: JobId(id) })
+            }
+            Ok(Request::ReserveWithTimeout(wait_s)) => {
+                input.consume(length);
+                self.counters.count(Verb::ReserveWithTimeout);
+                self.reserve(wait_s * 1000, shared)
             }
             Ok(request) => {
                 input.consume(length);
@@ -241,6 +224,43 @@ impl Session {
                 )
             }
         }
+    }
+
+    /// Takes a put, whose line has this length, and its body.
+    #[inline(always)]
+    fn take_put<'s, 'i: 's>(
+        &mut self,
+        put: Put,
+        length: usize,
+        input: &mut Input<'i>,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let body = put.bytes as usize;
+        if !std::mem::replace(&mut self.is_put_counted, true) {
+            self.counters.count(Verb::Put);
+        }
+        if body > shared.settings.max_body {
+            self.is_put_counted = false;
+            input.consume(length);
+            self.state = State::Skipping(u64::from(put.bytes) + 2);
+            return SessionAction::Continue;
+        }
+        if put.has_trailing {
+            self.is_put_counted = false;
+            input.consume(length);
+            return self.answer(out, reply::BAD_FORMAT);
+        }
+        self.note_producer();
+        let Some(content) = input.unread().get(length..length + body + 2) else {
+            return SessionAction::NeedInput;
+        };
+        self.is_put_counted = false;
+        input.consume(length + body + 2);
+        let Some(bytes) = content.strip_suffix(b"\r\n") else {
+            return self.answer(out, reply::EXPECTED_CRLF);
+        };
+        self.put((put.priority, put.delay_s, put.ttr_s), bytes, shared)
     }
 
     /// States in which no command is executed. `None`: the first line is parsed like any other.
@@ -321,7 +341,7 @@ impl Session {
             ..JobOptions::default()
         };
         let command = Command::Put {
-            queue: scratch.beanstalkd.set_tube(&self.used),
+            queue: scratch.beanstalkd.used(self.names, &self.used),
             priority: priority_of(priority),
             tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Bytes, bytes },

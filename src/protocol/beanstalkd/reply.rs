@@ -30,9 +30,10 @@ pub(in crate::protocol) fn write_full(out: &mut Vec<u8>) {
 pub(super) fn write(asked: Asked, reply: &Reply<'_>, out: &mut Vec<u8>) {
     match (asked, reply) {
         (Asked::Put, Reply::Put(id)) => {
-            out.extend_from_slice(b"INSERTED ");
-            push_number(out, id.0);
-            out.extend_from_slice(b"\r\n");
+            let mut line = Line::new();
+            line.number(id.0);
+            line.word(b"INSERTED ");
+            out.extend_from_slice(line.text());
         }
         (Asked::Put, Reply::Rejected(Rejection::Draining)) => {
             out.extend_from_slice(b"DRAINING\r\n");
@@ -66,7 +67,7 @@ const FIXED_PART: usize = 64;
 /// Writes a job behind a word. A payload of another protocol is its text, that of a packet its
 /// bytes without the key.
 #[inline]
-fn write_job(word: &[u8], job: &JobView<'_>, out: &mut Vec<u8>) {
+fn write_job<const N: usize>(word: &[u8; N], job: &JobView<'_>, out: &mut Vec<u8>) {
     let Payload { encoding, bytes } = job.payload;
     match encoding {
         Encoding::Bytes | Encoding::Json | Encoding::JsonLine => {
@@ -84,16 +85,79 @@ fn write_job(word: &[u8], job: &JobView<'_>, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn write_body(word: &[u8], id: JobId, bytes: &[u8], out: &mut Vec<u8>) {
+fn write_body<const N: usize>(word: &[u8; N], id: JobId, bytes: &[u8], out: &mut Vec<u8>) {
+    let mut line = Line::new();
+    line.number(bytes.len() as u64);
+    line.word(b" ");
+    line.number(id.0);
+    line.word(word);
     out.reserve(FIXED_PART + bytes.len());
-    out.extend_from_slice(word);
-    push_number(out, id.0);
-    out.push(b' ');
-    push_number(out, bytes.len());
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(line.text());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
+
+/// The line of a reply, written from its end to its begin, so that it is copied once.
+struct Line {
+    bytes: [u8; FIXED_PART],
+    begin: usize,
+}
+
+impl Line {
+    /// The end of a line.
+    #[inline]
+    fn new() -> Self {
+        let mut bytes = [0; FIXED_PART];
+        let begin = FIXED_PART - 2;
+        bytes[begin..].copy_from_slice(b"\r\n");
+        Self { bytes, begin }
+    }
+
+    #[inline]
+    fn word<const N: usize>(&mut self, word: &[u8; N]) {
+        self.begin -= N;
+        self.bytes[self.begin..][..N].copy_from_slice(word);
+    }
+
+    /// O(digits).
+    #[inline]
+    fn number(&mut self, mut number: u64) {
+        while number >= 10_000 {
+            let rest = (number % 10_000) as usize;
+            let ([a, b], [c, d]) = (TWO_DIGITS[rest / 100], TWO_DIGITS[rest % 100]);
+            self.word(&[a, b, c, d]);
+            number /= 10_000;
+        }
+        if number >= 100 {
+            self.word(&TWO_DIGITS[(number % 100) as usize]);
+            number /= 100;
+        }
+        let [ten, one] = TWO_DIGITS[(number % 100) as usize];
+        if number >= 10 {
+            self.word(&[ten, one]);
+        } else {
+            self.word(&[one]);
+        }
+    }
+
+    #[inline]
+    fn text(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+}
+
+/// The decimal digits of the numbers below 100.
+const TWO_DIGITS: [[u8; 2]; 100] = {
+    let mut digits = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        #[expect(clippy::cast_possible_truncation, reason = "both are below 10")]
+        let pair = [number as u8 / 10, number as u8 % 10];
+        digits[number] = [b'0' + pair[0], b'0' + pair[1]];
+        number += 1;
+    }
+    digits
+};
 
 /// Writes the reply with the tube that is used.
 pub(super) fn write_using(tube: &[u8], out: &mut Vec<u8>) {
@@ -118,4 +182,22 @@ pub(super) fn write_list(names: &StringList, out: &mut Vec<u8>) {
         text.push(b'\n');
     }
     out.extend_from_slice(&text_reply(&text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_lengths_are_written() {
+        let powers = (0..20).map(|digits| 10_u64.pow(digits));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
+            let mut line = Line::new();
+            line.number(number);
+            line.word(b" ");
+            line.number(number);
+            line.word(b"RESERVED ");
+            assert_eq!(line.text(), format!("RESERVED {number} {number}\r\n").as_bytes());
+        }
+    }
 }

@@ -62,18 +62,18 @@ impl Store {
     /// Deletes a job, unless another one than its client has reserved it. O(log n).
     #[inline]
     pub(super) fn delete_own(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
-        let own = self.ids.find(id.0).is_some_and(|slot| {
-            let job = &self.jobs[slot];
+        let (jobs, reservations) = (&self.jobs, &self.reservations);
+        let found = self.ids.remove_if(id.0, |slot| {
+            let job = &jobs[slot];
             match job.status() {
-                Status::Reserved => self.reservations.holds(ticket.client, job),
+                Status::Reserved => reservations.holds(ticket.client, job),
                 Status::Completed | Status::Popped => false,
                 _ => true,
             }
         });
-        if own {
-            self.delete(ticket, id, now, fx);
-        } else {
-            fx.answer(ticket, Outcome::NoJob);
+        match found {
+            Some(slot) => self.delete_found(ticket, (id, slot), now, fx),
+            None => fx.answer(ticket, Outcome::NoJob),
         }
     }
 }

@@ -398,6 +398,20 @@ fn check_other(address: SocketAddr, protocol: &str) {
 }
 
 #[test]
+fn generator_drives_the_listener_for_clients_of_beanstalkd() {
+    let (process, address) = serve("--listen off --http off --beanstalkd 127.0.0.1:0");
+    check_other(address, "beanstalkd");
+    let arguments = "wait --waiters 4 -n 200 -c 2 --protocol beanstalkd --server-pid";
+    let report = measure(address, &format!("{arguments} {}", process.0.id()));
+    assert_eq!(report["jobs"]["deleted"], 100);
+    if cfg!(target_os = "linux") {
+        assert!(report["server"]["cpu"]["microseconds_per_request"].is_number(), "{report}");
+    }
+    let error = failure(address, "cycle -n 3 -c 1 --protocol redis");
+    assert!(error.contains("no Redis") || error.contains("set-up"), "{error}");
+}
+
+#[test]
 fn generator_drives_beanstalkd() {
     let words = |port: u16| ["-l", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).into();
     let Some((_process, address)) = other("beanstalkd", words) else { return };
