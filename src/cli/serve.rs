@@ -11,8 +11,8 @@ use crate::protocol::beanstalkd::Identity;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
-    CannotListen, Clock, ListenAddress, LoopWaker, Reactor, ServerTls, ServiceManager,
-    ShutdownOutcome, TimedOut, TrustStore, defer_purges, ignore_signals,
+    CannotListen, Clock, LoopWaker, Reactor, ServerTls, ServiceManager, ShutdownOutcome, TimedOut,
+    TrustStore, defer_purges, ignore_signals,
 };
 use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
@@ -56,7 +56,8 @@ impl Serve {
             );
             return ExitCode::from(WRONG_USAGE);
         }
-        if let Err(error) = config.tls_files() {
+        let wrong = config.tls_files().err().or_else(|| refuse_open_listeners(&config));
+        if let Some(error) = wrong {
             print_error(&error);
             return ExitCode::from(WRONG_USAGE);
         }
@@ -155,10 +156,7 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
     if max_clients < config.max_clients {
         reactor.set_lacks_descriptors();
     }
-    if !config.as_beanstalkd {
-        let asks_clients = config.tls.asks_clients();
-        config.protocols.iter().for_each(|(_, address)| warn_if_open(address, asks_clients));
-    }
+    warn_of_open_listeners(config);
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
     }
@@ -223,31 +221,44 @@ fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> ServeError {
     let text = match inner {
         Some(cannot) if as_beanstalkd => format!("{cannot} (-l and -p)"),
         Some(CannotListen { protocol, address, error }) => {
-            let flag = match protocol {
-                Protocol::JobCentre => "--listen",
-                Protocol::Pinpriq => "--pinpriq",
-                Protocol::Http => "--http",
-                Protocol::Processor => "--processor",
-                Protocol::Beanstalkd => "--beanstalkd",
-            };
-            explain_bind_error(address, flag, true, error)
+            explain_bind_error(address, flag_of(*protocol), true, error)
         }
         None => descriptors::explain(error),
     };
     ServeError { failure, error: io::Error::new(error.kind(), text) }
 }
 
-/// Warns if a listener is reachable from other machines and does not ask who connects.
-fn warn_if_open(address: &ListenAddress, asks_clients: bool) {
-    let (ListenAddress::Tcp(at) | ListenAddress::Tls(at)) = address else { return };
-    let is_asked = asks_clients && matches!(address, ListenAddress::Tls(_));
-    if !at.ip().to_canonical().is_loopback() && !is_asked {
+/// The error about listeners that other machines reach without being asked who they are.
+fn refuse_open_listeners(config: &Config) -> Option<String> {
+    let (protocol, address) = config.open_listeners().next().filter(|_| !config.allow_anyone)?;
+    Some(format!(
+        "{} {address} is open to other machines, and every client that connects could take and \
+         delete every job: ask for certificates (tls: with --tls-client-ca), listen on 127.0.0.1 \
+         or a file, or say --allow-anyone",
+        flag_of(*protocol)
+    ))
+}
+
+/// Warns of listeners that are open to other machines because that is permitted.
+fn warn_of_open_listeners(config: &Config) {
+    // The program in place of beanstalkd listens as that does.
+    for (_, address) in config.open_listeners().filter(|_| !config.as_beanstalkd) {
         warn!(
             %address,
-            "open to other machines, and there is no authentication: every client that \
-             connects can take and delete every job. Let a firewall choose clients, listen on \
-             127.0.0.1, or ask for certificates (tls: with --tls-client-ca)"
+            "open to other machines, and there is no authentication (--allow-anyone): every \
+             client that connects can take and delete every job"
         );
+    }
+}
+
+/// The flag with the address of a listener.
+fn flag_of(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::JobCentre => "--listen",
+        Protocol::Pinpriq => "--pinpriq",
+        Protocol::Http => "--http",
+        Protocol::Processor => "--processor",
+        Protocol::Beanstalkd => "--beanstalkd",
     }
 }
 

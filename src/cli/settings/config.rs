@@ -70,6 +70,12 @@ pub(in crate::cli) struct Options {
     #[serde(rename = "http-name", default, deserialize_with = "http_name::read")]
     http_names: Option<Vec<HttpName>>,
 
+    /// Serve every client of other machines: without this a listener that they reach has to ask for
+    /// certificates (tls: with --tls-client-ca) [default: false].
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_name = "true|false", env = "JOBCENTRE_ALLOW_ANYONE")]
+    allow_anyone: Option<bool>,
+
     /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
     /// objects on stderr. No other protocol is open then unless it is given an address, and the end
     /// of stdin is the end of the server if there is none. Who it is in its messages comes from the
@@ -176,6 +182,7 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) protocols: Vec<(Protocol, ListenAddress)>,
     pub(in crate::cli) beanstalkd_max_job_size: usize,
     pub(in crate::cli) http_names: Vec<Box<str>>,
+    pub(in crate::cli) allow_anyone: bool,
     pub(in crate::cli) processor: bool,
     pub(in crate::cli) tick: Duration,
     pub(in crate::cli) tls: TlsSettings,
@@ -218,6 +225,7 @@ impl Options {
                 .beanstalkd_max_job_size
                 .or(fallback.beanstalkd_max_job_size),
             http_names: self.http_names.or(fallback.http_names),
+            allow_anyone: self.allow_anyone.or(fallback.allow_anyone),
             processor: self.processor.or(fallback.processor),
             tick: self.tick.or(fallback.tick),
             tls_cert: self.tls_cert.or(fallback.tls_cert),
@@ -269,6 +277,7 @@ impl Options {
             protocols,
             beanstalkd_max_job_size: max_job.min(max_request),
             http_names: names.into_iter().map(|name| name.0).collect(),
+            allow_anyone: self.allow_anyone.unwrap_or(false),
             processor,
             tick: self.tick.unwrap_or_default().0,
             tls: TlsSettings {
@@ -301,6 +310,20 @@ impl Config {
     /// A sentence about settings that do not fit together.
     pub(in crate::cli) fn tls_files(&self) -> Result<Option<TlsFiles>, String> {
         self.tls.clone().files(self.protocols.iter().map(|(_, address)| address))
+    }
+
+    /// The listeners that other machines reach, and that do not ask who connects.
+    pub(in crate::cli) fn open_listeners(
+        &self,
+    ) -> impl Iterator<Item = &(Protocol, ListenAddress)> {
+        let asks_clients = self.tls.asks_clients();
+        self.protocols.iter().filter(move |(_, address)| match address {
+            ListenAddress::Tls(_) if asks_clients => false,
+            ListenAddress::Tcp(at) | ListenAddress::Tls(at) => {
+                !at.ip().to_canonical().is_loopback()
+            }
+            ListenAddress::Unix(_) => false,
+        })
     }
 }
 

@@ -359,9 +359,22 @@ fn help_and_version_are_printed() {
 }
 
 #[test]
+fn listener_beyond_loopback_is_refused_unless_anyone_is_allowed() {
+    for at in ["0.0.0.0:0", "[::]:0", "tls:0.0.0.0:0"] {
+        let arguments = ["serve", "--listen", ":0", "--pinpriq", at];
+        let tls = ["--tls-cert", "c", "--tls-key", "k"];
+        let tls = if at.starts_with("tls:") { &tls[..] } else { &[] };
+        let output = Program::output(&[&arguments[..], tls].concat(), &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--pinpriq") && said.contains("--allow-anyone"), "{said}");
+    }
+}
+
+#[test]
 fn listener_beyond_loopback_is_warned_about() {
     for (at, warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
-        let mut server = Server::start(&["--pinpriq", at]);
+        let mut server = Server::start(&["--pinpriq", at, "--allow-anyone"]);
         server.wait_for_log("serving");
         let lines = server.log_lines();
         let warnings: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();
