@@ -87,10 +87,10 @@ pub(crate) fn run() -> Result<(), String> {
     let verdicts: Vec<_> =
         thresholds::all(&TINY).iter().map(|threshold| threshold.verdict(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
-    let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
-        pass twice, durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls, \
-        workers, processor twice";
-    assert_eq!(judged, 23, "{what}");
+    let what = "backlog, memory twice, connections twice, naming, instructions twice, packets, \
+        tubes, memory of tubes, lateness, pass twice, durable-1-1 twice, compaction, recovery \
+        twice, http-1 twice, queries, polls, workers, processor twice";
+    assert_eq!(judged, 26, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;
