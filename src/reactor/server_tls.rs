@@ -8,19 +8,27 @@
 use super::tls;
 use crate::base::limits::CERTIFICATE_LOOK_INTERVAL;
 use crate::base::time::{Mono, Now, Wall};
+use rustix::fs::OFlags;
 use rustls::crypto::ring::{self, Ticketer, sign};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{info, warn};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+
+/// The longest of these files.
+const PEM_MAX_BYTES: u64 = 1024 * 1024;
+
+/// What says in PEM that a key has a password.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
 /// Tickets that a TLS 1.3 client gets for its next connections.
 const TICKETS_SENT: usize = 1;
@@ -156,8 +164,22 @@ impl ServerTls {
     }
 }
 
+/// The bytes of a regular file of at most [`PEM_MAX_BYTES`]. Nothing else is read: the loop may not
+/// wait for a pipe.
 fn read(path: &Path, flag: &str) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{flag} {} cannot be read: {error}", path.display()))
+    let shown = path.display();
+    let cannot = |error: io::Error| format!("{flag} {shown} cannot be read: {error}");
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err(format!("{flag} {shown} is no file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(PEM_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > PEM_MAX_BYTES {
+        return Err(format!("{flag} {shown} is longer than {PEM_MAX_BYTES} bytes"));
+    }
+    Ok(bytes)
 }
 
 /// The certificates of a PEM text, of which there is at least one.
@@ -178,6 +200,12 @@ fn load(files: &TlsFiles) -> Result<Loaded, String> {
     let expires = expiry(&chain[0])
         .map_err(|why| format!("--tls-cert {path}: its first certificate is not sound: {why}"))?;
     let text = read(&files.key, "--tls-key")?;
+    if text.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED) {
+        return Err(format!(
+            "--tls-key {key_path} is encrypted, and a server cannot ask for its password: give it \
+             without one (openssl pkey -in FILE -out FILE), readable by the server only"
+        ));
+    }
     let key = PrivateKeyDer::from_pem_slice(&text)
         .map_err(|error| format!("--tls-key {key_path} holds no private key in PEM: {error}"))?;
     let signing = sign::any_supported_type(&key)
@@ -218,9 +246,14 @@ fn verifier(
         let text = read(revoked, "--tls-client-crl")?;
         let lists: Result<Vec<_>, _> =
             CertificateRevocationListDer::pem_slice_iter(&text).collect();
-        let lists = lists.map_err(|error| {
-            format!("--tls-client-crl {} is no PEM: {error}", revoked.display())
-        })?;
+        let revoked = revoked.display();
+        let lists =
+            lists.map_err(|error| format!("--tls-client-crl {revoked} is no PEM: {error}"))?;
+        if lists.is_empty() {
+            return Err(format!(
+                "--tls-client-crl {revoked} holds no list (-----BEGIN X509 CRL-----)"
+            ));
+        }
         // Authorities between the roots and a client may have no list.
         builder = builder.with_crls(lists).only_check_end_entity_revocation();
         builder = builder.allow_unknown_revocation_status();

@@ -55,9 +55,14 @@ impl ServiceManager {
         }
     }
 
-    /// The server serves.
+    /// The server serves. A message that cannot be sent is logged: the start would time out.
     pub fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={status}"));
+        let message = format!("READY=1\nSTATUS={status}");
+        if let Some(socket) = &self.socket
+            && let Err(error) = socket.send(message.as_bytes())
+        {
+            warn!(%error, "systemd cannot be told that the server is ready (NOTIFY_SOCKET)");
+        }
     }
 
     /// The journal is being read, at this moment to this part: more time is needed.

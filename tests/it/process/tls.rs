@@ -336,3 +336,30 @@ fn settings_that_do_not_fit_together_are_refused_at_the_start() {
     let (code, said) = refused(&["--http", "tls::0", "--tls-cert", "/none", "--tls-key", "k"]);
     assert!(code == Some(1) && said.contains("--tls-cert /none cannot be read"), "{said}");
 }
+
+#[test]
+fn files_of_no_use_are_refused_at_the_start_with_a_reason() {
+    let setup = Setup::new();
+    let path = |name: &str| setup.path(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("ca.pem"));
+    let refused = |more: &[&str]| {
+        let tls = ["serve", "--http", "tls::0", "--tls-cert", &cert, "--tls-key", &key];
+        let output = Program::output(&[&tls[..], more].concat(), &[("JOBCENTRE_LISTEN", "off")]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // A list that revokes nothing is a mistake.
+    let said = refused(&["--tls-client-ca", &ca, "--tls-client-crl", &ca]);
+    assert!(said.contains("holds no list"), "{said}");
+    let said = refused(&["--tls-client-ca", "/dev/zero"]);
+    assert!(said.contains("--tls-client-ca /dev/zero is no file"), "{said}");
+    for (text, why) in [
+        ("-----BEGIN ENCRYPTED PRIVATE KEY-----\n".to_owned(), "is encrypted"),
+        ("x".repeat(1 << 21), "is longer than 1048576 bytes"),
+        (String::new(), "holds no private key"),
+    ] {
+        setup.write("key.pem", &text);
+        let said = refused(&[]);
+        assert!(said.contains(why), "{said}");
+    }
+}
