@@ -86,6 +86,10 @@ fn sift_down_in_page<M: PositionMap>(
         slots.moved(child.slot, position(index));
         index = first + place;
     }
+    debug_assert!(
+        index == 0 || !orders_before(&entry, &entries[(index - 1) / ARITY], slots),
+        "an entry was moved down that comes before its parent"
+    );
     entries[index] = entry;
     slots.moved(entry.slot, position(index));
 }

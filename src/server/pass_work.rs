@@ -302,7 +302,8 @@ mod tests {
 
     #[test]
     fn requests_with_long_priorities_end_the_turn() {
-        let digits = "7".repeat(EXTRA_WORK_PER_TURN * COMPARED_BYTES_PER_WORK);
+        // One comparison is more than a turn may take.
+        let digits = "7".repeat(2 * EXTRA_WORK_PER_TURN * COMPARED_BYTES_PER_WORK);
         let max_request = 2 * digits.len();
         let settings = Settings { max_request, max_clients: 1, max_memory: None };
         let mut server = Server::new(settings, Engine::in_memory(7));
