@@ -3,10 +3,8 @@
 //! requests, and compares with the recorded counts.
 //!
 //! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. Setup (the server, its
-//! backlog, warm buffers, the text of the requests) is not counted.
-//!
-//! A benchmark whose name ends with `_without` does the same without what the name says, so that
-//! one run shows what that saves.
+//! backlog, warm buffers, the text of the requests) is not counted. One whose name ends with
+//! `_without` does the same without what the name says: one run shows what that saves.
 
 #![allow(
     clippy::disallowed_methods,

@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 // In the order of the layers, L0 first: each uses only what stands above it here.
+pub mod access;
 pub mod base;
 pub mod model;
 pub mod wire;

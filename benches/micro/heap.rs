@@ -110,8 +110,8 @@ fn cases() -> impl Iterator<Item = Case> {
 /// How far ranks are spread.
 const SPREAD: u64 = 1 << 40;
 
-/// A queue in steady state, with as many jobs as its case says or a round more: whoever comes ranks
-/// behind whoever left last, at random.
+/// A queue in steady state, with as many jobs as its case says or a round more: a job that comes
+/// ranks behind the one that left last, at random.
 struct Model<T> {
     order: T,
     rng: Rng,

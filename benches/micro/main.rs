@@ -1,4 +1,4 @@
-//! Micro benches: each mechanism by itself, for whoever wants to change one and see what it does.
+//! Micro benches: each mechanism by itself.
 //!
 //! `cargo bench --bench micro` runs all, `cargo bench --bench micro -- heap` those with `heap` in
 //! their names; under `cargo test --benches` everything runs once at a tiny size. The modules say

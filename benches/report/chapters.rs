@@ -12,6 +12,7 @@ pub(crate) enum Chapter {
     Backlog,
     Memory,
     Connections,
+    Tls,
     Latency,
     Queues,
     Packets,
@@ -25,13 +26,14 @@ pub(crate) enum Chapter {
 }
 
 impl Chapter {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
         Self::Backlog,
         Self::Memory,
         Self::Connections,
+        Self::Tls,
         Self::Latency,
         Self::Queues,
         Self::Packets,
@@ -52,6 +54,7 @@ impl Chapter {
             Self::Backlog => "Growth of the backlog",
             Self::Memory => "Memory of waiting jobs",
             Self::Connections => "Memory of connections",
+            Self::Tls => "TLS",
             Self::Latency => "Latency: waiting workers, and a fixed rate",
             Self::Queues => "Naming many queues",
             Self::Packets => "The networked priority queue, beside Job Centre",

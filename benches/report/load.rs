@@ -44,7 +44,8 @@ pub(crate) fn drive_at(
     command
         .arg("bench")
         .args(arguments)
-        .args(["--dialect", target.dialect(), "--address", &address.to_string()])
+        .args(["--dialect", target.dialect()])
+        .args(programs.address(target, address))
         .args(["--server-pid", &server.pid().to_string(), "--json", "-"]);
     let raw = finish(&mut command)?;
     if raw["requests"].as_u64() == Some(0) {

@@ -30,6 +30,7 @@ mod syscalls;
 mod targets;
 mod thresholds;
 mod timer_lateness;
+mod tls;
 mod workers;
 
 use clap::Parser;

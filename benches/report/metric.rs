@@ -79,6 +79,10 @@ pub(crate) enum Metric {
     PeakMemory,
     /// The longest pass of the loop, in milliseconds.
     LongestPass,
+    /// The part of the loop's time that event streams take.
+    StreamsShare,
+    /// p99.9 of a client beside event streams over that without them.
+    BesideStreams,
 }
 
 impl Metric {
@@ -124,6 +128,8 @@ impl Metric {
             Self::Messages => "messages a second",
             Self::PeakMemory => "peak memory, MiB",
             Self::LongestPass => "longest pass, ms",
+            Self::StreamsShare => "share of streams",
+            Self::BesideStreams => "p99.9 with streams / without",
         }
     }
 
@@ -133,6 +139,7 @@ impl Metric {
             Self::Share | Self::KeptAtOnce | Self::KeptLater | Self::KeptLast => {
                 format!("{:.0} %", 100.0 * value)
             }
+            Self::StreamsShare => format!("{:.2} %", 100.0 * value),
             Self::Missed => format!("{value:.0}"),
             _ => figure(value),
         }

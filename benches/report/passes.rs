@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The attacks, with what each of them is.
-pub(crate) const ATTACKS: [(&str, &str); 14] = [
+pub(crate) const ATTACKS: [(&str, &str); 15] = [
     ("large_key_group", "a large key group is popped"),
     ("waiting_gets", "gets that name many new queues end together"),
     ("lease_ends", "leases end in one moment"),
@@ -25,12 +25,22 @@ pub(crate) const ATTACKS: [(&str, &str); 14] = [
     ("expired_jobs", "a reserve meets jobs whose time to live is over"),
     ("many_dependents", "a job ends for which many others wait"),
     ("event_streams", "ten event streams beside many jobs in 10,000 queues"),
+    ("tls_clients", "ten thousand clients begin TLS at once"),
     ("long_chain", "each of many jobs waits for the one before it"),
 ];
 
 /// The name of the scenario of an attack.
 pub(crate) fn id(attack: &str) -> String {
     format!("pass-{}", attack.replace('_', "-"))
+}
+
+/// The attack whose streams are there in every second turn.
+pub(crate) const STREAMS: &str = "event_streams";
+
+fn columns(attack: &str) -> Vec<Metric> {
+    use Metric::{BesideStreams, LongestPass, Max, P50, P99, P999, StreamsShare};
+    let own: &[Metric] = if attack == STREAMS { &[StreamsShare, BesideStreams] } else { &[] };
+    [&[LongestPass, P50, P99, P999, Max], own].concat()
 }
 
 /// One for each attack.
@@ -44,7 +54,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
             target: Target::JobCentre,
             task: Task::Attack { attack, small: sizes.small_attacks },
         }],
-        columns: vec![Metric::LongestPass, Metric::P50, Metric::P99, Metric::P999, Metric::Max],
+        columns: columns(attack),
         compared: Vec::new(),
         note: None,
     };
@@ -73,6 +83,8 @@ pub(crate) fn measure(programs: &Programs, attack: &str, small: bool) -> Result<
         (Metric::P99, canary("p99")),
         (Metric::P999, canary("p99.9")),
         (Metric::Max, canary("max")),
+        (Metric::StreamsShare, value("streams_share", 1.0)),
+        (Metric::BesideStreams, value("beside_over_without", 1.0)),
     ];
     let values = found.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect();
     Ok(Sample { values, others: None, raw })

@@ -57,7 +57,7 @@ fn color(target: Target) -> RGBColor {
         Target::Redis => RGBColor(213, 60, 0),
         Target::Pinpriq => RGBColor(110, 50, 160),
         // No picture shows them beside others.
-        Target::Tubes | Target::Health | Target::Jobq => RGBColor(90, 90, 90),
+        Target::Tubes | Target::Tls | Target::Health | Target::Jobq => RGBColor(90, 90, 90),
     }
 }
 

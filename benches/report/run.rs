@@ -167,6 +167,7 @@ impl Runner {
                 http::beside_queries(programs, &words, *jobs, *queried)
             }
             Task::Polls { jobs, seconds } => http::polls(programs, *jobs, *seconds),
+            Task::Native { cell, count } => http::native::measure(programs, *cell, *count),
             Task::Workers { rate, seconds } => workers::measure(programs, *rate, *seconds),
             Task::Messages { messages } => processor::measure(programs, *messages),
             Task::Attack { attack, small } => passes::measure(programs, attack, *small),

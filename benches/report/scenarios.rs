@@ -9,6 +9,7 @@ use crate::metric::{Metric, grouped};
 use crate::passes;
 use crate::processor;
 use crate::targets::Target;
+use crate::tls;
 use crate::workers;
 use serde::Serialize;
 
@@ -66,6 +67,8 @@ pub(crate) enum Task {
     Queries { load: Vec<String>, jobs: u64, queried: bool },
     /// Polls over this many jobs.
     Polls { jobs: u64, seconds: f64 },
+    /// So many cycles of the native API.
+    Native { cell: http::native::Cell, count: u64 },
     /// Jobs a second that are delivered to workers.
     Workers { rate: u32, seconds: f64 },
     /// The number of messages for the processor.
@@ -148,6 +151,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
     scenarios.extend([1, 16].map(|depth| backlog(depth, sizes)));
     scenarios.extend([100, 1000].map(|payload| memory(payload, sizes)));
     scenarios.push(connections(sizes));
+    scenarios.extend(tls::all(sizes));
     scenarios.extend([(1, 1), (8, 8)].map(|(connections, depth)| wait(connections, depth, sizes)));
     scenarios.push(rate(sizes));
     scenarios.push(naming(sizes));

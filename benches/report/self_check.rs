@@ -29,11 +29,12 @@ const TINY: Sizes = Sizes {
 };
 
 /// The scenarios with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 24] = [
+const CHECKED: [&str; 28] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
     "connections",
+    "tls-16",
     "wait-1",
     "naming",
     "packets-16",
@@ -51,6 +52,9 @@ const CHECKED: [&str; 24] = [
     "http-1",
     "queries",
     "polls",
+    "native-work",
+    "native-key",
+    "native-page",
     "workers",
     "waits",
     "processor",
@@ -87,10 +91,10 @@ pub(crate) fn run() -> Result<(), String> {
     let verdicts: Vec<_> =
         thresholds::all(&TINY).iter().map(|threshold| threshold.verdict(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
-    let what = "backlog, memory twice, connections twice, naming, instructions twice, packets, \
-        tubes, memory of tubes, lateness, pass twice, durable-1-1 twice, compaction, recovery \
-        twice, http-1 twice, queries, polls, workers, processor twice";
-    assert_eq!(judged, 26, "{what}");
+    let what = "backlog, memory twice, connections twice, tls, naming, instructions twice, \
+        packets, tubes, memory of tubes, lateness, pass twice, durable-1-1 twice, compaction, \
+        recovery twice, http-1 twice, queries, polls, workers, processor twice";
+    assert_eq!(judged, 27, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;

@@ -1,6 +1,7 @@
 //! The servers under test: how each is found, started on a free port of the loopback, and ended.
 
 use crate::machine::Cores;
+use crate::tls;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Whoever can be measured, in the order in which a round goes through them.
+/// All servers that can be measured, in the order in which a round goes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Target {
@@ -26,6 +27,8 @@ pub(crate) enum Target {
     Pinpriq,
     /// The same: that of beanstalkd.
     Tubes,
+    /// The same as Job Centre, with TLS.
+    Tls,
     /// The HTTP protocol of the server: whether it is there.
     Health,
     /// The same: jobs.
@@ -58,6 +61,7 @@ impl Target {
             Self::Redis => "redis",
             Self::Pinpriq => "pinpriq",
             Self::Tubes => "jobcentre --beanstalkd",
+            Self::Tls => "jobcentre, TLS",
             Self::Health => "health",
             Self::Jobq => "jobq",
         }
@@ -91,6 +95,12 @@ impl Target {
             Self::Tubes => format!(
                 "serve --listen 127.0.0.1:{other} --beanstalkd 127.0.0.1:{port} --http off \
                  --max-clients {CLIENTS_MAX}"
+            ),
+            Self::Tls => format!(
+                "serve --listen tls:127.0.0.1:{port} --http off --max-clients {CLIENTS_MAX} \
+                 --tls-cert {} --tls-key {}",
+                tls::CERTIFICATE,
+                tls::KEY
             ),
             Self::Health | Self::Jobq => format!(
                 "serve --listen 127.0.0.1:{other} --http 127.0.0.1:{port} \
@@ -133,7 +143,12 @@ impl Programs {
         let protocols =
             [Target::JobCentre, Target::Pinpriq, Target::Tubes, Target::Health, Target::Jobq];
         let found = protocols.map(|protocol| (protocol, jobcentre())).into();
-        Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
+        let mut programs = Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() };
+        match tls::write_certificate(scratch) {
+            Ok(()) => drop(programs.found.insert(Target::Tls, jobcentre())),
+            Err(why) => programs.absent.push((Target::Tls, why)),
+        }
+        programs
     }
 
     /// Finds all targets, and checks that each starts here.
@@ -165,6 +180,15 @@ impl Programs {
 
     pub(crate) fn program(&self, target: Target) -> Option<&Path> {
         self.found.get(&target).map(PathBuf::as_path)
+    }
+
+    /// What the generator needs to reach a target at an address.
+    pub(crate) fn address(&self, target: Target, address: SocketAddr) -> Vec<String> {
+        if target != Target::Tls {
+            return vec!["--address".to_owned(), address.to_string()];
+        }
+        let authority = self.scratch.join(tls::AUTHORITY).to_string_lossy().into_owned();
+        ["--address", &format!("tls:{address}"), "--tls-ca", &authority].map(str::to_owned).into()
     }
 
     /// Where a server says what it says.

@@ -3,6 +3,7 @@
 use crate::beanstalkd::among;
 use crate::chapters::Chapter;
 use crate::durable::scenarios::{DENSE, IN_MEMORY};
+use crate::http::native::Cell;
 use crate::http::scenarios::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
 use crate::passes;
@@ -304,6 +305,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         aim: true,
         ..Threshold::ratio(scenario, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
     }));
+    rules.extend(tls());
     rules.extend(tubes(sizes));
     rules.push(Threshold::value("lateness", Chapter::Lateness, Metric::Missed, 0.0, COUNT));
     rules.extend(passes());
@@ -313,6 +315,18 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     rules.push(jobs.at_least());
     rules.extend(processor());
     rules
+}
+
+/// What TLS may cost.
+fn tls() -> [Threshold; 2] {
+    [("tls-1", 1.35), ("tls-16", 1.1)].map(|(scenario, most)| {
+        let [ours, theirs] = [Target::Tls, JobCentre].map(|target| target.name().to_owned());
+        Threshold {
+            what: format!("{scenario}: {}, {ours} / {theirs}", metric_name(Metric::Cpu)),
+            how: How::Ratio { ours, theirs },
+            ..Threshold::ratio(scenario, Chapter::Tls, Metric::Cpu, JobCentre, most)
+        }
+    })
 }
 
 /// Those of the listener for clients of beanstalkd.
@@ -368,6 +382,17 @@ fn http() -> Vec<Threshold> {
         }
         rules.push(between(scenario, Metric::Cpu, HEALTH, Echo.name(), 1.5));
     }
+    for (scenario, ours, theirs, most) in [
+        // 0.7 of the rate.
+        ("native-work", Cell::ReserveAndComplete, Cell::PostAndGet, 1.0 / 0.7),
+        ("native-key", Cell::PutWithKey, Cell::Put, 1.3),
+    ] {
+        rules.push(between(scenario, Metric::CycleCpu, ours.label(), theirs.label(), most));
+    }
+    rules.push(Threshold {
+        how: How::Value(Cell::Pages.label().to_owned()),
+        ..Threshold::value("native-page", Chapter::Http, Metric::CycleCpu, 200.0, "us")
+    });
     rules.push(between("queries", Metric::P999, JobCentre.name(), NO_QUERIES, 2.0));
     rules.push(
         Threshold::value("polls", Chapter::Http, Metric::Polls, 2_000.0, "polls/s").at_least(),
@@ -383,7 +408,12 @@ fn passes() -> Vec<Threshold> {
             |metric, most, unit| Threshold::value(&scenario, Chapter::Passes, metric, most, unit);
         [of(Metric::LongestPass, 5.0, "ms"), of(Metric::P999, 20_000.0, "us")]
     };
-    passes::ATTACKS.iter().flat_map(rules).collect()
+    let streams = passes::id(passes::STREAMS);
+    let of = |metric, most, unit| Threshold::value(&streams, Chapter::Passes, metric, most, unit);
+    let own = [of(Metric::StreamsShare, 0.01, "%"), of(Metric::BesideStreams, 1.1, "x")];
+    let begun = passes::id("tls_clients");
+    let tls = Threshold::value(&begun, Chapter::Passes, Metric::P99, 20_000.0, "us");
+    passes::ATTACKS.iter().flat_map(rules).chain(own).chain([tls]).collect()
 }
 
 /// Those of the processor.

@@ -66,52 +66,110 @@ pub fn orders_before<M: PositionMap>(
     a.tie < b.tie
 }
 
+/// [`Heap::sift_up`] in a heap of one page, of an entry whose rank is not 0.
+#[inline(always)]
+fn sift_up_in_page<M: PositionMap>(
+    entries: &mut [HeapEntry<M::Index>],
+    mut index: u32,
+    entry: HeapEntry<M::Index>,
+    slots: &mut M,
+) {
+    while let Some(below) = index.checked_sub(1) {
+        let parent = entries[(below / PAGE_ARITY) as usize];
+        if parent.rank <= entry.rank && (parent.rank < entry.rank || parent.tie < entry.tie) {
+            break;
+        }
+        entries[index as usize] = parent;
+        slots.moved(parent.slot, index);
+        index = below / PAGE_ARITY;
+    }
+    entries[index as usize] = entry;
+    slots.moved(entry.slot, index);
+}
+
 /// [`Heap::sift_down`] in a heap of one page.
-#[inline]
+#[inline(always)]
 fn sift_down_in_page<M: PositionMap>(
     entries: &mut [HeapEntry<M::Index>],
-    mut index: usize,
+    mut index: u32,
     entry: HeapEntry<M::Index>,
     slots: &mut M,
 ) {
     loop {
-        let first = index * ARITY + 1;
-        let end = (first + ARITY).min(entries.len());
-        let Some(children @ [_, ..]) = entries.get(first..end) else { break };
-        let (place, child) = least(children, slots);
-        if !orders_before(&child, &entry, slots) {
+        let first = index * PAGE_ARITY + 1;
+        let Some(behind) = entries.get(first as usize..) else { break };
+        let (mut place, mut child) = (0, entry);
+        let mut is_exact = false;
+        if let Some(four) = behind.first_chunk() {
+            place = least_of_four(four);
+            child = four[place as usize];
+            is_exact = child.rank != 0;
+        }
+        if is_exact {
+            if child.rank >= entry.rank && (child.rank > entry.rank || child.tie > entry.tie) {
+                break;
+            }
+        } else if let Some(found) = least_before(behind, &entry, slots) {
+            (place, child) = (found, behind[found as usize]);
+        } else {
             break;
         }
-        entries[index] = child;
-        slots.moved(child.slot, position(index));
+        entries[index as usize] = child;
+        slots.moved(child.slot, index);
         index = first + place;
     }
     debug_assert!(
-        index == 0 || !orders_before(&entry, &entries[(index - 1) / ARITY], slots),
+        index == 0 || !orders_before(&entry, &entries[(index as usize - 1) / ARITY], slots),
         "an entry was moved down that comes before its parent"
     );
-    entries[index] = entry;
-    slots.moved(entry.slot, position(index));
+    entries[index as usize] = entry;
+    slots.moved(entry.slot, index);
 }
 
-/// Of at least one entry, the one that leaves first, and its place.
+/// The place of the one of four entries that leaves first, unless its rank is 0.
 #[inline(always)]
-fn least<M: PositionMap>(
-    entries: &[HeapEntry<M::Index>],
-    slots: &M,
-) -> (usize, HeapEntry<M::Index>) {
-    if let [a, b, c, d] = entries {
-        let [ra, rb, rc, rd] = [a.rank, b.rank, c.rank, d.rank];
-        let (i, x) = if rb < ra { (1, rb) } else { (0, ra) };
-        let (j, y) = if rd < rc { (3, rd) } else { (2, rc) };
-        if ra != rb && rc != rd && x != y {
-            let place = if y < x { j } else { i };
-            return (place, entries[place]);
-        }
+fn least_of_four<I>(entries: &[HeapEntry<I>; ARITY]) -> u32 {
+    let [a, b, c, d] = [entries[0].rank, entries[1].rank, entries[2].rank, entries[3].rank];
+    let (left, right) = (a.min(b), c.min(d));
+    let (at_left, at_right) = (u32::from(b < a), 2 + u32::from(d < c));
+    if a == b || c == d || left == right {
+        return least_key_of_four(entries);
     }
-    let mut place = 0;
-    let mut best = entries[0];
-    for (at, entry) in entries.iter().enumerate().skip(1) {
+    if right < left { at_right } else { at_left }
+}
+
+/// [`least_of_four`], of which some may have the same rank.
+#[inline(always)]
+fn least_key_of_four<I>(entries: &[HeapEntry<I>; ARITY]) -> u32 {
+    let key = |entry: &HeapEntry<I>| u128::from(entry.rank) << 64 | u128::from(entry.tie);
+    let [a, b, c, d] = [key(&entries[0]), key(&entries[1]), key(&entries[2]), key(&entries[3])];
+    let (at_left, left) = if b < a { (1, b) } else { (0, a) };
+    let (at_right, right) = if d < c { (3, d) } else { (2, c) };
+    if right < left { at_right } else { at_left }
+}
+
+/// Of the first four entries, or as many as there are, the place of the one that leaves first, if
+/// it leaves before `entry`.
+#[inline(never)]
+fn least_before<M: PositionMap>(
+    entries: &[HeapEntry<M::Index>],
+    entry: &HeapEntry<M::Index>,
+    slots: &M,
+) -> Option<u32> {
+    let (&first, others) = entries.split_first()?;
+    let (place, least) = least(first, &others[..others.len().min(ARITY - 1)], slots);
+    orders_before(&least, entry, slots).then_some(place)
+}
+
+/// Of `first` and the entries behind it, the one that leaves first, and its place.
+#[inline]
+fn least<M: PositionMap>(
+    first: HeapEntry<M::Index>,
+    others: &[HeapEntry<M::Index>],
+    slots: &M,
+) -> (u32, HeapEntry<M::Index>) {
+    let (mut place, mut best) = (0, first);
+    for (at, entry) in (1..).zip(others) {
         if orders_before(entry, &best, slots) {
             (place, best) = (at, *entry);
         }
@@ -146,6 +204,8 @@ impl<I: Copy> Default for Heap<I> {
 }
 
 const ARITY: usize = 4;
+/// [`ARITY`], for positions in a page.
+const PAGE_ARITY: u32 = 4;
 
 /// From this many entries on, a heap and what its slots stand for do not fit into a processor's own
 /// caches: what is needed soon is prefetched.
@@ -231,6 +291,11 @@ impl<I: Copy> Heap<I> {
     pub fn push(&mut self, entry: HeapEntry<I>, slots: &mut impl PositionMap<Index = I>) {
         let index = self.entries.len();
         self.entries.push(entry);
+        if entry.rank != 0
+            && let Some(entries) = self.entries.only_page()
+        {
+            return sift_up_in_page(entries, position(index), entry, slots);
+        }
         self.sift_up(index, entry, slots);
     }
 
@@ -250,20 +315,27 @@ impl<I: Copy> Heap<I> {
     /// # Panics
     /// If there is none.
     pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap<Index = I>) -> HeapEntry<I> {
-        let index = index as usize;
-        let removed = self.entries.at(index);
+        let removed = self.entries.at(index as usize);
         let last = self.entries.pop().expect("an entry was found, so there is a last one");
-        if index < self.entries.len() {
-            if index > 0 && orders_before(&last, &self.entries.at((index - 1) / ARITY), slots) {
-                self.sift_up(index, last, slots);
-            } else {
-                self.sift_down(index, last, slots);
+        if index as usize == self.entries.len() {
+            return removed;
+        }
+        if index > 0 {
+            let parent = self.entries.at((index as usize - 1) / ARITY);
+            if orders_before(&last, &parent, slots) {
+                self.sift_up(index as usize, last, slots);
+                return removed;
             }
+        }
+        match self.entries.only_page() {
+            Some(entries) => sift_down_in_page(entries, index, last, slots),
+            None => self.sift_down(index as usize, last, slots),
         }
         removed
     }
 
     /// Moves the hole at `index` up until `entry` fits into it.
+    #[inline(never)]
     fn sift_up(
         &mut self,
         mut index: usize,
@@ -290,15 +362,13 @@ impl<I: Copy> Heap<I> {
     }
 
     /// Moves the hole at `index` down until `entry` fits into it.
+    #[inline(never)]
     fn sift_down(
         &mut self,
         mut index: usize,
         entry: HeapEntry<I>,
         slots: &mut impl PositionMap<Index = I>,
     ) {
-        if let Some(entries) = self.entries.only_page() {
-            return sift_down_in_page(entries, index, entry, slots);
-        }
         let prefetched = if self.is_large() { self.entries.len() } else { 0 };
         loop {
             let first = index * ARITY + 1;
@@ -338,8 +408,14 @@ impl<I: Copy> Heap<I> {
     ) -> (usize, HeapEntry<I>) {
         let end = (first + ARITY).min(self.entries.len());
         if let Some(children) = self.entries.slice(first, end) {
-            let (place, best) = least(children, slots);
-            return (first + place, best);
+            if let Some(four) = children.first_chunk()
+                && let place = least_of_four(four)
+                && four[place as usize].rank != 0
+            {
+                return (first + place as usize, four[place as usize]);
+            }
+            let (place, best) = least(children[0], &children[1..], slots);
+            return (first + place as usize, best);
         }
         let mut best_index = first;
         let mut best = self.entries.at(first);

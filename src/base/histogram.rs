@@ -45,7 +45,7 @@ impl Histogram {
 
     /// How many values there were up to 2 to the power of `first`, how many above that up to the
     /// next power, and so on up to that of `last`; finally how many beyond.
-    pub fn classes(&self, first: u8, last: u8) -> impl Iterator<Item = (Option<u64>, u64)> {
+    pub fn classes(&self, first: u8, last: u8) -> impl Iterator<Item = (Option<u64>, u64)> + Clone {
         let (first, last) = (usize::from(first), usize::from(last.min(63)));
         assert!(first <= last, "a histogram would count values twice");
         let below = self.classes[..=first].iter().sum();

@@ -133,6 +133,40 @@ pub const DNS_ADDRESSES_MAX: usize = 16;
 /// Bytes that a peer may send in a TLS handshake; most of it is certificates.
 pub const TLS_HANDSHAKE_MAX_BYTES: usize = 256 * 1024;
 
+/// The longest line of a client that has to authenticate.
+pub const AUTHENTICATION_LINE_MAX_BYTES: usize = 4096;
+
+/// How long a client that has to authenticate may take for it.
+pub const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Wrong tokens of one connection: the last one closes it.
+pub const AUTHENTICATION_TRIES: u32 = 3;
+
+/// Clients that have to authenticate and have not; a further one takes the place of the oldest one.
+pub const UNAUTHENTICATED_MAX: usize = 1024;
+
+/// The same of one address: a further one takes the place of the oldest one of that address, so
+/// that no address closes the connections of others.
+pub const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 128;
+
+/// Wrong tokens of an address in a window that are answered at once.
+pub const AUTH_FAILURES_PER_WINDOW: u32 = 10;
+
+/// The window in which wrong tokens are counted.
+pub const AUTH_FAILURE_WINDOW: Duration = Duration::from_mins(1);
+
+/// After how long further wrong tokens are answered.
+pub const AUTH_FAILURE_DELAY: Duration = Duration::from_secs(1);
+
+/// Addresses whose wrong tokens are counted; further ones share a count.
+pub const AUTH_FAILURE_ADDRESSES_MAX: usize = 4096;
+
+/// Connections that a pass looks at after users have changed.
+pub const CONNECTIONS_CHECKED_PER_PASS: u32 = 256;
+
+/// Users in the settings.
+pub const USERS_MAX: usize = 1000;
+
 /// TLS handshakes of clients that are under way at one time; a further client takes the place of
 /// the oldest one, or waits to be accepted.
 pub const HANDSHAKES_MAX: usize = 1024;
@@ -151,6 +185,9 @@ pub const HANDSHAKE_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// Shortest time between two log entries about TLS handshakes that have failed.
 pub const HANDSHAKE_NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The least time between two log lines about workers that are not called for their addresses.
+pub const FORBIDDEN_CALL_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often the files of certificates are looked at, whether they have changed.
 pub const CERTIFICATE_LOOK_INTERVAL: Duration = Duration::from_mins(1);

@@ -3,6 +3,7 @@
 //! This layer depends on std and small crates alone, and can be understood and tested without
 //! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
 
+pub mod address_set;
 pub mod api_limits;
 pub mod buf;
 pub mod hash_index;

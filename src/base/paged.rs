@@ -119,12 +119,21 @@ impl<T: Copy> PagedVec<T> {
         let value = self.pages[index >> SHIFT].pop();
         debug_assert!(value.is_some(), "the last page has no value");
         self.len = index;
-        if index & MASK == PAGE / 2 {
-            self.pages.truncate((index >> SHIFT) + 1);
-        } else if index == 0 && self.pages[0].capacity() > PAGE / 64 {
-            self.pages = Vec::new();
+        if index & (PAGE / 2 - 1) == 0 {
+            self.release_pages();
         }
         value
+    }
+
+    /// Gives pages back that are no longer needed, when the last one is half empty, or the only one
+    /// is empty.
+    #[cold]
+    fn release_pages(&mut self) {
+        if self.len & MASK == PAGE / 2 {
+            self.pages.truncate((self.len >> SHIFT) + 1);
+        } else if self.len == 0 && self.pages[0].capacity() > PAGE / 64 {
+            self.pages = Vec::new();
+        }
     }
 }
 
@@ -161,7 +170,7 @@ pub struct PagedSlab<T, I = u32, S = ()> {
     index: PhantomData<I>,
     pages: Vec<Page<T, S>>,
     /// Pages with room; the last one is filled first.
-    roomy: Vec<u32>,
+    pages_with_space: Vec<u32>,
     /// The one page that is empty and keeps its memory.
     spare: u32,
     len: usize,
@@ -169,7 +178,13 @@ pub struct PagedSlab<T, I = u32, S = ()> {
 
 impl<T, I, S> Default for PagedSlab<T, I, S> {
     fn default() -> Self {
-        Self { index: PhantomData, pages: Vec::new(), roomy: Vec::new(), spare: NONE, len: 0 }
+        Self {
+            index: PhantomData,
+            pages: Vec::new(),
+            pages_with_space: Vec::new(),
+            spare: NONE,
+            len: 0,
+        }
     }
 }
 
@@ -192,7 +207,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     /// With more than [`PAGED_SLAB_MAX`] values at once: callers bound that.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> I {
-        let number = match self.roomy.last() {
+        let number = match self.pages_with_space.last() {
             Some(&number) => number,
             None => self.add_page(),
         };
@@ -220,7 +235,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
         page.live += 1;
         if page.vacant == NONE && page.slots.len() == SLAB_PAGE {
             page.listed = false;
-            self.roomy.pop();
+            self.pages_with_space.pop();
         }
         self.len += 1;
         let offset = u32::try_from(offset).expect("an offset within a page");
@@ -232,13 +247,13 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
         assert!(number < u32::MAX >> SLAB_SHIFT, "a slab holds at most PAGED_SLAB_MAX values");
         let (slots, beside) = (Vec::new(), Vec::new());
         self.pages.push(Page { slots, beside, vacant: NONE, live: 0, listed: true });
-        self.roomy.push(number);
+        self.pages_with_space.push(number);
         number
     }
 
     /// The value at `index`, if there is one.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: I) -> Option<&T> {
         let slot = index.slot() as usize;
         let page = self.pages.get(slot >> SLAB_SHIFT)?;
@@ -249,7 +264,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     }
 
     /// The value at `index`, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, index: I) -> Option<&mut T> {
         let slot = index.slot() as usize;
         let page = self.pages.get_mut(slot >> SLAB_SHIFT)?;
@@ -276,7 +291,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     /// # Panics
     /// If there has never been a value at `index`.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn beside(&self, index: I) -> S {
         let slot = index.slot() as usize;
         self.pages[slot >> SLAB_SHIFT].beside[slot & SLAB_MASK]
@@ -286,7 +301,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     ///
     /// # Panics
     /// If there has never been a value at `index`.
-    #[inline]
+    #[inline(always)]
     pub fn set_beside(&mut self, index: I, value: S) {
         let slot = index.slot() as usize;
         self.pages[slot >> SLAB_SHIFT].beside[slot & SLAB_MASK] = value;
@@ -313,7 +328,7 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
         let emptied = page.live == 0;
         if !page.listed {
             page.listed = true;
-            self.roomy.push(number);
+            self.pages_with_space.push(number);
         }
         self.len -= 1;
         if emptied {
@@ -358,14 +373,14 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
 
 impl<T, I: SlabIndex, S: Copy + Default> std::ops::Index<I> for PagedSlab<T, I, S> {
     type Output = T;
-    #[inline]
+    #[inline(always)]
     fn index(&self, index: I) -> &T {
         self.get(index).expect("an index names a value that is there")
     }
 }
 
 impl<T, I: SlabIndex, S: Copy + Default> std::ops::IndexMut<I> for PagedSlab<T, I, S> {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, index: I) -> &mut T {
         self.get_mut(index).expect("an index names a value that is there")
     }

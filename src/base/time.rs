@@ -17,6 +17,13 @@ impl Mono {
         Self(self.0.saturating_add(nanos))
     }
 
+    /// The moment this number of seconds after this one; saturates at the end of time.
+    #[must_use]
+    #[inline]
+    pub fn after_seconds(self, seconds: u32) -> Self {
+        Self(self.0.saturating_add(u64::from(seconds) * 1_000_000_000))
+    }
+
     /// How long from `now` until this moment; zero if it has passed.
     #[must_use]
     pub fn until(self, now: Self) -> Duration {

@@ -48,6 +48,21 @@ impl TimerId {
         Self(RUN_HANDLES + slot)
     }
 
+    /// The handle as a number, which is not `u32::MAX`, for a field that holds other numbers at
+    /// other times.
+    #[must_use]
+    #[inline]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The handle that [`TimerId::bits`] has returned these bits for.
+    #[must_use]
+    #[inline]
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// The slot of a timer in a run.
     #[inline]
     fn run_slot(self) -> Option<u32> {

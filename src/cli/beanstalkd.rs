@@ -257,7 +257,7 @@ fn serve(flags: &Flags, arguments: &[OsString]) -> ExitCode {
     if let Err(error) = ignore_signals() {
         warn!(%error, "SIGHUP, SIGUSR1, SIGUSR2 and SIGALRM would end this server");
     }
-    match run_server(&config) {
+    match run_server(&config, None) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Data) => ExitCode::from(DATA_FAILED),
         Err(Failure::Listen) => ExitCode::from(LISTEN_FAILED),

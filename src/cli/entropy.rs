@@ -4,6 +4,7 @@
 //! values of that parameter: seeds of generators and hashes, salts, a UUID. They are unpredictable,
 //! but not cryptographic keys.
 
+use ring::rand::{SecureRandom, SystemRandom};
 use std::hash::{BuildHasher, RandomState};
 
 /// 64 random bits, different in each call and each run. They are the hash of a constant under new
@@ -12,6 +13,16 @@ use std::hash::{BuildHasher, RandomState};
 #[expect(clippy::disallowed_methods, reason = "entropy comes from here")]
 pub(super) fn random_u64() -> u64 {
     RandomState::new().hash_one(std::process::id())
+}
+
+/// 256 random bits of the system, good for keys.
+///
+/// # Errors
+/// The system has none.
+pub(super) fn secret() -> Result<[u8; 32], &'static str> {
+    let mut bytes = [0; 32];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map(|()| bytes).map_err(|_| "the system has no random numbers")
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod beanstalkd;
 mod bench;
+mod client_token;
 mod data_dir;
 mod descriptors;
 mod entropy;
@@ -12,10 +13,12 @@ mod log;
 mod machine_memory;
 mod passes;
 mod progress_line;
+mod reload;
 mod serve;
 mod settings;
 mod system_users;
 mod terminal;
+mod users;
 mod work;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -91,6 +94,18 @@ enum Command {
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     Work(Box<work::Work>),
 
+    /// Make tokens of users.
+    Token {
+        #[command(subcommand)]
+        command: users::TokenCommand,
+    },
+
+    /// Add, list or remove users of a settings file. The server reads it again on SIGHUP.
+    User {
+        #[command(subcommand)]
+        command: Box<users::UserCommand>,
+    },
+
     /// What `work` starts for each job, to kill its command when the worker is gone.
     #[command(hide = true)]
     Guard(work::Guard),
@@ -114,6 +129,8 @@ pub fn main() -> ExitCode {
         Command::Journal(command) => command.run(),
         Command::ImportBinlog(command) => command.run(),
         Command::Work(command) => command.run(),
+        Command::Token { command } => command.run(),
+        Command::User { command } => command.run(),
         Command::Guard(command) => command.run(),
     }
 }

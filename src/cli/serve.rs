@@ -4,15 +4,16 @@ use super::machine_memory::machine_memory;
 use super::settings::config::{Config, Options};
 use super::settings::listen_addr::explain_bind_error;
 use super::settings::{constraint_tables, errors, processor};
-use super::{data_dir, descriptors, entropy, log, print_error};
+use super::{data_dir, descriptors, entropy, log, print_error, reload};
+use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
 use crate::protocol::beanstalkd::Identity;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
-    CannotListen, Clock, LoopWaker, Reactor, ServerTls, ServiceManager, ShutdownOutcome, TimedOut,
-    TrustStore, defer_purges, ignore_signals,
+    CannotListen, Clock, LoopWaker, PassedSockets, Reactor, ServerTls, ServiceManager,
+    ShutdownOutcome, TimedOut, TrustStore, defer_purges, ignore_signals,
 };
 use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
@@ -28,7 +29,8 @@ pub(super) struct Serve {
     options: Options,
 
     /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names.
-    /// It may have tables `[[constraint]]`, which hold jobs back.
+    /// It may have tables `[[constraint]]`, which hold jobs back, and `[[user]]`, which say who may
+    /// do what and are read again on SIGHUP.
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -48,7 +50,9 @@ impl Serve {
             },
             None => Options::default(),
         };
-        let config = self.options.or(file).complete();
+        // Before any other file is opened: it could get the number of a missing socket.
+        let mut passed = PassedSockets::of_environment(|name| std::env::var(name).ok());
+        let mut config = self.options.or(file).complete();
         if config.protocols.is_empty() && !config.processor {
             print_error(
                 "every protocol is off: give --listen, --pinpriq, --http or --beanstalkd an \
@@ -56,17 +60,24 @@ impl Serve {
             );
             return ExitCode::from(WRONG_USAGE);
         }
-        let wrong = config.tls_files().err().or_else(|| refuse_open_listeners(&config));
+        let wrong = config.take_passed(&mut passed).err();
+        let wrong = wrong.or_else(|| config.tls_files().err());
+        let wrong = wrong.or_else(|| config.compiled_users().err());
+        let wrong = wrong.or_else(|| refuse_open_listeners(&config));
         if let Some(error) = wrong {
             print_error(&error);
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
         errors::warn_of_unknown_variables();
+        for name in passed.left() {
+            warn!(name, "systemd has passed on a socket that no listener uses (fd:NAME)");
+        }
         if let Err(error) = ignore_signals() {
             warn!(%error, "SIGHUP, SIGUSR1, SIGUSR2 and SIGALRM would end this server");
         }
-        run_server(&config).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+        run_server(&config, self.config.as_deref())
+            .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
     }
 }
 
@@ -93,12 +104,13 @@ impl From<io::Error> for ServeError {
     }
 }
 
-/// Runs the server to its end, and logs what comes of it.
+/// Runs the server to its end, and logs what comes of it. `file`: the settings file, which is read
+/// once more on SIGHUP.
 ///
 /// # Errors
 /// What has failed; the log says why.
-pub(super) fn run_server(config: &Config) -> Result<(), Failure> {
-    match serve(config) {
+pub(super) fn run_server(config: &Config, file: Option<&Path>) -> Result<(), Failure> {
+    match serve(config, file) {
         Ok((outcome, true)) => {
             log_outcome(outcome);
             Ok(())
@@ -115,7 +127,7 @@ pub(super) fn run_server(config: &Config) -> Result<(), Failure> {
 }
 
 /// Runs the server. Returns how it was shut down, and whether stdin and stdout worked to the end.
-fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
+fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool), ServeError> {
     defer_purges();
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let tls = config.tls_files().map_err(io::Error::other)?;
@@ -140,6 +152,9 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)
         .with_http_names(config.http_names.clone())
+        .with_ui(config.ui.clone())
+        .with_secret(entropy::secret().map_err(io::Error::other)?)
+        .with_worker_net(config.worker_net())
         .with_body_limit(config.beanstalkd_max_job_size)
         .with_identity(identity())
         .with_processor(processor)
@@ -147,9 +162,10 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
             outbound: shares.outbound,
             rejected: shares.rejected,
         });
+    let server = with_users(server, config, clock.sample())?;
     let tls = tls.map(|files| ServerTls::load(files, clock.sample())).transpose();
     let tls = tls.map_err(io::Error::other)?;
-    let mut reactor = Reactor::bind(server, &config.protocols, clock, &wake)
+    let mut reactor = Reactor::bind_with(server, &config.protocols, &config.passed, clock, &wake)
         .map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
     reactor.set_lingering_max(shares.lingering);
     reactor.set_handshakes_max(shares.handshakes);
@@ -160,12 +176,27 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
     if config.processor {
         reactor.add_stdio(Protocol::Processor)?;
     }
+    if let Some(file) = file {
+        reactor.set_reload(reload::reload_users(file, config));
+    }
     if let Some(trust) = trust {
         reactor.set_trust(trust);
     }
+    reactor.set_permitted_addresses(config.worker_net());
     if let Some(tls) = tls {
         reactor.set_server_tls(tls);
     }
+    log_limits(config, max_clients);
+    manager.ready("serving");
+    reactor.set_service_manager(manager);
+    let outcome = reactor.run()?;
+    if let Some(status) = reactor.core().journal_status() {
+        data_dir::log_stats(&status);
+    }
+    Ok((outcome, !reactor.has_stdio_failed()))
+}
+
+fn log_limits(config: &Config, max_clients: usize) {
     let max_memory = config.max_memory.map_or_else(|| "none".to_owned(), |max| max.to_string());
     info!(max_memory, "limit on memory");
     info!(
@@ -174,13 +205,15 @@ fn serve(config: &Config) -> Result<(ShutdownOutcome, bool), ServeError> {
         max_request = config.max_request,
         "serving"
     );
-    manager.ready("serving");
-    reactor.set_service_manager(manager);
-    let outcome = reactor.run()?;
-    if let Some(status) = reactor.core().journal_status() {
-        data_dir::log_stats(&status);
+}
+
+/// The same server, with the users of the settings.
+fn with_users(server: Server, config: &Config, now: Now) -> io::Result<Server> {
+    let mut server = server.with_listener_users(config.listener_users.clone());
+    if let Some(users) = config.compiled_users().map_err(io::Error::other)? {
+        server.set_users(users, now);
     }
-    Ok((outcome, !reactor.has_stdio_failed()))
+    Ok(server)
 }
 
 /// The engine: empty, or with the jobs of the data directory.
@@ -233,14 +266,21 @@ fn refuse_open_listeners(config: &Config) -> Option<String> {
     let (protocol, address) = config.open_listeners().next().filter(|_| !config.allow_anyone)?;
     Some(format!(
         "{} {address} is open to other machines, and every client that connects could take and \
-         delete every job: ask for certificates (tls: with --tls-client-ca), listen on 127.0.0.1 \
-         or a file, or say --allow-anyone",
+         delete every job: add users ([[user]] in the settings file), ask for certificates (tls: \
+         with --tls-client-ca), listen on 127.0.0.1 or a file, or say --allow-anyone",
         flag_of(*protocol)
     ))
 }
 
 /// Warns of listeners that are open to other machines because that is permitted.
 fn warn_of_open_listeners(config: &Config) {
+    for address in config.readable_listeners() {
+        warn!(
+            %address,
+            "tokens travel over this listener as they are, and can be read on the way: give it TLS \
+             (tls: before its address)"
+        );
+    }
     // The program in place of beanstalkd listens as that does.
     for (_, address) in config.open_listeners().filter(|_| !config.as_beanstalkd) {
         warn!(

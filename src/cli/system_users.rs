@@ -1,6 +1,8 @@
-//! Users and groups of this machine, by name: those in `/etc/passwd` and `/etc/group`.
+//! Users and groups of this machine, by name: those in `/etc/passwd` and `/etc/group`, and those
+//! that `getent` knows from a directory (LDAP, systemd).
 
 use std::fs;
+use std::process::Command;
 
 /// A user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +29,23 @@ fn read(file: &str) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))
 }
 
+/// What `getent` prints of a name in a table, if it is there and knows the name.
+fn ask_getent(table: &str, name: &str) -> String {
+    if name.is_empty() || name.starts_with('-') {
+        return String::new();
+    }
+    let printed = Command::new("getent").args([table, name]).output();
+    printed.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default()
+}
+
 /// The user of this name.
 ///
 /// # Errors
 /// A sentence: there is none.
 pub(super) fn user(name: &str) -> Result<SystemUser, String> {
     find_user(&read("/etc/passwd")?, name)
-        .ok_or_else(|| format!("there is no user '{name}' in /etc/passwd"))
+        .or_else(|| find_user(&ask_getent("passwd", name), name))
+        .ok_or_else(|| format!("there is no user '{name}' in /etc/passwd, nor for getent"))
 }
 
 /// The id of the group of this name, which may be a number.
@@ -44,11 +56,18 @@ pub(super) fn group_id(name: &str) -> Result<u32, String> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let table = read("/etc/group")?;
-    let id = line(&table, name).and_then(|fields| fields.get(2)?.parse().ok());
-    id.ok_or_else(|| {
-        format!("there is no group '{name}' in /etc/group: give one of them, or its number")
-    })
+    find_group(&read("/etc/group")?, name)
+        .or_else(|| find_group(&ask_getent("group", name), name))
+        .ok_or_else(|| {
+            format!(
+                "there is no group '{name}' in /etc/group, nor for getent: give one of them, or \
+                 its number"
+            )
+        })
+}
+
+fn find_group(table: &str, name: &str) -> Option<u32> {
+    line(table, name)?.get(2)?.parse().ok()
 }
 
 #[cfg(test)]

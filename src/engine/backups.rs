@@ -113,7 +113,7 @@ impl Backups {
     }
 
     /// A client has ended, and with it its backup. O(reads).
-    pub(super) fn forget_client(&mut self, client: ClientId, journal: &mut JournalGate) {
+    pub(super) fn remove_client(&mut self, client: ClientId, journal: &mut JournalGate) {
         for read in &mut self.reads {
             read.take_if(|ticket| ticket.client == client);
         }

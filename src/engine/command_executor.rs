@@ -7,7 +7,7 @@ use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
-use crate::model::id::{ClientId, Ticket};
+use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::stats::ServerStats;
 use crate::store::Counts;
@@ -108,6 +108,11 @@ pub trait CommandExecutor: Debug {
     /// How many jobs a client has reserved, counted up to `most`. O(most).
     #[must_use]
     fn reserved_by(&self, client: ClientId, most: usize) -> usize;
+
+    /// The queue of a job, and whether this client has reserved it; `None`: there is no such job.
+    /// O(1).
+    #[must_use]
+    fn job_queue(&self, id: JobId, client: ClientId) -> Option<(&[u8], bool)>;
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
     fn check_invariants(&self);

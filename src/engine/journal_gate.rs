@@ -224,7 +224,7 @@ impl JournalGate {
             }
             DirtyRecord::Gone(key, id) => {
                 debug_assert!(!store.is_record(key, id), "what is recorded as deleted is there");
-                self.journal.forget(pack(key));
+                self.journal.mark_dead(pack(key));
                 let record = Record::Deleted(id);
                 self.journal.append_with(None, |out| record::write(&record, now, out))
             }
@@ -236,7 +236,7 @@ impl JournalGate {
                 })
             }
             DirtyRecord::Forgotten(key) => {
-                self.journal.forget(pack(key));
+                self.journal.mark_dead(pack(key));
                 self.last
             }
         };

@@ -28,6 +28,7 @@ mod query_turns;
 mod record;
 mod record_key;
 mod restore;
+pub mod shared;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -323,7 +324,7 @@ impl CommandExecutor for Engine {
         self.queries.disconnect_client(client, now);
         self.store.drop_backup_steps(client);
         if let (Some(backups), Some(journal)) = (&mut self.backups, &mut self.journal) {
-            backups.forget_client(client, journal);
+            backups.remove_client(client, journal);
         }
         self.write_changes(false, now);
     }
@@ -451,6 +452,10 @@ impl CommandExecutor for Engine {
 
     fn reserved_by(&self, client: ClientId, most: usize) -> usize {
         self.store.reserved_by(client, most)
+    }
+
+    fn job_queue(&self, id: JobId, client: ClientId) -> Option<(&[u8], bool)> {
+        self.store.job_queue(id, client)
     }
 
     fn check_invariants(&self) {

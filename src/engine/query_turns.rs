@@ -50,18 +50,18 @@ struct ClientQueue {
     queries: VecDeque<QueuedQuery>,
     key: (Rank, i64),
     /// The client's key among the newcomers, if it is one.
-    newcomer: Option<NewcomerKey>,
+    unused_client: Option<UnusedClientKey>,
 }
 
 /// The order of clients without usage: by rank, by rows in powers of two, the latest first.
-type NewcomerKey = (Rank, u32, Reverse<i64>);
+type UnusedClientKey = (Rank, u32, Reverse<i64>);
 
 /// The waiting queries by client, and the usage of all clients. Queries are known by number.
 #[derive(Debug, Default)]
 pub(super) struct QueryTurns {
     clients: BTreeMap<ClientId, ClientQueue>,
     order: BTreeMap<(Rank, i64), ClientId>,
-    fresh: BTreeMap<NewcomerKey, ClientId>,
+    fresh: BTreeMap<UnusedClientKey, ClientId>,
     /// The binary logarithm of a client's usage in [`USAGE_UNIT`], plus its time in [`HALF_LIFE`].
     usage: BTreeMap<ClientId, f64>,
     half_closed: BTreeSet<ClientId>,
@@ -222,11 +222,11 @@ impl QueryTurns {
             assert_eq!(first, Some(line.key.1), "the key is not that of the first query");
             let is_there = |fresh| self.fresh.get(fresh) == Some(client);
             assert!(
-                line.newcomer.as_ref().is_none_or(is_there),
-                "a newcomer is missing in its order"
+                line.unused_client.as_ref().is_none_or(is_there),
+                "an unused client is missing in its order"
             );
         }
-        let fresh = self.clients.values().filter(|line| line.newcomer.is_some()).count();
+        let fresh = self.clients.values().filter(|line| line.unused_client.is_some()).count();
         let counts = (self.waiting_count, self.clients.len(), fresh);
         assert_eq!((waiting, self.order.len(), self.fresh.len()), counts);
     }
@@ -236,7 +236,7 @@ impl QueryTurns {
         let Some(line) = self.clients.remove(&client) else { return VecDeque::new() };
         let former = self.order.remove(&line.key);
         assert!(former == Some(client), "a waiting client is not in the order");
-        if let Some(fresh) = line.newcomer {
+        if let Some(fresh) = line.unused_client {
             let former = self.fresh.remove(&fresh);
             assert!(former == Some(client), "a client without usage is not in their order");
         }
@@ -258,7 +258,7 @@ impl QueryTurns {
             let former = self.fresh.insert(fresh, client);
             assert!(former.is_none(), "two clients without usage have the same position");
         }
-        let queue = ClientQueue { queries, key, newcomer: fresh };
+        let queue = ClientQueue { queries, key, unused_client: fresh };
         let former = self.clients.insert(client, queue);
         assert!(former.is_none(), "the queries of a client that waits already are replaced");
     }

@@ -167,7 +167,7 @@ impl LiveIndex {
     }
 
     /// Removes a key's base record. Returns its bytes, if there was one. O(1).
-    pub(super) fn forget(&mut self, record_key: u32) -> Option<u32> {
+    pub(super) fn mark_dead(&mut self, record_key: u32) -> Option<u32> {
         let entry = self.find(record_key)?;
         *self.entry(record_key) = NO_ENTRY;
         match entry.prev {
@@ -223,7 +223,7 @@ impl LiveIndex {
 
     fn put(&mut self, low_bits: u32, record_key: u32, bytes: u32) {
         assert!(record_key != NONE && bytes > 0, "the record key or the record is invalid");
-        self.forget(record_key);
+        self.mark_dead(record_key);
         self.reach(record_key);
         let list = self.list(low_bits);
         debug_assert_eq!(list.last == NONE, list.count == 0, "a list without an end has records");
@@ -359,7 +359,7 @@ mod tests {
                     open.push((record_key, bytes));
                 }
                 4..6 => {
-                    assert_eq!(live_index.forget(record_key), before);
+                    assert_eq!(live_index.mark_dead(record_key), before);
                     lists.iter_mut().chain([&mut open]).for_each(|list| {
                         list.retain(|(other, _)| *other != record_key);
                     });

@@ -56,7 +56,7 @@ fn index_record(
             live_index.insert_recovered(location.epoch, record_key, bytes);
         }
         RecordRole::Delete(record_key) => {
-            live_index.forget(record_key);
+            live_index.mark_dead(record_key);
         }
         RecordRole::None => {}
     }

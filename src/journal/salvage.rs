@@ -211,8 +211,9 @@ fn report_files(survey: &Survey, plan: &SalvagePlan, salvaged: &mut SalvageRepor
     for rest in &survey.gaps {
         salvaged.skipped.extend(skipped(survey, plan, rest));
     }
-    let seeming = survey.files.iter().filter_map(SurveyedFile::epoch);
-    let there: BTreeSet<u64> = seeming.chain(survey.runs.iter().map(|run| run.epoch)).collect();
+    let named_epochs = survey.files.iter().filter_map(SurveyedFile::epoch);
+    let there: BTreeSet<u64> =
+        named_epochs.chain(survey.runs.iter().map(|run| run.epoch)).collect();
     let last = there.last().copied().unwrap_or_default();
     let missing = (plan.start..last).filter(|epoch| !there.contains(epoch)).take(MISSING_NAMED);
     salvaged.missing.extend(missing.map(format::segment_name));

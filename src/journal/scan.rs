@@ -135,7 +135,7 @@ impl Scan<'_> {
     /// Reads the valid batches of one part.
     fn scan_segment(&mut self, index: usize) -> Result<(), OpenError> {
         let source = self.parts[index].source.clone();
-        let (mut offset, mut told) = (FIRST_FRAME_OFFSET, 0);
+        let (mut offset, mut reported) = (FIRST_FRAME_OFFSET, 0);
         while let FrameScan::Frame(head) = self.reader.peek_frame(&source, offset)?
             && self.expected.is_none_or(|expected| expected == head.sequence)
         {
@@ -154,8 +154,8 @@ impl Scan<'_> {
             self.expected = Some(head.sequence + 1);
             offset += u64::from(head.length);
             (self.last, self.parts[index].last_sequence) = (head, head.sequence);
-            if offset - told >= JOURNAL_READ_BYTES as u64 {
-                told = offset;
+            if offset - reported >= JOURNAL_READ_BYTES as u64 {
+                reported = offset;
                 let done =
                     RecoveryProgress { read_bytes: self.done.read_bytes + offset, ..self.done };
                 (self.progress)(RecoveryProgress { records: self.report.records, ..done });

@@ -13,6 +13,7 @@
 
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::{ClientId, JobId};
+use crate::model::peer::Peer;
 use crate::model::rejection::Rejection;
 use crate::model::worker::WorkerId;
 use std::fmt;
@@ -82,12 +83,14 @@ pub struct Target {
     pub tls: bool,
 }
 
-/// Why a connection to a [`Target`] failed. All but the first carry the system's message. Displays
+/// Why a connection to a [`Target`] failed. Most carry the system's message. Displays
 /// as a sentence without its full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// The queue of DNS lookups is full.
     Busy,
+    /// The settings permit none of the addresses; the message names one.
+    Forbidden(Box<str>),
     /// This system has no descriptor, port or memory left for another connection.
     NoRoom(Box<str>),
     /// The name resolves to no address.
@@ -110,6 +113,7 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str("too many names are being looked up at the moment"),
+            Self::Forbidden(why) => f.write_str(why),
             Self::NoRoom(why) => write!(f, "there is no room here for another connection: {why}"),
             Self::Name(why) => write!(f, "the name cannot be resolved: {why}"),
             Self::Unreachable(why) => write!(f, "no connection: {why}"),
@@ -151,6 +155,10 @@ pub enum Incident {
     /// The unfinished request or unsent replies of a client, of this many bytes, were the largest
     /// of those that exceeded their bound together. It is disconnected.
     BuffersFull(usize),
+    /// A client has shown a token that no user has, or none within the time that it has for it.
+    NotAuthenticated,
+    /// A request that was not executed, whose protocol has no reply for that: a sentence.
+    Denied(Box<str>),
     /// A line that a protocol logs in place of a reply.
     LogLine(Box<LogLine>),
 }
@@ -195,8 +203,8 @@ pub trait Core {
     /// A pass begins, before its input.
     fn begin_pass(&mut self, _now: Now) {}
 
-    /// The address of the other end of a connection that was accepted.
-    fn handle_peer(&mut self, _client: ClientId, _peer: &dyn fmt::Display) {}
+    /// What is known of the other end of a connection that was accepted: before its input.
+    fn handle_peer(&mut self, _client: ClientId, _peer: Peer, _now: Now) {}
 
     /// A connection was accepted. `None`: the table of connections is full, close it without a
     /// reply.

@@ -19,6 +19,7 @@ pub mod job_state;
 pub mod manage;
 pub mod new_job;
 pub mod owned;
+pub mod peer;
 pub mod query;
 pub mod rejection;
 pub mod reply;

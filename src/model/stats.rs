@@ -33,8 +33,21 @@ pub struct ServerStats {
     pub resident_bytes: Option<u64>,
     /// TLS of listeners.
     pub tls: TlsStats,
+    /// Users and their clients.
+    pub access: AccessStats,
     /// Workers of the processor by queue, for a bounded number of queues.
     pub bus_workers: Option<Vec<BusWorkerStats>>,
+}
+
+/// Users and their clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessStats {
+    /// How many users the settings have; `None`: clients need not say who they are.
+    pub users: Option<u64>,
+    /// Wrong tokens so far.
+    pub failures: u64,
+    /// Requests that were not executed because of a right that is missing.
+    pub denied: u64,
 }
 
 /// TLS of listeners.

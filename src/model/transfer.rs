@@ -20,7 +20,9 @@ pub struct ExportedJob {
     pub after_group: Option<Box<[u8]>>,
     /// Whether it runs although a job that it waits for is lost.
     pub runs_if_lost: bool,
-    /// Until when it is kept, if it is completed.
+    /// Number of retries begun so far.
+    pub retries: u32,
+    /// Until when it is kept, if it is completed or buried for a time.
     pub kept_until: Option<Wall>,
 }
 
@@ -51,8 +53,11 @@ pub struct ImportedJob {
     pub created_at: Option<Wall>,
     /// What it is to be when it is there.
     pub stage: ImportedStage,
-    /// Attempts that have ended.
+    /// Attempts that have ended; of a tracked job without `max_attempts` those follow from the
+    /// retries.
     pub attempts: u32,
+    /// Number of retries begun so far.
+    pub retries: u32,
     /// Its last error.
     pub last_error: Option<ErrorDetails>,
     /// The part that is done.
@@ -66,8 +71,8 @@ pub struct ImportedJob {
 pub enum ImportedStage {
     /// Ready, blocked, or scheduled by its delay.
     Waiting,
-    /// Put away.
-    Buried,
+    /// Put away, and kept for this number of milliseconds; `None`: until it is kicked or deleted.
+    Buried(Option<u64>),
     /// Kept for its result, for this number of milliseconds.
     Completed {
         /// Its result.

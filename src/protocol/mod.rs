@@ -19,10 +19,11 @@ pub mod processor;
 mod query_text;
 mod queue_listing;
 mod rejected;
+mod session_access;
 mod session_action;
+mod session_settings;
 
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{BODY_BYTES_DEFAULT, RESULT_TTL_DEFAULT};
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
@@ -33,7 +34,11 @@ use crate::model::show::{CloseOutcome, ConnectionPage};
 use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
-pub use session_action::{SessionAction, TimeoutAction};
+pub use session_action::{
+    Authentication, BrowserRequest, Caller, Closing, Credential, SessionAction, StatsKind,
+    TimeoutAction,
+};
+pub use session_settings::SessionSettings;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -44,29 +49,10 @@ pub struct SessionContext {
     pub settings: SessionSettings,
     /// Memory that is reused from request to request.
     scratch: SessionScratch,
+    /// Whether clients have to say who they are.
+    pub has_users: bool,
     /// The turn of the session that runs.
     pub turn: SessionTurn,
-}
-
-/// Settings of the sessions.
-#[derive(Debug)]
-pub struct SessionSettings {
-    /// The longest request, in bytes (`--max-request`).
-    pub max_request: usize,
-    /// Clients served at a time (`--max-clients`).
-    pub max_clients: usize,
-    /// The longest body of a job of a beanstalkd client, in bytes (`--beanstalkd-max-job-size`).
-    pub max_body: usize,
-    /// What `stats` of a beanstalkd client says of the process and its machine.
-    pub identity: beanstalkd::Identity,
-    /// Where the server listens.
-    pub listeners: Vec<(Protocol, Box<str>)>,
-    /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
-    pub http_names: Vec<Box<str>>,
-    /// How long results and errors of tracked jobs are retained, in milliseconds.
-    pub result_ttl_ms: u64,
-    /// Settings of the processor (environment and `--tick`).
-    pub processor: processor::Settings,
 }
 
 /// Parsers and buffers. Between two requests nothing in them counts but the cache.
@@ -95,8 +81,14 @@ pub struct SessionTurn {
     work: usize,
     /// The time of this turn.
     now: Now,
+    /// The answer to [`SessionAction::FetchCaller`]; within it, `None`: there are no users.
+    pub caller: Option<Option<Caller>>,
+    /// The answer to [`SessionAction::Browser`]: the id of a session, if one has begun.
+    pub browser: Option<Option<String>>,
     /// The answer to [`SessionAction::FetchStats`].
     pub stats: Option<Box<ServerStats>>,
+    /// The answer to [`SessionAction::Authenticate`].
+    pub authentication: Option<Authentication>,
     /// The answer to [`SessionAction::FetchWorkers`].
     pub workers: Option<WorkerRows>,
     /// The answer to [`ConnectionRequest::List`](crate::model::show::ConnectionRequest::List).
@@ -109,17 +101,9 @@ impl SessionContext {
     /// Default settings; `max_request` in bytes.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
-        let settings = SessionSettings {
-            max_request,
-            max_clients: 0,
-            max_body: BODY_BYTES_DEFAULT,
-            identity: beanstalkd::Identity::default(),
-            listeners: Vec::new(),
-            http_names: Vec::new(),
-            result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
-            processor: processor::Settings::default(),
-        };
-        Self { settings, scratch: SessionScratch::default(), turn: SessionTurn::default() }
+        let settings = SessionSettings::new(max_request);
+        let (scratch, turn) = (SessionScratch::default(), SessionTurn::default());
+        Self { settings, scratch, has_users: false, turn }
     }
 
     /// Begins the turn of a session: its work is counted from 0. Returns that of the last turn.
@@ -220,18 +204,11 @@ impl Session {
         if let Self::Beanstalkd(session) = self { Some(session.interest()) } else { None }
     }
 
-    /// A session for a connection that is closed because of the size of its unfinished request:
-    /// writes an error if the protocol has one, and discards its input.
+    /// A session for a connection that is closed for this reason: writes an error if the protocol
+    /// has one, and discards its input.
     #[must_use]
-    pub fn close_full(protocol: Protocol, out: &mut OutBuf) -> Self {
-        let why = "the server has too little memory for the unfinished requests of all clients, \
-                   and this one is among the largest: try again later";
-        match protocol {
-            Protocol::JobCentre => job_centre::write_closing(why, out.tail()),
-            Protocol::Pinpriq | Protocol::Processor => {}
-            Protocol::Http => http::write_closing(why, out.tail()),
-            Protocol::Beanstalkd => beanstalkd::write_full(out.tail()),
-        }
+    pub fn close_with(protocol: Protocol, why: Closing<'_>, out: &mut OutBuf) -> Self {
+        rejected::write_closing(protocol, why, out.tail());
         Self::Rejected
     }
 
@@ -297,7 +274,8 @@ impl Session {
                 None
             }
             Self::Processor(session) => session.handle_reply(serial, reply, now, out),
-            Self::Rejected => reply.unexpected(),
+            // Its client has left the queues that its former session used: see `close_with`.
+            Self::Rejected => None,
         }
     }
 

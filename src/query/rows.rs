@@ -72,7 +72,7 @@ pub(super) fn prefetch(rows: &[&Arc<Row>], columns: u32) {
         }
         if uses(EVENTS) {
             let events = row.events.newest_first().take(AHEAD);
-            all ^= events.map(|event| skim_event(&event.kind)).fold(0, |all, one| all ^ one);
+            all ^= events.map(|event| skip_event(&event.kind)).fold(0, |all, one| all ^ one);
         }
         if uses(QUEUE) {
             all ^= scan_bytes(&row.queue);
@@ -87,7 +87,7 @@ fn scan_bytes(text: &[u8]) -> u8 {
 }
 
 #[inline]
-fn skim_event(what: &EventKind) -> u8 {
+fn skip_event(what: &EventKind) -> u8 {
     match what {
         EventKind::Advanced { old, new } => scan_bytes(old) ^ scan_bytes(new),
         EventKind::User(text) => scan_bytes(text),

@@ -157,7 +157,7 @@ unsafe impl VTab<'_> for Table {
             shared: self.options.shared.clone(),
             stops: self.options.stops.clone(),
             value_max: self.options.value_max,
-            remembers_rejected: self.options.skips.rejected_rows,
+            caches_rejected: self.options.skips.rejected_rows,
             walk: None,
             prefilter: Prefilter::default(),
             ordinal: 0,
@@ -176,7 +176,7 @@ struct Cursor {
     stops: Stops,
     value_max: usize,
     /// Whether rejected rows are cached.
-    remembers_rejected: bool,
+    caches_rejected: bool,
     walk: Option<Walk>,
     prefilter: Prefilter,
     ordinal: i64,
@@ -196,7 +196,7 @@ unsafe impl VTabCursor for Cursor {
             let scan = self.shared.lock();
             (scan.rows.clone(), scan.from, Arc::clone(&scan.predicates))
         };
-        let rejected = RejectedRowCache::new(self.remembers_rejected);
+        let rejected = RejectedRowCache::new(self.caches_rejected);
         self.walk = Some(Walk::new(rows, from, rejected));
         (self.ordinal, self.columns_read) = (0, Cell::new(0));
         self.prefilter = Prefilter::new(plan, values, predicates);

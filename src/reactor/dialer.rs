@@ -12,6 +12,7 @@ use super::resolve::{self, LookupGuard, Resolution, Resolver};
 use super::shortage;
 use super::socket::{self, Socket, Stream};
 use super::tls::{Tls, TrustStore};
+use crate::base::address_set::AddressSet;
 use crate::base::limits::DIALS_PER_PASS;
 use crate::model::driver::{ConnectError, Target};
 use crate::model::id::ClientId;
@@ -37,6 +38,7 @@ pub(super) struct Dialer {
     steps_left: usize,
     resolver: Resolver,
     trust: Option<TrustStore>,
+    permitted: AddressSet,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,14 @@ impl Dialer {
     pub(super) fn new(wake: LoopWaker) -> Self {
         let resolver = Resolver::new(wake);
         let (pending, ready) = (HashMap::new(), VecDeque::new());
-        Self { pending, ready, steps_left: DIALS_PER_PASS, resolver, trust: None }
+        Self {
+            pending,
+            ready,
+            steps_left: DIALS_PER_PASS,
+            resolver,
+            trust: None,
+            permitted: AddressSet::any(),
+        }
     }
 
     /// Sets the trusted certificates. Default: [`TrustStore::default`].
@@ -89,10 +98,15 @@ impl Dialer {
         self.trust = Some(trust);
     }
 
+    /// Sets the addresses that are called. Default: any. They count from the next dial on.
+    pub(super) fn set_permitted(&mut self, permitted: AddressSet) {
+        self.permitted = permitted;
+    }
+
     /// Begins a dial.
     pub(super) fn begin(&mut self, client: ClientId, target: Arc<Target>) {
         let state = match resolve::literal(&target) {
-            Some(address) => State::try_address(vec![address]),
+            Some(address) => self.try_permitted(vec![address], &target),
             None => match self.resolver.submit(client, &target) {
                 Ok(guard) => State::Resolving { _guard: guard },
                 Err(why) => State::Failed(why),
@@ -156,12 +170,27 @@ impl Dialer {
     }
 
     fn handle_found(&mut self, client: ClientId, found: Resolution) {
-        let Some(dial) = self.pending.get_mut(&client) else { return };
+        let Some(mut dial) = self.pending.remove(&client) else { return };
         dial.state = match found {
-            Ok(addresses) => State::try_address(addresses),
+            Ok(addresses) => self.try_permitted(addresses, &dial.target),
             Err(why) => State::Failed(why),
         };
+        self.pending.insert(client, dial);
         self.ready.push_back(client);
+    }
+
+    /// Tries those of the addresses that are permitted, which are checked here: a name may have
+    /// other addresses at each call.
+    fn try_permitted(&self, mut addresses: Vec<SocketAddr>, target: &Target) -> State {
+        let refusal = addresses.iter().find_map(|address| self.permitted.refusal(address.ip()));
+        addresses.retain(|address| self.permitted.contains(address.ip()));
+        match refusal {
+            Some(why) if addresses.is_empty() => {
+                let why = format!("{}:{} is not called: {why}", target.host, target.port);
+                State::Failed(ConnectError::Forbidden(why.into()))
+            }
+            _ => State::try_address(addresses),
+        }
     }
 }
 
@@ -351,6 +380,27 @@ mod tests {
         assert!(why.starts_with(&format!("{last}: ")), "{why}");
         let none = ConnectError::Unreachable("no address".into());
         assert_eq!(dial(Vec::new()).unwrap_err(), none);
+    }
+
+    #[test]
+    fn only_permitted_addresses_are_called() {
+        let (_listener, address) = listener();
+        let mut dialer = Dialer::new(LoopWaker::default());
+        dialer.set_permitted("public,127.9.0.0/16".parse().unwrap());
+        let other: SocketAddr = "127.9.0.1:9".parse().unwrap();
+        let target = Target { host: "two".into(), port: 1, tls: false };
+        let State::Trying(tried, _) = dialer.try_permitted(vec![address, other], &target) else {
+            panic!("there is a permitted address")
+        };
+        assert_eq!(tried, [other], "the other address of the name is passed over");
+        let mut poll = Poll::new().unwrap();
+        let host = address.ip().to_string().into();
+        dialer.begin(CLIENT, Arc::new(Target { host, port: address.port(), tls: false }));
+        let (_, outcome) = dialer.poll(poll.registry()).expect("it is not called");
+        let why = outcome.unwrap_err().to_string();
+        assert!(why.contains("127.0.0.1 is a loopback one"), "{why}");
+        assert!(why.contains("--worker-net public,127.9.0.0/16,loopback"), "{why}");
+        poll.poll(&mut Events::with_capacity(1), Some(std::time::Duration::ZERO)).unwrap();
     }
 
     #[test]

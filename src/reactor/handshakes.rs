@@ -11,6 +11,7 @@
 //! has met `WouldBlock` since its last one.
 
 use super::Reactor;
+use super::certificate_names::names;
 use super::socket::Stream;
 use super::tls::Tls;
 use crate::base::limits::{
@@ -20,6 +21,7 @@ use crate::base::limits::{
 use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::Mono;
 use crate::model::driver::{Core, Protocol};
+use crate::model::peer::Peer;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -37,8 +39,8 @@ const FIRST: usize = super::FIRST_LISTENER - HANDSHAKES_MAX;
 pub(super) struct Secured {
     pub(super) tls: Box<Tls>,
     pub(super) protocol: Protocol,
-    /// The address of the other end, for people.
-    pub(super) peer: String,
+    /// The other end.
+    pub(super) peer: Peer,
     /// The peer has shut down its sending side.
     pub(super) hung_up: bool,
 }
@@ -194,7 +196,7 @@ impl Handshakes {
             self.ready.retain(|&other| other != place);
         }
         let Secured { protocol, peer, .. } = handshake.connection;
-        debug!(protocol = protocol.name(), peer, why, "a TLS handshake has failed");
+        debug!(protocol = protocol.name(), %peer, why, "a TLS handshake has failed");
         self.failed += 1;
         self.failures.count();
         self.last_failure = format!("{peer} ({}): {why}", protocol.name());
@@ -223,7 +225,7 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Begins TLS on an accepted connection.
-    pub(super) fn begin_handshake(&mut self, stream: TcpStream, peer: String, protocol: Protocol) {
+    pub(super) fn begin_handshake(&mut self, stream: TcpStream, peer: Peer, protocol: Protocol) {
         let Some(tls) = &self.server_tls else {
             return debug!("a TLS listener has no certificate: closed");
         };
@@ -244,8 +246,9 @@ impl<C: Core> Reactor<C> {
         if !complete.is_empty() || failed > 0 {
             self.core.record_handshakes(complete.len() as u64, failed);
         }
-        for Secured { tls, protocol, peer, hung_up } in complete {
-            let Some(client) = self.open(Stream::Tls(tls), &peer, protocol) else { continue };
+        for Secured { tls, protocol, mut peer, hung_up } in complete {
+            peer.names = tls.peer_certificate().map(names).unwrap_or_default();
+            let Some(client) = self.open(Stream::Tls(tls), peer, protocol) else { continue };
             let Some(socket) = self.sockets.get_mut(client) else { continue };
             // What has come with the handshake has no event of its own.
             socket.readable = true;

@@ -41,7 +41,7 @@ pub(super) struct Lingering {
 struct Linger {
     stream: TcpStream,
     /// When input was received last.
-    heard: Mono,
+    last_read: Mono,
     /// When it is closed at the latest.
     until: Mono,
     timer: TimerId,
@@ -109,7 +109,7 @@ impl Lingering {
         let mut linger = linger;
         match self.read(&mut linger, scratch, now) {
             ReadResult::Ended => return,
-            ReadResult::WouldBlock if linger.heard.after(LINGER_IDLE_TIMEOUT) <= now => return,
+            ReadResult::WouldBlock if linger.last_read.after(LINGER_IDLE_TIMEOUT) <= now => return,
             ReadResult::WouldBlock => {}
             ReadResult::More => self.ready.push(client),
         }
@@ -143,7 +143,7 @@ impl Lingering {
             let Some(linger) = self.sockets.get_mut(&client) else { continue };
             let at = linger.closes_at();
             if at <= now {
-                self.cut += usize::from(linger.heard.after(LINGER_IDLE_TIMEOUT) > now);
+                self.cut += usize::from(linger.last_read.after(LINGER_IDLE_TIMEOUT) > now);
                 self.sockets.remove(&client);
             } else {
                 linger.timer = self.deadlines.arm(at, client);
@@ -156,7 +156,7 @@ impl Lingering {
             Ok(0) => ReadResult::Ended,
             Ok(count) => {
                 self.discarded += count as u64;
-                linger.heard = now;
+                linger.last_read = now;
                 linger.budget = linger.budget.saturating_sub(count as u64);
                 if linger.budget > 0 { ReadResult::More } else { ReadResult::Ended }
             }
@@ -171,7 +171,7 @@ impl Lingering {
 
 impl Linger {
     fn closes_at(&self) -> Mono {
-        self.heard.after(LINGER_IDLE_TIMEOUT).min(self.until)
+        self.last_read.after(LINGER_IDLE_TIMEOUT).min(self.until)
     }
 }
 
@@ -185,7 +185,7 @@ impl<C: Core> Reactor<C> {
     /// linger.
     pub(super) fn close_lingering(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.take(client) else { return };
-        let Socket { stream, heard, ended, outbound, .. } = socket;
+        let Socket { stream, last_read, ended, outbound, .. } = socket;
         if ended {
             return;
         }
@@ -202,7 +202,7 @@ impl<C: Core> Reactor<C> {
             until
         };
         let budget = if outbound { WORKER_ANSWER_MAX_BYTES } else { u64::MAX };
-        let linger = Linger { stream, heard, until, timer: TimerId::NONE, budget };
+        let linger = Linger { stream, last_read, until, timer: TimerId::NONE, budget };
         self.lingering.begin(client, linger, &mut self.scratch, now);
     }
 

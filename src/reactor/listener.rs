@@ -4,18 +4,21 @@
 //! before all of them are accepted, no further event follows; so the listener stays in backoff
 //! until a connection is closed or [`ACCEPT_RETRY_DELAY`] has passed.
 
+use super::listen_address::ListenAddress;
+use super::passed_sockets::PassedSocket;
 use super::socket::Stream;
-use super::unix_socket::{UnixAddress, UnixSocketFile};
+use super::unix_socket::UnixSocketFile;
 use crate::base::limits::{ACCEPT_RETRY_DELAY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
 use crate::model::driver::Protocol;
+use crate::model::peer::{Peer, PeerAddress};
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tracing::warn;
 
@@ -26,10 +29,24 @@ const KEEPALIVE_RETRIES: u32 = 6;
 
 /// Result of one accept.
 pub(super) enum Accepted {
-    /// The stream, and for people, the address of the other end.
-    Connection(Stream, String),
+    /// The stream, and what is known of the other end.
+    Connection(Stream, Peer),
     TryAgain,
     NoMore,
+}
+
+/// The other end of a TCP connection.
+fn peer_of(address: SocketAddr) -> Peer {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    Peer {
+        address: Some(PeerAddress(ip.octets())),
+        port: address.port(),
+        is_local: ip.to_canonical().is_loopback(),
+        ..Peer::default()
+    }
 }
 
 /// Enables TCP keep-alive probes.
@@ -49,33 +66,6 @@ enum State {
     Ready,
     /// A connection waits, but resources were short; the next attempt is at this time.
     Backoff(Mono),
-}
-
-/// Where a listener is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// An address of this machine; port 0 picks a free one.
-    Tcp(SocketAddr),
-    /// The same, with TLS.
-    Tls(SocketAddr),
-    /// A file.
-    Unix(UnixAddress),
-}
-
-impl From<SocketAddr> for ListenAddress {
-    fn from(address: SocketAddr) -> Self {
-        Self::Tcp(address)
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Tls(address) => write!(f, "tls:{address}"),
-            Self::Unix(address) => address.fmt(f),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -144,11 +134,33 @@ impl Listener {
             ListenAddress::Unix(file) => {
                 UnixSocketFile::bind(file).map(|it| (ListenSocket::Unix(it), address.clone()))
             }
+            ListenAddress::Passed { .. } => Err(ErrorKind::NotFound.into()),
         };
         let (socket, address) = bound.map_err(|error| {
             let address = address.clone();
             io::Error::new(error.kind(), CannotListen { protocol, address, error })
         })?;
+        Ok(Self { socket, address, protocol, state: State::Idle, warned: None })
+    }
+
+    /// Listens on a socket that listens already, at this address.
+    pub(super) fn on(
+        protocol: Protocol,
+        address: &ListenAddress,
+        socket: &PassedSocket,
+    ) -> io::Result<Self> {
+        let socket = socket.try_clone()?;
+        let socket = match address {
+            ListenAddress::Tcp(_) | ListenAddress::Tls(_) => {
+                socket.set_tcp_nodelay(true)?;
+                enable_keepalive(&socket)?;
+                ListenSocket::Tcp(TcpListener::from_std(socket.into()))
+            }
+            ListenAddress::Unix(_) | ListenAddress::Passed { .. } => {
+                ListenSocket::Unix(UnixSocketFile::of_other(socket))
+            }
+        };
+        let address = address.clone();
         Ok(Self { socket, address, protocol, state: State::Idle, warned: None })
     }
 
@@ -206,10 +218,10 @@ impl Listener {
         }
         let accepted = match &self.socket {
             ListenSocket::Tcp(socket) => {
-                socket.accept().map(|(stream, peer)| (Stream::Plain(stream), peer.to_string()))
+                socket.accept().map(|(stream, peer)| (Stream::Plain(stream), peer_of(peer)))
             }
             ListenSocket::Unix(file) => {
-                file.accept().map(|(stream, peer)| (Stream::Unix(stream), peer.to_string()))
+                file.accept().map(|(stream, peer)| (Stream::Unix(stream), peer.into_peer()))
             }
         };
         match accepted {

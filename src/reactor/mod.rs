@@ -19,15 +19,18 @@
 //! lost; a listener that had to stop accepting stays ready or in backoff and is tried again; every
 //! loop is bounded, and if work is left the next poll timeout is zero.
 
+mod certificate_names;
 mod clock;
 mod dialer;
 pub mod disk;
 mod handshakes;
 mod linger;
+mod listen_address;
 mod listener;
 mod loop_waker;
 mod notices;
 mod outbound;
+mod passed_sockets;
 mod purge;
 pub mod query_threads;
 mod resolve;
@@ -44,21 +47,27 @@ mod tls;
 mod transfers;
 mod unix_socket;
 
+use crate::base::address_set::AddressSet;
 use crate::base::limits::{
-    ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_SAMPLE_INTERVAL, READ_BUDGET_BYTES,
+    ACCEPTS_PER_PASS, EVENTS_PER_PASS, FORBIDDEN_CALL_NOTICE_INTERVAL, MEMORY_SAMPLE_INTERVAL,
+    READ_BUDGET_BYTES,
 };
+use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
+use crate::model::peer::Peer;
 pub use clock::Clock;
 use dialer::Dialer;
 use handshakes::Handshakes;
 use linger::Lingering;
+pub use listen_address::ListenAddress;
+pub use listener::CannotListen;
 use listener::{Accepted, Listener};
-pub use listener::{CannotListen, ListenAddress};
 pub use loop_waker::LoopWaker;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
+pub use passed_sockets::{PassedSocket, PassedSockets};
 use purge::Purger;
 pub use purge::defer_purges;
 pub use server_tls::{ClientCertificates, ServerTls, TlsFiles};
@@ -71,7 +80,7 @@ use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
-pub use tls::TrustStore;
+pub use tls::{Tls, TrustStore};
 use tracing::{debug, info, warn};
 use transfers::Transfers;
 pub use unix_socket::UnixAddress;
@@ -82,6 +91,10 @@ const WAKE: Token = Token(usize::MAX - 1);
 const STDIN: Token = Token(usize::MAX - 2);
 const STDOUT: Token = Token(usize::MAX - 3);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
+
+/// What is read once more on SIGHUP besides the certificate of TLS listeners: it changes the core,
+/// and logs what it does.
+pub type Reload<C> = Box<dyn FnMut(&mut C, Now)>;
 
 /// The event loop around a core.
 pub struct Reactor<C> {
@@ -94,6 +107,7 @@ pub struct Reactor<C> {
     dialer: Dialer,
     handshakes: Handshakes,
     server_tls: Option<ServerTls>,
+    reload: Option<Reload<C>>,
     service_manager: ServiceManager,
     lingering: Lingering,
     stdio: stdio::State,
@@ -105,6 +119,8 @@ pub struct Reactor<C> {
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Shutdown>,
+    /// Calls of workers whose addresses are not permitted.
+    forbidden_calls: RateLimitedCounter,
     purger: Purger,
     /// When the resident memory is sampled next.
     next_memory_sample: Mono,
@@ -118,8 +134,23 @@ impl<C: Core> Reactor<C> {
     /// If an address cannot be bound, with [`CannotListen`], or if epoll or the signal handlers
     /// cannot be set up.
     pub fn bind(
+        core: C,
+        protocols: &[(Protocol, ListenAddress)],
+        clock: Clock,
+        wake: &LoopWaker,
+    ) -> io::Result<Self> {
+        Self::bind_with(core, protocols, &[], clock, wake)
+    }
+
+    /// The same; `passed` has the sockets of those protocols that need not be bound, in their
+    /// order.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn bind_with(
         mut core: C,
         protocols: &[(Protocol, ListenAddress)],
+        passed: &[Option<PassedSocket>],
         mut clock: Clock,
         wake: &LoopWaker,
     ) -> io::Result<Self> {
@@ -128,7 +159,10 @@ impl<C: Core> Reactor<C> {
         let signals = Signals::register(poll.registry(), SIGNALS)?;
         let mut listeners = Vec::new();
         for (number, &(protocol, ref address)) in protocols.iter().enumerate() {
-            let mut listener = Listener::bind(protocol, address)?;
+            let mut listener = match passed.get(number).and_then(Option::as_ref) {
+                Some(socket) => Listener::on(protocol, address, socket)?,
+                None => Listener::bind(protocol, address)?,
+            };
             listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
             info!(protocol = protocol.name(), address = %listener.address(), "listening");
             core.handle_listening(protocol, &listener.address().to_string());
@@ -144,6 +178,7 @@ impl<C: Core> Reactor<C> {
             dialer: Dialer::new(wake.clone()),
             handshakes: Handshakes::default(),
             server_tls: None,
+            reload: None,
             service_manager: ServiceManager::default(),
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
@@ -152,6 +187,7 @@ impl<C: Core> Reactor<C> {
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
+            forbidden_calls: RateLimitedCounter::new(FORBIDDEN_CALL_NOTICE_INTERVAL),
             purger: Purger::default(),
             next_memory_sample: Mono::default(),
         })
@@ -162,12 +198,17 @@ impl<C: Core> Reactor<C> {
         self.dialer.set_trust(trust);
     }
 
+    /// Sets the addresses that are called. Default: any.
+    pub fn set_permitted_addresses(&mut self, permitted: AddressSet) {
+        self.dialer.set_permitted(permitted);
+    }
+
     /// The bound addresses of TCP, with the actual ports, in the order of the protocols.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let tcp = |listener: &Listener| match listener.address() {
             ListenAddress::Tcp(address) | ListenAddress::Tls(address) => Some(*address),
-            ListenAddress::Unix(_) => None,
+            ListenAddress::Unix(_) | ListenAddress::Passed { .. } => None,
         };
         self.listeners.iter().filter_map(tcp).collect()
     }
@@ -176,6 +217,11 @@ impl<C: Core> Reactor<C> {
     pub fn set_server_tls(&mut self, tls: ServerTls) {
         self.core.record_certificate(tls.expires());
         self.server_tls = Some(tls);
+    }
+
+    /// Sets what is read once more on SIGHUP.
+    pub fn set_reload(&mut self, reload: Reload<C>) {
+        self.reload = Some(reload);
     }
 
     /// Sets the service manager that hears of reloads, heartbeats and the end.
@@ -337,13 +383,15 @@ impl<C: Core> Reactor<C> {
                     break;
                 }
                 match listener.accept(self.now) {
-                    Accepted::Connection(Stream::Plain(stream), peer) if listener.is_tls() => {
+                    Accepted::Connection(Stream::Plain(stream), mut peer) if listener.is_tls() => {
+                        peer.listener = u32::try_from(number).unwrap_or(u32::MAX);
                         let protocol = listener.protocol();
                         self.begin_handshake(stream, peer, protocol);
                     }
-                    Accepted::Connection(stream, peer) => {
+                    Accepted::Connection(stream, mut peer) => {
+                        peer.listener = u32::try_from(number).unwrap_or(u32::MAX);
                         let protocol = listener.protocol();
-                        let _ = self.open(stream, &peer, protocol);
+                        let _ = self.open(stream, peer, protocol);
                     }
                     Accepted::TryAgain => {}
                     Accepted::NoMore => break,
@@ -353,7 +401,7 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Announces a connection to the core. `None`: it is closed.
-    fn open(&mut self, mut stream: Stream, peer: &str, protocol: Protocol) -> Option<ClientId> {
+    fn open(&mut self, mut stream: Stream, peer: Peer, protocol: Protocol) -> Option<ClientId> {
         let Some(client) = self.core.handle_open(protocol, self.now) else {
             debug!(
                 protocol = protocol.name(),
@@ -361,7 +409,7 @@ impl<C: Core> Reactor<C> {
             );
             return None;
         };
-        self.core.handle_peer(client, &peer);
+        self.core.handle_peer(client, peer, self.now);
         if let Err(error) = stream.register(self.poll.registry(), socket::token(client)) {
             warn!(%error, "cannot watch a new connection: closed");
             self.core.handle_reset(client, self.now);

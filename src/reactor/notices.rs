@@ -61,6 +61,8 @@ pub(super) fn log(notice: Notice, address: Option<String>, lacks_descriptors: bo
              the memory (--max-memory, or the machine's), and this client's are the largest: \
              closing it"
         ),
+        Incident::NotAuthenticated => warn!(client, total, "a client has shown no token of a user"),
+        Incident::Denied(why) => warn!(client, total, "the client was not told: {why}"),
         Incident::OtherProtocol => warn!(
             client,
             total,

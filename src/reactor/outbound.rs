@@ -2,9 +2,9 @@
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
-use crate::model::driver::Core;
+use crate::model::driver::{ConnectError, Core};
 use crate::model::id::ClientId;
-use tracing::debug;
+use tracing::{debug, warn};
 
 impl<C: Core> Reactor<C> {
     /// Advances dials, and reports their outcomes to the core.
@@ -29,6 +29,12 @@ impl<C: Core> Reactor<C> {
                     self.enqueue(client);
                 }
                 Err(why) => {
+                    if let ConnectError::Forbidden(why) = &why {
+                        self.forbidden_calls.count();
+                        if let Some(calls) = self.forbidden_calls.take_report(self.now.mono) {
+                            warn!(calls, "a worker was not called: {why}");
+                        }
+                    }
                     debug!(%why, "cannot connect to another server");
                     self.core.handle_connect_failed(client, &why, self.now);
                 }

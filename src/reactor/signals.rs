@@ -71,16 +71,20 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// Reads once more what can be: the certificate of TLS listeners.
+    /// Reads once more what can be: the certificate of TLS listeners, and the users.
     fn reload(&mut self) {
         self.service_manager.reloading();
-        match &mut self.server_tls {
-            Some(tls) => {
-                info!("SIGHUP: reading the certificate once more; other settings need a restart");
-                tls.reload(self.now);
-                self.core.record_certificate(tls.expires());
-            }
-            None => self.ignore(SIGHUP),
+        if self.server_tls.is_none() && self.reload.is_none() {
+            self.ignore(SIGHUP);
+        } else {
+            info!("SIGHUP: reading certificate and users once more; other settings need a restart");
+        }
+        if let Some(tls) = &mut self.server_tls {
+            tls.reload(self.now);
+            self.core.record_certificate(tls.expires());
+        }
+        if let Some(reload) = &mut self.reload {
+            reload(&mut self.core, self.now);
         }
         self.service_manager.ready("serving");
     }

@@ -128,7 +128,7 @@ pub(super) struct Socket {
     /// It is in a queue of writes that were left over.
     pub(super) unwritten: bool,
     /// Time of the last read that returned data.
-    pub(super) heard: Mono,
+    pub(super) last_read: Mono,
     /// Opened by this server.
     pub(super) outbound: bool,
 }
@@ -145,7 +145,7 @@ impl Socket {
             queued: false,
             busy: false,
             unwritten: false,
-            heard: now,
+            last_read: now,
             outbound: false,
         }
     }
@@ -162,7 +162,7 @@ impl Socket {
             queued: false,
             busy: false,
             unwritten: false,
-            heard: Mono::default(),
+            last_read: Mono::default(),
             outbound: true,
         }
     }

@@ -66,7 +66,7 @@ impl TrustStore {
 
 /// A TLS connection, during or after its handshake.
 #[derive(Debug)]
-pub(super) struct Tls {
+pub struct Tls {
     stream: TcpStream,
     session: Connection,
     /// Bytes at the beginning of the output that are encrypted, but not all passed to the kernel.
@@ -96,12 +96,11 @@ impl Read for Source<'_> {
 }
 
 impl Tls {
-    /// Begins TLS with `host` over a TCP connection. The error is a sentence.
-    pub(super) fn begin(
-        stream: TcpStream,
-        host: &str,
-        trust: &TrustStore,
-    ) -> Result<Box<Self>, String> {
+    /// Begins TLS with `host` over a TCP connection.
+    ///
+    /// # Errors
+    /// A sentence: no certificate can be for such a host.
+    pub fn begin(stream: TcpStream, host: &str, trust: &TrustStore) -> Result<Box<Self>, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
         let session = ClientConnection::new(Arc::clone(&trust.0), name).map_err(|e| explain(&e))?;
@@ -133,7 +132,8 @@ impl Tls {
         &self.stream
     }
 
-    pub(super) fn tcp_mut(&mut self) -> &mut TcpStream {
+    /// The underlying TCP connection.
+    pub fn tcp_mut(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
@@ -142,14 +142,21 @@ impl Tls {
         self.received
     }
 
+    /// The certificate (DER) of the other end, which was checked in the handshake.
+    pub(super) fn peer_certificate(&self) -> Option<&[u8]> {
+        self.session.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
     /// The underlying TCP connection, once no more TLS records are to be sent.
     pub(super) fn into_tcp(self) -> TcpStream {
         self.stream
     }
 
-    /// Advances the handshake as far as possible without waiting. True when it is complete; the
-    /// error is a sentence.
-    pub(super) fn handshake(&mut self) -> Result<bool, String> {
+    /// Advances the handshake as far as possible without waiting. True when it is complete.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the peer's certificate or its TLS, or with the connection.
+    pub fn handshake(&mut self) -> Result<bool, String> {
         let lost = |error: &io::Error| match error.kind() {
             ErrorKind::InvalidData => error.to_string(),
             _ => format!("the connection broke during the handshake: {error}"),
@@ -180,7 +187,7 @@ impl Tls {
     /// # Errors
     /// `InvalidData` with a sentence if the peer violates the protocol, `UnexpectedEof` if the
     /// stream ends without `close_notify`, otherwise the error of the socket.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let (mut count, mut received) = (0, 0);
         self.drained = false;
         loop {
@@ -213,7 +220,7 @@ impl Tls {
     }
 
     /// Whether the last [`Tls::read`] has taken all that the socket had: an event follows.
-    pub(super) fn is_drained(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.drained
     }
 
@@ -228,7 +235,7 @@ impl Tls {
     ///
     /// # Errors
     /// The error of the socket, once; later calls send nothing.
-    pub(super) fn write(&mut self, output: &[u8]) -> io::Result<(usize, bool)> {
+    pub fn write(&mut self, output: &[u8]) -> io::Result<(usize, bool)> {
         if self.broken {
             return Ok((0, false));
         }

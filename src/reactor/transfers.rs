@@ -169,7 +169,7 @@ impl<C: Core> Reactor<C> {
                 let drained = !socket.hung_up && socket.stream.is_drained();
                 socket.busy = count == budget;
                 socket.readable = socket.busy || !drained;
-                socket.heard = self.now.mono;
+                socket.last_read = self.now.mono;
                 let more = socket.stream.is_stdio();
                 self.core.handle_input(client, &self.scratch[..count], self.now);
                 if !more && self.stop.is_some() && !self.core.survives_shutdown(client) {

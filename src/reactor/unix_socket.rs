@@ -5,6 +5,7 @@
 //! removed with its listener, unless another one has taken its place.
 
 use crate::base::limits::LISTEN_BACKLOG;
+use crate::model::peer::Peer;
 use mio::net::{TcpStream, UnixListener};
 use rustix::fs::{FileType, Gid, Mode, Stat, chmod, chown, lstat, unlink};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -36,22 +37,18 @@ pub(super) struct UnixPeer {
     uid: Option<u32>,
 }
 
-impl fmt::Display for UnixPeer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.uid {
-            Some(uid) => write!(f, "unix, user {uid}"),
-            None => f.write_str("unix"),
-        }
+impl UnixPeer {
+    pub(super) fn into_peer(self) -> Peer {
+        Peer { is_local: true, uid: self.uid, ..Peer::default() }
     }
 }
 
-/// A socket with its file, which is removed on drop.
+/// A socket with its file, which is removed on drop if it is its own.
 #[derive(Debug)]
 pub(super) struct UnixSocketFile {
     pub(super) socket: UnixListener,
-    path: PathBuf,
-    /// Device and inode of the file.
-    file: (u64, u64),
+    /// The path of its own file, and the device and inode.
+    file: Option<(PathBuf, (u64, u64))>,
 }
 
 /// Identifies a file.
@@ -84,7 +81,12 @@ impl UnixSocketFile {
         socket.listen(LISTEN_BACKLOG)?;
         let file = identity(&lstat(path)?);
         let socket = UnixListener::from_std(OwnedFd::from(socket).into());
-        Ok(Self { socket, path: path.clone(), file })
+        Ok(Self { socket, file: Some((path.clone(), file)) })
+    }
+
+    /// A socket that listens already, whose file belongs to another program.
+    pub(super) fn of_other(socket: Socket) -> Self {
+        Self { socket: UnixListener::from_std(OwnedFd::from(socket).into()), file: None }
     }
 
     /// Accepts a connection: the calls on its stream are those of a TCP stream.
@@ -98,9 +100,11 @@ impl UnixSocketFile {
 
 impl Drop for UnixSocketFile {
     fn drop(&mut self) {
-        if lstat(&self.path).is_ok_and(|stat| identity(&stat) == self.file) {
+        if let Some((path, file)) = &self.file
+            && lstat(path).is_ok_and(|stat| identity(&stat) == *file)
+        {
             // If it fails, the next server replaces the file.
-            let _ = unlink(&self.path);
+            let _ = unlink(path);
         }
     }
 }

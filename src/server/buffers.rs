@@ -8,7 +8,7 @@ use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::driver::Incident;
 use crate::model::id::ClientId;
-use crate::protocol::Session;
+use crate::protocol::{Closing, Session};
 use std::cmp::Reverse;
 
 /// Buffers may take one part in this many of the memory.
@@ -52,8 +52,16 @@ impl<E: CommandExecutor> Server<E> {
         if !idle || connection.is_ending() || matches!(connection.session, Session::Rejected) {
             return self.end(client, now, true);
         }
+        let why = "the server has too little memory for the unfinished requests of all clients, \
+                   and this one is among the largest: try again later";
+        self.close_with(client, Closing::Memory(why), now);
+    }
+
+    /// Closes a client that has no request under way, and tells it why.
+    pub(super) fn close_with(&mut self, client: ClientId, why: Closing<'_>, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.run_queues.pool);
-        let rejected = Session::close_full(connection.protocol, &mut connection.output);
+        let rejected = Session::close_with(connection.protocol, why, &mut connection.output);
         let session = std::mem::replace(&mut connection.session, rejected);
         connection.input.clear();
         (connection.closing, connection.stalled) = (true, false);
@@ -108,5 +116,25 @@ mod tests {
         let answer = String::from_utf8_lossy(server.output(clients[2])).into_owned();
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         assert_eq!(server.output(clients[0]), b"");
+    }
+
+    #[test]
+    fn client_that_uses_queues_can_be_closed() {
+        let limit = Some(100_000);
+        let settings = Settings { max_request: 90_000, max_clients: 9, max_memory: limit };
+        let mut server = Server::new(settings, Engine::in_memory(1).with_memory_limit(limit));
+        let now = Now::default();
+        let client = server.handle_open(Protocol::Beanstalkd, now).unwrap();
+        server.handle_input(client, b"use mail\r\nwatch mail\r\n", now);
+        while server.poll_touched().is_some() {}
+        server.finish_pass(now);
+        let answered = server.output(client).len();
+        server.handle_sent(client, answered, now);
+        let part = [b"put 1 0 9 60000\r\n", "x".repeat(50_000).as_bytes()].concat();
+        server.handle_input(client, &part, now);
+        while server.poll_touched().is_some() {}
+        server.finish_pass(now);
+        assert_eq!(server.output(client), b"OUT_OF_MEMORY\r\n");
+        server.check_invariants();
     }
 }

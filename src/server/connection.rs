@@ -1,5 +1,6 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
+use super::access::Access;
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::limits::{
     OUTPUT_HIGH_WATER_BYTES, POOLED_BUFFER_MAX_BYTES, STALLED_INPUT_MAX_BYTES,
@@ -76,6 +77,8 @@ pub(super) struct Connection {
     pub(super) dirty: bool,
     /// What [`Server::buffer_bytes`](super::Server) contains of [`Connection::buffer_bytes`].
     pub(super) counted_bytes: usize,
+    /// Who its client is; `None` without users.
+    pub(super) access: Option<Box<Access>>,
     /// In [`RunQueues::resumable`](super::run_queues::RunQueues::resumable).
     pub(super) resumable: bool,
 }
@@ -95,6 +98,7 @@ impl Connection {
             broken: false,
             dirty: false,
             counted_bytes: 0,
+            access: None,
             resumable: false,
         }
     }
@@ -142,7 +146,7 @@ impl Connection {
     }
 
     /// Lets the session write a reply.
-    #[inline]
+    #[inline(always)]
     pub(super) fn handle_reply(
         &mut self,
         completion: &mut Completion<'_>,

@@ -2,39 +2,13 @@
 
 use super::Server;
 use super::connection::{Connection, Origin};
+use crate::access::{Need, Right};
 use crate::base::api_limits::{CONNECTIONS_PER_STEP, RESERVED_JOBS_COUNTED, SCANNED_PER_PAGE};
-use crate::base::time::Wall;
+use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::id::ClientId;
 use crate::model::show::{CloseOutcome, ConnectionDetails, ConnectionPage, ConnectionRequest};
 use crate::protocol::Session;
-use std::fmt::Display;
-
-/// When connections were accepted, and from where: beside them, so that they do not grow.
-#[derive(Debug, Default)]
-pub(super) struct Origins(Vec<(Wall, Option<Box<str>>)>);
-
-impl Origins {
-    /// A connection was accepted. O(1), amortised.
-    pub(super) fn note(&mut self, client: ClientId, at: Wall) {
-        let place = client.index as usize;
-        if place >= self.0.len() {
-            self.0.resize_with(place + 1, Default::default);
-        }
-        self.0[place] = (at, None);
-    }
-
-    /// The address of its other end.
-    pub(super) fn note_peer(&mut self, client: ClientId, peer: &dyn Display) {
-        if let Some((_, known)) = self.0.get_mut(client.index as usize) {
-            *known = Some(peer.to_string().into());
-        }
-    }
-
-    fn of(&self, client: ClientId) -> (Wall, Option<Box<str>>) {
-        self.0.get(client.index as usize).cloned().unwrap_or_default()
-    }
-}
 
 /// Whether it is one of a client that is served.
 fn is_served(connection: &Connection) -> bool {
@@ -44,7 +18,10 @@ fn is_served(connection: &Connection) -> bool {
 impl<E: CommandExecutor> Server<E> {
     /// Answers the session of this client.
     #[cold]
-    pub(super) fn answer_about(&mut self, request: ConnectionRequest, by: ClientId) {
+    pub(super) fn answer_about(&mut self, request: ConnectionRequest, by: ClientId, now: Now) {
+        if !self.permits(by, Need::Global(Right::Admin), now) {
+            return;
+        }
         match request {
             ConnectionRequest::List(from, limit) => {
                 let page = self.connection_page(from, limit);
@@ -72,7 +49,8 @@ impl<E: CommandExecutor> Server<E> {
             }
             let reserved = self.engine.reserved_by(client, RESERVED_JOBS_COUNTED);
             looked += reserved;
-            let (since, peer) = self.origins.of(client);
+            let since = self.origins.since(client);
+            let peer = self.origins.peer(client).map(|peer| peer.to_string().into());
             page.connections.push(ConnectionDetails {
                 client,
                 protocol: connection.protocol,
@@ -104,9 +82,10 @@ impl<E: CommandExecutor> Server<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::time::Now;
+    use crate::base::time::Wall;
     use crate::engine::Engine;
     use crate::model::driver::{Action, Core, Protocol};
+    use crate::model::peer::{Peer, PeerAddress};
     use crate::server::Settings;
 
     const NOW: Now = Now { mono: crate::base::time::Mono(7), wall: Wall(5_000) };
@@ -123,7 +102,9 @@ mod tests {
     fn each_connection_is_on_one_page() {
         let places = CONNECTIONS_PER_STEP as usize;
         let (mut server, clients) = server(2 * places + 3);
-        server.handle_peer(clients[1], &"127.0.0.1:9");
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1];
+        let peer = Peer { address: Some(PeerAddress(mapped)), port: 9, ..Peer::default() };
+        server.handle_peer(clients[1], peer, NOW);
         server.handle_reset(clients[0], NOW);
         server.finish_pass(NOW);
         let rejected = server.handle_open(Protocol::JobCentre, NOW).unwrap();

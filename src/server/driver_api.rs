@@ -8,8 +8,8 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
 use crate::model::id::ClientId;
+use crate::model::peer::Peer;
 use crate::protocol::Session;
-use std::fmt::Display;
 
 impl<E: CommandExecutor> Core for Server<E> {
     fn begin_pass(&mut self, now: Now) {
@@ -48,6 +48,7 @@ impl<E: CommandExecutor> Core for Server<E> {
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(protocol, session));
             self.origins.note(client, now.wall);
+            self.begin_access(client);
             if timed {
                 self.arm_session_timeout(client);
             }
@@ -74,8 +75,9 @@ impl<E: CommandExecutor> Core for Server<E> {
         Some(client)
     }
 
-    fn handle_peer(&mut self, client: ClientId, peer: &dyn Display) {
+    fn handle_peer(&mut self, client: ClientId, peer: Peer, now: Now) {
         self.origins.note_peer(client, peer);
+        self.identify(client, now);
     }
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
@@ -219,6 +221,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.engine.commit(now);
         self.deliver(None, now);
         self.run_dispatchers(now);
+        self.run_access(now);
         self.run_resumed(now);
         self.notices.log_rejections(now);
         while let Some(client) = self.run_queues.closing.pop() {
@@ -283,7 +286,9 @@ impl<E: CommandExecutor> Core for Server<E> {
             return Some(now.mono);
         }
         let rejections = self.notices.next_rejections();
-        [self.deadlines.next(), self.engine.poll_timeout(), rejections].into_iter().flatten().min()
+        let access = self.access.next(now);
+        let next = [self.deadlines.next(), self.engine.poll_timeout(), rejections, access];
+        next.into_iter().flatten().min()
     }
 
     fn record_pass(&mut self, from: Mono, to: Mono) {

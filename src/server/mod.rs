@@ -8,12 +8,17 @@
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
+mod access;
+mod auth_failures;
+mod authentication;
 mod buffers;
+mod check;
 mod connection;
 mod connection_list;
 mod dispatchers;
 mod driver_api;
 mod notices;
+mod origins;
 mod outbound;
 mod pass_work;
 mod pending_submits;
@@ -22,6 +27,8 @@ mod session_timeouts;
 mod stats;
 mod worker_connections;
 
+use crate::access::BrowserSessions;
+use crate::base::address_set::AddressSet;
 use crate::base::buf::{Input, progress};
 use crate::base::limits::{DELIVERY_WORK, OUTPUT_HIGH_WATER_BYTES, TURN_WORK};
 use crate::base::slab::Slab;
@@ -35,12 +42,14 @@ use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::worker::WorkerCommand;
-use crate::protocol::{Session, SessionAction, SessionContext, WorkerRows, beanstalkd, processor};
+use crate::protocol::http::UiSettings;
+use crate::protocol::{Session, SessionAction, SessionContext, beanstalkd, processor};
 use crate::store::Counts;
+use access::AccessControl;
 use connection::{Connection, Deadline, Origin};
-use connection_list::Origins;
 use dispatchers::Dispatchers;
 use notices::Notices;
+use origins::Origins;
 pub use outbound::ConnectionLimits;
 use run_queues::RunQueues;
 use stats::Counters;
@@ -63,6 +72,7 @@ pub struct Settings {
 pub struct Server<E = Engine> {
     settings: Settings,
     engine: E,
+    access: AccessControl,
     context: SessionContext,
     /// Keys of dispatchers are reserved here: both index the store's tables of clients.
     connections: Slab<Connection>,
@@ -124,15 +134,16 @@ fn deliver_to(
     incident
 }
 
-/// Workers of a queue, as the session of the processor knows them.
-fn worker_page(
-    processor: Option<ClientId>,
-    connections: &Slab<Connection>,
-    queue: &[u8],
-    from: u32,
-) -> WorkerRows {
-    let connection = processor.and_then(|client| connections.get(client));
-    connection.map(|other| other.session.worker_page(queue, from)).unwrap_or_default()
+/// [`deliver_to`], with the incident noted.
+fn deliver_noted(
+    (connections, dispatchers, queues): (&mut Slab<Connection>, &mut Dispatchers, &mut RunQueues),
+    notices: &mut Notices,
+    completion: &mut Completion<'_>,
+    now: Now,
+) {
+    if let Some(incident) = deliver_to(connections, dispatchers, queues, completion, now) {
+        notices.note(completion.ticket.client, incident, now);
+    }
 }
 
 impl<E: CommandExecutor> Server<E> {
@@ -142,6 +153,7 @@ impl<E: CommandExecutor> Server<E> {
         let mut server = Self {
             settings,
             engine,
+            access: AccessControl::default(),
             context: SessionContext::new(settings.max_request),
             connections: Slab::default(),
             rejected: 0,
@@ -174,6 +186,29 @@ impl<E: CommandExecutor> Server<E> {
     #[must_use]
     pub fn with_http_names(mut self, names: Vec<Box<str>>) -> Self {
         self.context.settings.http_names = names;
+        self
+    }
+
+    /// The same server, with these settings of its dashboard.
+    #[must_use]
+    pub fn with_ui(mut self, settings: UiSettings) -> Self {
+        self.context.settings.ui = settings;
+        self
+    }
+
+    /// The same server, which makes the cookies of browsers that sign in from these random bits.
+    #[must_use]
+    pub fn with_secret(mut self, secret: [u8; 32]) -> Self {
+        self.access.browsers = BrowserSessions::new(secret);
+        let run = self.access.browsers.name();
+        self.context.settings.cookie = format!("jobcentre-{run}").into();
+        self
+    }
+
+    /// The same server, which refuses workers whose URLs have other addresses.
+    #[must_use]
+    pub fn with_worker_net(mut self, net: AddressSet) -> Self {
+        self.context.settings.worker_net = net;
         self
     }
 
@@ -210,44 +245,6 @@ impl<E: CommandExecutor> Server<E> {
         self.engine.journal_stats()
     }
 
-    /// Asserts every invariant. O(everything): for tests and the simulator.
-    pub fn check_invariants(&self) {
-        self.engine.check_invariants();
-        assert!(self.run_queues.pending_submits.is_empty(), "a pending submit was not run");
-        for (client, connection) in self.connections.iter() {
-            connection.check_invariants();
-            // Its reply may be gated.
-            let waits = connection.session.pending_serial().filter(|_| connection.is_ending());
-            let waits =
-                waits.is_some_and(|serial| self.engine.is_waiting(Ticket { client, serial }));
-            assert!(!waits, "a reserve waits on a connection that ends");
-            connection.session.check_invariants();
-            assert_eq!(connection.dirty, self.run_queues.dirty.contains(&client));
-            let counted = connection.counted_bytes == connection.buffer_bytes();
-            assert!(counted || connection.dirty, "buffers are counted wrongly");
-            assert_eq!(connection.resumable, self.run_queues.resumable.contains(&client));
-        }
-        let open = |connection: &Connection| {
-            connection.origin == Origin::Inbound && !matches!(connection.session, Session::Rejected)
-        };
-        let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
-        let counted: u64 = self.counters.protocols.iter().map(|protocol| protocol.open).sum();
-        assert_eq!(counted, served as u64, "connections are counted wrongly");
-        let outbound = |(_, connection): &(ClientId, &Connection)| {
-            matches!(connection.origin, Origin::Dialing | Origin::Outbound)
-        };
-        assert_eq!(self.outbound, self.connections.iter().filter(outbound).count());
-        self.check_dispatchers();
-        let armed = |(_, connection): &(ClientId, &Connection)| connection.deadline.is_some();
-        let armed = self.connections.iter().filter(armed).count() + self.dispatchers.timers();
-        assert_eq!(self.deadlines.len(), armed);
-        self.deadlines.check_invariants(|timer, _, client| {
-            let connection = self.connections.get(client);
-            let armed = connection.and_then(|connection| connection.deadline).map(Deadline::timer);
-            assert_eq!(armed.or_else(|| self.dispatchers.timer(client)), Some(timer));
-        });
-    }
-
     /// Hands every completion to the session that waits for it, then runs the pending submits that
     /// result. `running` is the connection whose session runs now, if any: its turn marks it dirty
     /// once, at the end, and polls its pending submit.
@@ -277,100 +274,13 @@ impl<E: CommandExecutor> Server<E> {
         }
     }
 
-    /// Cancels a reserve or pop that still waits.
-    fn cancel_wait(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
-        self.engine.cancel(Ticket { client, serial }, now);
-        self.deliver(running, now);
-    }
-
-    /// Delivers the completions of a command of `client`: in most cases only its own reply.
-    #[inline(always)]
-    fn deliver_own_reply(&mut self, client: ClientId, now: Now) {
-        let Some(connection) = self.connections.get_mut(client) else { return };
-        let mut has_others = false;
-        while let Some(completion) = &mut self.engine.poll_completion() {
-            if completion.ticket.client == client {
-                self.counters.answered += 1;
-                if let Some(incident) = connection.handle_reply(completion, now) {
-                    self.notices.note(client, incident, now);
-                }
-                continue;
-            }
-            let other = completion.ticket.client;
-            let (dispatchers, queues) = (&mut self.dispatchers, &mut self.run_queues);
-            let incident = deliver_to(&mut self.connections, dispatchers, queues, completion, now);
-            if let Some(incident) = incident {
-                self.notices.note(other, incident, now);
-            }
-            has_others = true;
-            break;
-        }
-        if has_others {
-            self.deliver(Some(client), now);
-        }
-    }
-
     /// Lets the session of `client` consume requests from `input` until it needs more input,
     /// stalls or yields.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
         connection.output.prepare(&mut self.run_queues.pool);
-        let begun = self.begin_turn(now);
-        let stalled = loop {
-            let Some(connection) = self.connections.get_mut(client) else { return };
-            if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
-                if !connection.broken {
-                    if let Some(serial) = connection.session.open_subscription() {
-                        self.cancel_wait(client, serial, Some(client), now);
-                    }
-                    break true;
-                }
-                // Broken output: dropped here, so that it does not stall the session.
-                self.run_queues.mark_dirty(client, connection);
-            }
-            let output = &mut connection.output;
-            match connection.session.poll_command(input, &mut self.context, output) {
-                SessionAction::NeedInput => break false,
-                SessionAction::Stalled => break true,
-                SessionAction::Continue => {}
-                SessionAction::Yield => {
-                    self.run_queues.schedule(client, connection);
-                    break true;
-                }
-                SessionAction::Submit(serial, ref command) => {
-                    let ticket = Ticket { client, serial };
-                    self.engine.submit(ticket, command, now);
-                    self.deliver_own_reply(client, now);
-                    if self.take_extra_work(begun) {
-                        self.yield_turn(ticket);
-                        break true;
-                    }
-                }
-                SessionAction::SubmitPending => {
-                    if self.submit_pending(client, now) {
-                        break true;
-                    }
-                }
-                SessionAction::FetchStats => self.context.turn.stats = Some(self.stats()),
-                SessionAction::SetDraining(on) => self.engine.set_draining(on),
-                SessionAction::Cancel(serial) => {
-                    self.cancel_wait(client, serial, Some(client), now);
-                }
-                SessionAction::FetchWorkers(queue, from) => {
-                    let page = worker_page(self.processor, &self.connections, queue, from);
-                    self.context.turn.workers = Some(page);
-                }
-                SessionAction::Connections(request) => self.answer_about(request, client),
-                SessionAction::Log(incident) => self.notices.note(client, incident, now),
-                SessionAction::Close => connection.closing = true,
-                SessionAction::End => connection.end_input(),
-                SessionAction::ProtocolError(incident) => {
-                    connection.closing = true;
-                    self.notices.note(client, incident, now);
-                }
-            }
-        };
+        let Some(stalled) = self.serve_input(client, input, now) else { return };
         self.end_turn(now, progress(input).0);
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.stalled = stalled && !input.unread().is_empty();
@@ -381,6 +291,89 @@ impl<E: CommandExecutor> Server<E> {
             }
             self.arm_session_timeout(client);
         }
+    }
+
+    /// Begins a turn and submits its commands. Returns whether the session takes no more of its
+    /// input for now; `None`: its connection has ended.
+    #[inline(always)]
+    fn serve_input(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) -> Option<bool> {
+        let (begun, running) = (self.begin_turn(now), Some(client));
+        loop {
+            let mut connection = self.connections.get_mut(client)?;
+            if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
+                if self.stalls_on_output(client, now) {
+                    break Some(true);
+                }
+                connection = self.connections.get_mut(client)?;
+            }
+            let output = &mut connection.output;
+            match connection.session.poll_command(input, &mut self.context, output) {
+                SessionAction::NeedInput => break Some(false),
+                SessionAction::Stalled => break Some(true),
+                SessionAction::Continue => {}
+                SessionAction::Yield => {
+                    self.run_queues.schedule(client, connection);
+                    break Some(true);
+                }
+                SessionAction::Submit(serial, ref command) => {
+                    let (ticket, mut has_others) = (Ticket { client, serial }, false);
+                    let who = (&mut connection.access, client, connection.protocol);
+                    let known = (&self.engine, &self.origins);
+                    if let Some(denial) = self.access.denies(who, command, known, now) {
+                        self.deny(client, Some(serial), &denial, now);
+                        continue;
+                    }
+                    self.engine.submit(ticket, command, now);
+                    // In most cases there is only its own reply.
+                    while let Some(completion) = &mut self.engine.poll_completion() {
+                        if completion.ticket.client != client {
+                            let (others, queues) = (&mut self.connections, &mut self.run_queues);
+                            let parts = (others, &mut self.dispatchers, queues);
+                            deliver_noted(parts, &mut self.notices, completion, now);
+                            has_others = true;
+                            break;
+                        }
+                        self.counters.answered += 1;
+                        if let Some(incident) = connection.handle_reply(completion, now) {
+                            self.notices.note(client, incident, now);
+                        }
+                    }
+                    if has_others {
+                        self.deliver(running, now);
+                    }
+                    if self.take_extra_work(begun) {
+                        break Some(self.yield_turn(ticket));
+                    }
+                }
+                SessionAction::SubmitPending => {
+                    if self.submit_pending(client, now) {
+                        break Some(true);
+                    }
+                }
+                SessionAction::FetchCaller => self.fetch_caller(client, now),
+                SessionAction::Browser(request) => self.browser_session(client, request, now),
+                SessionAction::FetchStats(kind) => self.fetch_stats(client, kind, now),
+                SessionAction::SetDraining(on) => self.set_draining(on, client, now),
+                SessionAction::Authenticate(ref who) => self.authenticate(client, who, now),
+                SessionAction::Cancel(serial) => self.cancel_wait(client, serial, running, now),
+                SessionAction::Observe => self.observe(client, now),
+                SessionAction::FetchWorkers(name, from) => self.workers(client, name, from, now),
+                SessionAction::Connections(request) => self.answer_about(request, client, now),
+                SessionAction::Log(incident) => self.notices.note(client, incident, now),
+                SessionAction::Close => connection.closing = true,
+                SessionAction::End => connection.end_input(),
+                SessionAction::ProtocolError(incident) => self.close_for(client, incident, now),
+            }
+        }
+    }
+
+    /// Closes a client after input that cannot be parsed.
+    #[cold]
+    fn close_for(&mut self, client: ClientId, incident: Incident, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.closing = true;
+        }
+        self.notices.note(client, incident, now);
     }
 
     /// Lets the session of `client` consume requests from its input buffer followed by `more`.

@@ -25,7 +25,7 @@ impl Default for Notices {
 }
 
 /// Variants of [`Incident`].
-const KINDS: usize = 9;
+const KINDS: usize = 11;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -47,6 +47,8 @@ fn kind(incident: &Incident) -> usize {
         Incident::ClientsRejected(_) => 6,
         Incident::OtherProtocol => 7,
         Incident::BuffersFull(_) => 8,
+        Incident::NotAuthenticated => 9,
+        Incident::Denied(_) => 10,
     }
 }
 

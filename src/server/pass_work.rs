@@ -40,9 +40,10 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     /// Ends the turn of a session after a command with much extra work: it runs again in the next
-    /// pass, or when the command is answered if that takes several passes.
+    /// pass, or when the command is answered if that takes several passes. Returns that the session
+    /// takes no more of its input for now.
     #[cold]
-    pub(super) fn yield_turn(&mut self, ticket: Ticket) {
+    pub(super) fn yield_turn(&mut self, ticket: Ticket) -> bool {
         let client = ticket.client;
         if let Some(connection) = self.connections.get_mut(client) {
             if self.engine.is_deferred(ticket) {
@@ -50,6 +51,7 @@ impl<E: CommandExecutor> Server<E> {
             }
             self.run_queues.schedule(client, connection);
         }
+        true
     }
 
     /// Fires deadlines of sessions, up to [`SESSION_DEADLINES_PER_PASS`].

@@ -1,4 +1,5 @@
 //! Commands that sessions have of themselves, without further input: the open pops of subscribers.
+//! And the end of waits.
 
 use super::Server;
 use crate::base::limits::{EXTRA_WORK_PER_TURN, OUTPUT_HIGH_WATER_BYTES, RESUMED_WORK_PER_PASS};
@@ -26,6 +27,12 @@ impl<E: CommandExecutor> Server<E> {
             let output = &mut connection.output;
             match connection.session.poll_pending_submit(&mut self.context, output) {
                 Some((serial, command)) => {
+                    let who = (&mut connection.access, client, connection.protocol);
+                    let known = (&self.engine, &self.origins);
+                    if let Some(denial) = self.access.denies(who, &command, known, now) {
+                        self.deny(client, Some(serial), &denial, now);
+                        continue;
+                    }
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.forward_reply(running, now);
                 }
@@ -45,13 +52,46 @@ impl<E: CommandExecutor> Server<E> {
             self.run_queues.schedule(client, connection);
             return true;
         };
+        let who = (&mut connection.access, client, connection.protocol);
+        let known = (&self.engine, &self.origins);
+        if let Some(denial) = self.access.denies(who, &command, known, now) {
+            self.deny(client, Some(serial), &denial, now);
+            return false;
+        }
         self.engine.submit(Ticket { client, serial }, &command, now);
-        self.deliver_own_reply(client, now);
+        self.deliver(Some(client), now);
         let work = self.engine.take_work();
         self.run_queues.work += work;
         if work > EXTRA_WORK_PER_TURN {
             self.yield_turn(Ticket { client, serial });
         }
         work > EXTRA_WORK_PER_TURN
+    }
+
+    /// Cancels a reserve or pop that still waits.
+    pub(super) fn cancel_wait(
+        &mut self,
+        client: ClientId,
+        serial: u32,
+        running: Option<ClientId>,
+        now: Now,
+    ) {
+        self.engine.cancel(Ticket { client, serial }, now);
+        self.deliver(running, now);
+    }
+
+    /// Cancels the open pop of a client that does not read what it is sent. Returns whether its
+    /// session stalls for that; output that is broken is dropped instead.
+    #[cold]
+    pub(super) fn stalls_on_output(&mut self, client: ClientId, now: Now) -> bool {
+        let Some(connection) = self.connections.get_mut(client) else { return true };
+        if connection.broken {
+            self.run_queues.mark_dirty(client, connection);
+            return false;
+        }
+        if let Some(serial) = connection.session.open_subscription() {
+            self.cancel_wait(client, serial, Some(client), now);
+        }
+        true
     }
 }

@@ -69,6 +69,7 @@ impl<E: CommandExecutor> Server<E> {
             passes: counters.passes,
             resident_bytes: counters.resident,
             tls: counters.tls,
+            access: self.access.stats(),
             user_us: counters.processor_us.0,
             system_us: counters.processor_us.1,
             ..ServerStats::default()

@@ -23,7 +23,7 @@ impl<E: CommandExecutor> Server<E> {
     /// The connection failed for lack of local resources, which is not the worker's fault.
     pub(super) fn mark_connection_busy(&mut self, connection_id: ClientId) {
         if let Some(call) = self.worker_connection_mut(connection_id) {
-            call.hinder();
+            call.fail_busy();
         }
     }
 

@@ -6,7 +6,6 @@ use super::jobs::Jobs;
 use super::queues::{DEFAULT, Queues};
 use super::{Due, JobIdx, Store};
 use crate::base::slab_index::SlabIndex;
-use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use crate::model::reply::JobStatus;
@@ -31,7 +30,11 @@ struct Expected {
 
 impl Expected {
     fn note(&mut self, slot: JobIdx, job: &Job) {
-        let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
+        let timer = job.timer();
+        assert!(
+            !job.is_leased() || job.status() == Status::Reserved && job.ext().is_none(),
+            "a lease is in a slot beside rare fields, or its job is not reserved"
+        );
         if job.status() == Status::Popped {
             assert!(timer.is_none() && job.class().is_none(), "a popped job is not detached");
             assert!(self.popped.insert(slot));
@@ -130,13 +133,14 @@ impl Store {
         self.check_actions();
         self.check_schedules();
         self.check_dependencies_of_all();
+        let ending = self.check_abandoned(&mut expected.reserved_by);
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<JobIdx> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
             let reserved = expected.reserved_by.remove(&Holder::client(index)).unwrap_or_default();
             assert_eq!(listed, reserved, "a client's list and its reservations differ");
         }
-        self.check_workers(&mut expected.reserved_by);
+        self.check_workers(&mut expected.reserved_by, ending);
         assert!(expected.reserved_by.is_empty(), "a reserved job is in no list");
         self.check_watchers();
         self.external_ids.check_invariants(&self.jobs);
@@ -182,7 +186,7 @@ impl Store {
         assert_eq!(self.deadlines.len(), armed_jobs + others, "a deadline has no owner");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
-                Due::Job(slot) => self.jobs[slot].ext().map(|ext| ext.timer),
+                Due::Job(slot) => Some(self.jobs[slot].timer()),
                 Due::Waiter(waiter) => Some(self.waiters[waiter].timer),
                 Due::Limiter(limiter) => self.constraints.limiter_timer(limiter),
                 Due::Watcher(watcher) => Some(self.watchers.timer(watcher)),

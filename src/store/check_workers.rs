@@ -15,9 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
     /// The reservations of an attached client are its worker's, and only those; those of a detached
-    /// worker are in its list. Removes the latter from `reserved_by`.
-    pub(super) fn check_workers(&self, reserved_by: &mut BTreeMap<Holder, BTreeSet<JobIdx>>) {
-        self.workers.check_invariants();
+    /// worker are in its list. Removes the latter from `reserved_by`. `ending`: the number of
+    /// deregistered workers that have jobs.
+    pub(super) fn check_workers(
+        &self,
+        reserved_by: &mut BTreeMap<Holder, BTreeSet<JobIdx>>,
+        ending: usize,
+    ) {
+        self.workers.check_invariants(ending);
         let mut serving = BTreeMap::new();
         for (place, record) in self.workers.iter() {
             let detached: BTreeSet<JobIdx> =
@@ -56,6 +61,7 @@ impl Store {
                 assert_eq!(job.progress(), None, "a job that is not reserved has a progress");
             } else if let HolderKind::Client(index) = job.holder().kind()
                 && !self.disconnects.is_ending(index)
+                && !self.is_abandoned(job)
             {
                 let worker = serving.get(&index).copied();
                 assert_eq!(job.worker(), worker, "job {slot:?} is reserved for another worker");
@@ -77,6 +83,7 @@ impl Store {
                 WatchFor::Release => {
                     assert_eq!(job.status(), Status::Reserved, "the reservation has ended");
                     let holds = self.reservations.holds(watcher.ticket.client, job);
+                    let holds = holds || self.is_abandoned(job);
                     assert!(holds && !has_timeout, "another client has reserved it");
                 }
                 WatchFor::Completion | WatchFor::End => {

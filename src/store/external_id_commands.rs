@@ -11,7 +11,6 @@ use super::transitions::TransitionRequest;
 use super::{Effects, Outcome, Store};
 use crate::base::limits::STATS_SLOTS_PER_STEP;
 use crate::base::time::Now;
-use crate::model::event::EventKind;
 use crate::model::external_id::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
@@ -74,6 +73,10 @@ impl Store {
         let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
+        if self.is_abandoned(&self.jobs[slot]) {
+            let rejection = Rejection::NotReserved(JobId(self.jobs[slot].id()));
+            return fx.answer(ticket, Outcome::Rejected(rejection));
+        }
         let caller = self.reservations.caller(ticket.client, &self.jobs[slot], None);
         match transition(&self.jobs[slot], JobEvent::Touch, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
@@ -148,12 +151,7 @@ impl Store {
             if self.jobs[slot].progress().is_some() {
                 continue;
             }
-            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
-            self.unlink_cold(slot);
-            self.totals.count(JobCounter::Abandoned);
-            if self.jobs[slot].has_row() {
-                self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
-            }
+            self.take_back(slot, now, fx);
             requeued.push(slot);
         }
         self.requeue_batch(requeued, now, fx);

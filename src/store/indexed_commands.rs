@@ -312,7 +312,7 @@ impl Store {
         let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, (content, 0), now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
-        self.queues.hear_of(queue);
+        self.queues.list_name(queue);
         let row = self.queues.record_put(slot, payload, state, now, &mut self.jobs);
         fx.reply(ticket, IndexedReply::Row(row));
         fx.mark_put_dirty(slot, &self.jobs[slot]);

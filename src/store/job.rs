@@ -41,8 +41,9 @@ use std::sync::Arc;
 pub(super) struct Job {
     /// Its id, and above it [`STATUS_SHIFT`], [`PLAIN`] and [`LIFO`].
     pub(super) id_and_flags: u64,
-    /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits.
-    rank: u64,
+    /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits. With
+    /// [`LEASED`] what [`Job::rank`] unpacks.
+    pub(super) rank: u64,
     /// The payload, alone or with the rare fields.
     pub(super) body: ThinOrBox<JobExt, 7>,
     pub(super) queue: QueueIdx,
@@ -65,6 +66,9 @@ const LIFO: u64 = 1 << 57;
 /// Whether its lease is in the head of its payload. A job may be simple with it; when it is
 /// reserved it has a deadline, which is a rare field.
 pub(super) const SHORT_LEASE: u64 = 1 << 58;
+/// Whether its first lease runs, whose deadline is in the slot: see `short_lease`. It has no
+/// [`JobExt`], and is not simple.
+pub(super) const LEASED: u64 = 1 << 59;
 
 const _: () = assert!(JOB_ID_END <= 1 << STATUS_SHIFT, "an id would be taken for a status");
 
@@ -272,7 +276,7 @@ impl Job {
 
     /// Whether it has no priority of its own.
     pub(super) fn is_group_only(&self) -> bool {
-        self.rank == UNSELECTED_RANK
+        self.rank() == UNSELECTED_RANK
     }
 
     /// Whether a waiting pop cannot carry it.
@@ -309,20 +313,22 @@ impl Job {
             TieBreak::Fifo => self.id(),
             TieBreak::Lifo => u64::MAX - self.id(),
         };
+        debug_assert!(!self.is_leased(), "a reserved job is in no heap");
         HeapEntry { rank: self.rank, tie, slot }
     }
 
     pub(super) fn priority(&self) -> Priority<'_> {
         match self.digits() {
             Some(digits) => Priority::Big(digits),
-            None if self.rank == UNSELECTED_RANK => Priority::Unselected,
-            None => Priority::Small(number(self.rank)),
+            None if self.rank() == UNSELECTED_RANK => Priority::Unselected,
+            None => Priority::Small(number(self.rank())),
         }
     }
 
     /// Changes the priority of an unlinked job.
     pub(super) fn set_priority(&mut self, priority: Priority<'_>) {
         debug_assert!(!self.is_in_heap(), "a heap orders its jobs by their priorities");
+        self.unpack_timer();
         let digits = match priority {
             Priority::Big(digits) => Some(digits),
             Priority::Small(_) | Priority::Unselected => None,
@@ -360,11 +366,11 @@ impl Job {
         let (payload, priority, lease, named) = match self.body.get() {
             Either::Bytes(payload) => {
                 let payload = PayloadHead::of(payload).payload(payload);
-                let priority = match self.rank {
+                let priority = match self.rank() {
                     UNSELECTED_RANK => Priority::Unselected,
                     rank => Priority::Small(number(rank)),
                 };
-                (payload, priority, LeaseEpoch(0), false)
+                (payload, priority, LeaseEpoch(u32::from(self.is_leased())), false)
             }
             Either::Boxed(ext) => {
                 (ext.payload(), self.priority(), ext.lease, self.external_id().is_some())
@@ -404,6 +410,9 @@ impl Job {
 
     /// The rare fields, added if there are none.
     pub(super) fn ext_mut_or_insert(&mut self) -> &mut JobExt {
+        if self.is_leased() {
+            self.unpack_timer();
+        }
         self.id_and_flags &= !PLAIN;
         self.body.boxed_with(JobExt::new)
     }
@@ -456,10 +465,6 @@ impl Job {
     pub(super) fn work_mut(&mut self) -> &mut RunState {
         self.unpack_lease();
         self.ext_mut_or_insert().work.get_or_insert_default()
-    }
-
-    pub(super) fn lease(&self) -> LeaseEpoch {
-        self.ext().map_or(LeaseEpoch(0), |ext| ext.lease)
     }
 
     /// Counts one more reservation, if the job has lease epochs.

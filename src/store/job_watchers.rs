@@ -175,6 +175,12 @@ impl JobWatchers {
         self.by_ticket.range(whole).next().map(|(_, &watcher)| watcher)
     }
 
+    /// Whether the client has more than `count` watchers. O(log v + count).
+    pub(super) fn has_more_of(&self, client: ClientId, count: usize) -> bool {
+        let whole = Ticket { client, serial: 0 }..=Ticket { client, serial: u32::MAX };
+        !self.is_empty() && self.by_ticket.range(whole).nth(count).is_some()
+    }
+
     /// The earliest watcher of this kind for a job.
     pub(super) fn first_for(&self, job: JobIdx, watch_for: WatchFor) -> Option<WatcherIdx> {
         self.by_job

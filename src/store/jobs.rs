@@ -128,7 +128,9 @@ impl Jobs {
 
     /// Cancels the deadline of a job's status, if it has one. O(log d), O(1) on average.
     pub(super) fn disarm(&mut self, slot: JobIdx, deadlines: &mut TimerQueue<Due>) {
-        if let Some(ext) = self[slot].ext_mut()
+        let job = &mut self[slot];
+        job.unpack_timer();
+        if let Some(ext) = job.ext_mut()
             && !ext.timer.is_none()
         {
             deadlines.cancel(std::mem::take(&mut ext.timer));
@@ -187,6 +189,7 @@ impl PositionMap for Jobs {
         }
     }
 
+    #[cold]
     fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {
         // Of digits without leading zeros, longer ones are larger; larger is more urgent.
         let key = |slot: JobIdx| self[slot].digits().map(|digits| (digits.len(), digits));

@@ -388,7 +388,7 @@ impl Store {
     #[cold]
     fn note_put(&mut self, slot: JobIdx, payload: Payload<'_>, now: Now) {
         let queue = self.jobs[slot].queue;
-        self.queues.hear_of(queue);
+        self.queues.list_name(queue);
         if self.queues[queue].is_indexed() {
             self.queues.record_put(slot, payload.bytes, NO_STATE, now, &mut self.jobs);
         }
@@ -441,7 +441,10 @@ impl Store {
             }
             Status::Reserved if job.is_simple_but_for_lease() && self.watchers.is_empty() => {
                 self.reservations.unlink(slot, &mut self.jobs);
-                self.jobs.disarm(slot, &mut self.deadlines);
+                let timer = self.jobs[slot].timer();
+                if !timer.is_none() {
+                    self.deadlines.cancel(timer);
+                }
             }
             _ => return self.delete_cold(ticket, slot, now, fx),
         }

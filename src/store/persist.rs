@@ -180,7 +180,7 @@ impl Store {
             record.ext_mut_or_insert().expires = expires;
         }
         self.queues[queue].jobs += 1;
-        self.queues.hear_of(queue);
+        self.queues.list_name(queue);
         self.queues[queue].ttl_jobs += u32::from(record.has_ttl());
         let slot = if let Some(slot) = self.ids.find(job.id.0) {
             self.unlink_cold(slot);
@@ -258,7 +258,7 @@ impl Store {
         self.finish_dependencies(now);
         self.finish_constraint_scan(now);
         self.finish_schedules(now);
-        self.queues.forget_idle();
+        self.queues.unlist_idle();
     }
 
     /// Sets a later state of a restored job, if it exists. O(log n + log d).

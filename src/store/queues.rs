@@ -69,10 +69,10 @@ pub(super) struct Queue {
     pub(super) history: Option<Box<QueueHistory>>,
     /// Job classes of this queue: 0 if no constraint selects any of its jobs.
     pub(super) class_count: u32,
-    /// Whether a put has nothing to do but to add its job: the queue is heard of, and not indexed.
+    /// Whether a put has nothing to do but to add its job: the queue is listed, and not indexed.
     pub(super) takes_plain_puts: bool,
-    /// Whether the native API knows the queue: see [`Queues::hear_of`].
-    heard_of: bool,
+    /// Whether the native API knows the queue: see [`Queues::list_name`].
+    is_listed: bool,
     /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
     /// Work on its jobs that is spread over several passes.
@@ -92,9 +92,9 @@ impl Queue {
         self.interest.as_ref().is_some_and(|interest| interest.is_any())
     }
 
-    /// Whether the native API knows it: see [`Queues::hear_of`].
-    pub(super) fn is_heard_of(&self) -> bool {
-        self.heard_of
+    /// Whether the native API knows it: see [`Queues::list_name`].
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_listed
     }
 
     /// Whether a ready job of this queue is the head of the queue's heap, or of that of its
@@ -164,7 +164,7 @@ impl Queue {
             "jobs would have rows that are in no index"
         );
         self.index = None;
-        self.takes_plain_puts = self.heard_of;
+        self.takes_plain_puts = self.is_listed;
     }
 
     /// Drops the index of a queue that no longer exists. O(1).
@@ -175,7 +175,7 @@ impl Queue {
         {
             debug_assert!(self.is_backfilled(), "a queue without jobs has a row");
             self.index = None;
-            self.takes_plain_puts = self.heard_of;
+            self.takes_plain_puts = self.is_listed;
         }
     }
 
@@ -288,7 +288,7 @@ impl Queues {
     }
 
     /// [`Queues::find_or_add`], with the work of making a queue noted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_or_add_noted(&mut self, name: &[u8], waiters: &mut Waiters) -> QueueIdx {
         if let Some(queue) = self.find_recent(name) {
             return queue;
@@ -303,7 +303,7 @@ impl Queues {
         let default = || (*name == *DEFAULT).then(|| self.find_or_add(name));
         let queue = found.or_else(default)?;
         self.slots[queue].start_indexing();
-        self.hear_of(queue);
+        self.list_name(queue);
         Some(queue)
     }
 
@@ -316,7 +316,7 @@ impl Queues {
     /// queues.
     pub(super) fn declare(&mut self, id: JobId, name: &[u8]) -> DeclarationIdx {
         let queue = self.find_or_add(name);
-        self.hear_of(queue);
+        self.list_name(queue);
         let record = self.declared.insert(id, queue);
         let known = &mut self.slots[queue];
         known.start_indexing();
@@ -339,6 +339,7 @@ impl Queues {
         declared
     }
 
+    #[inline(never)]
     fn add(&mut self, name: &[u8]) -> QueueIdx {
         debug_assert!(self.find(name).is_none(), "a name has two queues");
         let hash = self.hasher.hash_one(name);
@@ -363,7 +364,7 @@ impl Queues {
             class_count: 0,
             jobs: 0,
             takes_plain_puts: false,
-            heard_of: false,
+            is_listed: false,
             index: None,
             holds: HoldMarks::default(),
             listed: false,
@@ -375,24 +376,24 @@ impl Queues {
 
     /// Makes a queue known to the native API: a job was put, it was paused, or its index was
     /// switched on. A queue that is idle is forgotten when it leaves the idle list. O(log q).
-    pub(super) fn hear_of(&mut self, queue: QueueIdx) {
+    pub(super) fn list_name(&mut self, queue: QueueIdx) {
         let record = &mut self.slots[queue];
-        if !std::mem::replace(&mut record.heard_of, true) {
+        if !std::mem::replace(&mut record.is_listed, true) {
             record.takes_plain_puts = record.index.is_none();
             self.names.insert(Arc::clone(&record.name), queue);
         }
     }
 
-    /// Reverses [`Queues::hear_of`] for a queue without jobs, which is not declared. It is not
+    /// Reverses [`Queues::list_name`] for a queue without jobs, which is not declared. It is not
     /// indexed any more. O(log q).
-    pub(super) fn forget(&mut self, queue: QueueIdx) {
+    pub(super) fn unlist(&mut self, queue: QueueIdx) {
         let record = &mut self.slots[queue];
-        debug_assert_eq!(record.jobs, 0, "a queue with jobs is heard of");
+        debug_assert_eq!(record.jobs, 0, "a queue with jobs is listed");
         record.index = None;
         record.takes_plain_puts = false;
         self.histories -= usize::from(record.clear_flow());
         self.flows_forgotten = true;
-        if std::mem::take(&mut record.heard_of) {
+        if std::mem::take(&mut record.is_listed) {
             self.names.remove(&record.name);
         }
         self.list_if_idle(queue);
@@ -400,11 +401,11 @@ impl Queues {
 
     /// Makes the queues that are idle unknown: what a journal still says of them is over.
     /// O(queues).
-    pub(super) fn forget_idle(&mut self) {
+    pub(super) fn unlist_idle(&mut self) {
         let known = self.names.values().copied();
         let idle: Vec<_> = known.filter(|&queue| self.slots[queue].is_idle()).collect();
         for queue in idle {
-            self.forget(queue);
+            self.unlist(queue);
         }
     }
 
@@ -435,7 +436,7 @@ impl Queues {
         record.listed = false;
         if record.is_idle() {
             assert!(record.ready.is_empty(), "an idle queue holds a ready job");
-            if record.heard_of {
+            if record.is_listed {
                 self.names.remove(&record.name);
             }
             let (hash, slots) = (record.hash, &self.slots);
@@ -463,14 +464,14 @@ impl Queues {
         assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {
             assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");
-            let heard = self.names.get(&queue.name) == Some(&slot);
-            assert_eq!(queue.heard_of, heard, "the list of names is wrong");
-            let plain = queue.heard_of && queue.index.is_none();
+            let named = self.names.get(&queue.name) == Some(&slot);
+            assert_eq!(queue.is_listed, named, "the list of names is wrong");
+            let plain = queue.is_listed && queue.index.is_none();
             assert_eq!(
                 queue.takes_plain_puts, plain,
                 "puts into a queue do too little or too much"
             );
-            assert!(queue.heard_of || queue.jobs == 0, "a queue with jobs is not heard of");
+            assert!(queue.is_listed || queue.jobs == 0, "a queue with jobs is not listed");
             assert!(queue.listed || !queue.is_idle(), "an idle queue is not listed");
             assert_eq!(queue.listed, self.idle.contains(&slot), "the idle list is wrong");
         }
@@ -479,14 +480,14 @@ impl Queues {
 
 impl Index<QueueIdx> for Queues {
     type Output = Queue;
-    #[inline]
+    #[inline(always)]
     fn index(&self, queue: QueueIdx) -> &Queue {
         &self.slots[queue]
     }
 }
 
 impl IndexMut<QueueIdx> for Queues {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, queue: QueueIdx) -> &mut Queue {
         &mut self.slots[queue]
     }

@@ -8,7 +8,7 @@ pub(super) const UNSELECTED_RANK: u64 = u64::MAX;
 /// Turns "larger is more urgent" into "smaller is more urgent". The result is neither 0 nor
 /// [`UNSELECTED_RANK`].
 #[inline]
-pub(super) fn rank(number: i64) -> u64 {
+pub(super) const fn rank(number: i64) -> u64 {
     assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
     !(number.cast_unsigned() ^ SIGN)
 }

@@ -12,7 +12,7 @@ impl Store {
     pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
-        if self.reservations.has_reserved(ticket.client, job) {
+        if self.has_reserved(ticket.client, job) {
             // Who has reserved it deletes it: it is done.
             self.end_dependencies(slot, true);
         }

@@ -5,8 +5,12 @@
 //! Reservations of a worker without a client (*detached*) are in a list of the worker, and those
 //! under tokens, which end with no client, in one list.
 //!
+//! When a worker is deregistered, its client's list may become the worker's in one step. Then the
+//! jobs behind the head still name the client as their holder until they are the head: see
+//! `disconnects`.
+//!
 //! Invariant: an entry belongs to the client with its generation; of other generations it says
-//! nothing.
+//! nothing. The head of a worker's list names the worker as its holder.
 
 use super::idx::{Holder, HolderKind, JobIdx, WaiterIdx, WorkerIdx};
 use super::job::Job;
@@ -108,12 +112,28 @@ impl Reservations {
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
+        let next = std::mem::replace(self.detached_head(place), slot.into());
+        Self::link_first(slot, Holder::detached(place), next, jobs);
+    }
+
+    fn detached_head(&mut self, place: WorkerIdx) -> &mut PackedOption<JobIdx> {
         let index = place.slot() as usize;
         if index >= self.detached_heads.len() {
             self.detached_heads.resize(index + 1, PackedOption::NONE);
         }
-        let next = std::mem::replace(&mut self.detached_heads[index], slot.into());
-        Self::link_first(slot, Holder::detached(place), next, jobs);
+        &mut self.detached_heads[index]
+    }
+
+    /// Makes the client's list that of the worker at `place`, which has none. All but the first job
+    /// still name the client as their holder. O(1) amortised.
+    pub(super) fn move_to_worker(&mut self, client: ClientId, place: WorkerIdx, jobs: &mut Jobs) {
+        let first = std::mem::take(&mut self.record(client).job);
+        let head = self.detached_head(place);
+        assert!(head.is_none(), "a worker with a client has a list of its own");
+        *head = first;
+        if let Some(first) = first.expand() {
+            jobs[first].set_holder(Holder::detached(place));
+        }
     }
 
     /// Adds a job to the list of those that are reserved under tokens. O(1).
@@ -167,7 +187,12 @@ impl Reservations {
         } else {
             let first = match holder.kind() {
                 HolderKind::Client(index) => &mut self.records[index as usize].job,
-                HolderKind::Detached(worker) => &mut self.detached_heads[worker.slot() as usize],
+                HolderKind::Detached(worker) => {
+                    if let Some(next) = next.expand() {
+                        jobs[next].set_holder(holder);
+                    }
+                    &mut self.detached_heads[worker.slot() as usize]
+                }
                 HolderKind::Token => &mut self.token_head,
             };
             assert!(*first == slot.into(), "a reserved job is not in its client's list");
@@ -185,7 +210,15 @@ impl Reservations {
 
     /// Whether `client` has reserved more than `count` jobs. O(count).
     pub(super) fn has_more_jobs(&self, client: ClientId, count: usize, jobs: &Jobs) -> bool {
-        let first = self.first_job(client);
+        Self::has_more(self.first_job(client), count, jobs)
+    }
+
+    /// The same of the worker at `place`, if it is detached. O(count).
+    pub(super) fn has_more_detached(&self, place: WorkerIdx, count: usize, jobs: &Jobs) -> bool {
+        Self::has_more(self.first_detached(place), count, jobs)
+    }
+
+    fn has_more(first: Option<JobIdx>, count: usize, jobs: &Jobs) -> bool {
         std::iter::successors(first, |&slot| jobs[slot].next().expand()).nth(count).is_some()
     }
 

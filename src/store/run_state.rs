@@ -167,8 +167,13 @@ impl Job {
 
     /// When its status ends by itself. O(1).
     pub(super) fn due(&self, deadlines: &TimerQueue<Due>) -> Option<Mono> {
-        let timer = self.ext()?.timer;
+        let timer = self.timer();
         (!timer.is_none()).then(|| deadlines.moment(timer))
+    }
+
+    pub(super) fn lease(&self) -> LeaseEpoch {
+        let without_ext = LeaseEpoch(u32::from(self.is_leased()));
+        self.ext().map_or(without_ext, |ext| ext.lease)
     }
 
     /// Counts one more retry, and returns the delay before it in milliseconds.

@@ -1,7 +1,7 @@
-//! Work that may be too much for one pass and is spread over several: the end of a client that has
-//! reserved many jobs, the pop of a large key group, the return of withheld jobs after a pause,
-//! actions, answers to many that wait for the end of a job, and making and removing the rows of an
-//! index. All share the steps of a pass.
+//! Work that may be too much for one pass and is spread over several: the end of a client or worker
+//! that has reserved many jobs, the pop of a large key group, the return of withheld jobs after a
+//! pause, actions, answers to many that wait for the end of a job, and making and removing the rows
+//! of an index. All share the steps of a pass.
 //!
 //! What must look as if it was done at once is made so by marks of its queues.
 

@@ -10,6 +10,7 @@ use crate::base::timer_queue::TimerId;
 use crate::model::flow::FlowKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Payload, Status};
+use crate::model::reply::Rejection;
 use crate::model::stats::JobCounter;
 use std::time::Duration;
 
@@ -98,10 +99,16 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let job = &mut self.jobs[slot];
+        let job = &self.jobs[slot];
         debug_assert_eq!(job.id(), request.id.0, "a request for another job");
         debug_assert!(!job.is_expired_waiting(now), "clients do not see expired jobs");
-        let recorded = !job.is_simple() && job.has_row();
+        let mut recorded = false;
+        if !job.is_simple() {
+            if self.is_abandoned(job) && request.event != JobEvent::Kick {
+                return Self::reject_unreserved(ticket, request.id, fx);
+            }
+            recorded = job.has_row();
+        }
         match transition(job, request.event, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => {
@@ -135,6 +142,12 @@ impl Store {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn reject_unreserved(ticket: Ticket, id: JobId, fx: &mut Effects) {
+        fx.answer(ticket, Outcome::Rejected(Rejection::NotReserved(id)));
+    }
+
     /// A run has succeeded: the key is free, and what waits for the job goes on. O(key + log d).
     #[cold]
     fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
@@ -146,6 +159,7 @@ impl Store {
     pub(super) fn job_due(&mut self, (slot, at): (JobIdx, Mono), now: Now, fx: &mut Effects) {
         self.unlist_delayed(slot, at);
         let job = &mut self.jobs[slot];
+        job.unpack_timer();
         if let Some(ext) = job.ext_mut() {
             debug_assert!(!ext.timer.is_none(), "a deadline fires that was not armed");
             ext.timer = TimerId::NONE;

@@ -1,6 +1,7 @@
 //! Jobs as clients see them.
 
 use super::{JobIdx, Store};
+use crate::model::id::{ClientId, JobId};
 use crate::model::reply::{JobInfo, JobView};
 
 impl Store {
@@ -13,6 +14,13 @@ impl Store {
     pub fn view(&self, slot: JobIdx) -> JobView<'_> {
         let job = &self.jobs[slot];
         job.view(&self.queues[job.queue].name)
+    }
+
+    /// The queue of a job, and whether this client has reserved it. O(1).
+    #[must_use]
+    pub fn job_queue(&self, id: JobId, client: ClientId) -> Option<(&[u8], bool)> {
+        let job = &self.jobs[self.ids.find(id.0)?];
+        Some((&self.queues[job.queue].name, self.reservations.has_reserved(client, job)))
     }
 
     /// The job in `slot` with status, deadline, options and result. O(1).

@@ -14,12 +14,10 @@ use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
-use crate::model::event::EventKind;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Status};
 use crate::model::owned::{OwnedJobStatus, OwnedReply};
-use crate::model::reply::JobStatus;
-use crate::model::stats::JobCounter;
+use crate::model::reply::{JobStatus, Rejection};
 use crate::model::worker::{
     RunOutcome, TrackedReply, Worker, WorkerCommand, WorkerId, WorkerKind, WorkerReply,
 };
@@ -122,39 +120,48 @@ impl Store {
         self.remove_worker(place, now, fx);
     }
 
-    /// O(w log w + h log n) for the `h` jobs that the worker has reserved and the `w` waiters of
-    /// its client.
+    /// Deregisters a worker; its jobs are requeued together, over several passes if there are many:
+    /// see `disconnects`. O(w log w + h log n) for the `h` jobs that it has reserved and the `w`
+    /// waiters of its client.
     fn remove_worker(&mut self, place: WorkerIdx, now: Now, fx: &mut Effects) {
-        let worker = self.workers[place].id;
-        if let Some(client) = self.workers[place].client {
-            self.detach_client(client, place, fx);
+        let (worker, client) = (self.workers[place].id, self.workers[place].client);
+        let budget = self.spread.steps_left();
+        let has_more = match client {
+            Some(client) => self.reservations.has_more_jobs(client, budget, &self.jobs),
+            None => self.reservations.has_more_detached(place, budget, &self.jobs),
+        };
+        match client {
+            Some(client) if has_more => {
+                self.cancel_waiters(client, fx);
+                self.reservations.move_to_worker(client, place, &mut self.jobs);
+                self.end_attachment(client, place, fx);
+            }
+            Some(client) => self.detach_client(client, place, fx),
+            None => {}
         }
         let mut requeued = std::mem::take(&mut self.requeue_buf);
-        while let Some(slot) = self.reservations.first_detached(place) {
-            fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
-            self.unlink_cold(slot);
-            self.totals.count(JobCounter::Abandoned);
-            if self.jobs[slot].has_row() {
-                self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
+        if !has_more {
+            while let Some(slot) = self.reservations.first_detached(place) {
+                self.take_back(slot, now, fx);
+                self.spread.spend(1);
+                requeued.push(slot);
             }
-            requeued.push(slot);
         }
-        // Other work of this pass gives way.
-        self.spread.spend(requeued.len());
         if self.workers.remove(place).is_some() {
             fx.mark_dirty(DirtyRecord::Gone(RecordKey::Worker(place), JobId(worker.0)));
         }
-        self.workers.remove_entry(place);
+        if has_more {
+            self.begin_worker_end(place);
+        } else {
+            self.workers.remove_entry(place);
+        }
         self.requeue_batch(requeued, now, fx);
     }
 
     /// Detaches a client: its waiters and watchers are cancelled, and its reservations become the
     /// worker's alone. O(w log w + h).
     pub(super) fn detach_client(&mut self, client: ClientId, place: WorkerIdx, fx: &mut Effects) {
-        while let Some(waiter) = self.reservations.first_waiter(client) {
-            let (_, ticket) = self.end_wait(waiter);
-            fx.answer(ticket, Outcome::Cancelled);
-        }
+        self.cancel_waiters(client, fx);
         while let Some(watcher) = self.watchers.first_of(client) {
             let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
             fx.answer(ticket, outcome);
@@ -163,6 +170,17 @@ impl Store {
             self.reservations.unlink(slot, &mut self.jobs);
             self.reservations.link_detached(place, slot, &mut self.jobs);
         }
+        self.end_attachment(client, place, fx);
+    }
+
+    fn cancel_waiters(&mut self, client: ClientId, fx: &mut Effects) {
+        while let Some(waiter) = self.reservations.first_waiter(client) {
+            let (_, ticket) = self.end_wait(waiter);
+            fx.answer(ticket, Outcome::Cancelled);
+        }
+    }
+
+    fn end_attachment(&mut self, client: ClientId, place: WorkerIdx, fx: &mut Effects) {
         self.workers.detach(place, client, &mut self.reservations);
         self.registry_watchers.notify_detach(client, fx);
     }
@@ -233,7 +251,7 @@ impl Store {
     fn await_release(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch, fx: &mut Effects) {
         let found = self.ids.find(id.0).filter(|&slot| {
             let job = &self.jobs[slot];
-            self.reservations.has_reserved(ticket.client, job) && job.lease() == lease
+            self.has_reserved(ticket.client, job) && job.lease() == lease
         });
         match found {
             None => fx.answer(ticket, Outcome::Done),
@@ -255,6 +273,9 @@ impl Store {
         let Some(slot) = self.find_cold(id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
+        if self.is_abandoned(&self.jobs[slot]) {
+            return fx.answer(ticket, Outcome::Rejected(Rejection::NotReserved(id)));
+        }
         let caller = self.reservations.caller(ticket.client, &self.jobs[slot], Some(lease));
         let step = match transition(&self.jobs[slot], JobEvent::Release, caller) {
             Err(rejection) => return fx.answer(ticket, Outcome::Rejected(rejection)),

@@ -10,6 +10,7 @@ pub mod lines;
 pub mod msgpack;
 pub mod packets;
 mod paths;
+pub mod resp;
 pub mod tar;
 pub mod url;
 

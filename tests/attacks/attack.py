@@ -230,7 +230,7 @@ class Attack:
         self.canary.start()
         self.memory = self.server.memory()
         self.before = None
-        self.laps, self.notes = [], []
+        self.laps, self.notes, self.figures = [], [], {}
 
     def address(self, protocol="job-centre"):
         return self.server.addresses[protocol]
@@ -259,6 +259,10 @@ class Attack:
     def note(self, text):
         """A sentence for the line of figures."""
         self.notes.append(text)
+
+    def figure(self, name, value):
+        """A figure of its own, for the JSON."""
+        self.figures[name] = value
 
     @contextlib.contextmanager
     def alone(self):
@@ -293,7 +297,7 @@ class Attack:
             figures = {"p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), "max": at(1)}
             print(json.dumps({"cause": self.cause, "size": self.size,
                               "longest_pass_ms": after[0] * 1000, "canary_ms": figures,
-                              "resident_bytes": [self.memory, memory]}), flush=True)
+                              "resident_bytes": [self.memory, memory], **self.figures}), flush=True)
             return self.server.stop()
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "

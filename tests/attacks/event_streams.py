@@ -43,6 +43,8 @@ def run(attack):
         time.sleep(1)
     seconds = SECONDS * turns / 2
     rare = {with_streams: sorted(times)[-len(times) // 1000] for with_streams, times in late.items()}
+    attack.figure("streams_share", (spent[True] - spent[False]) / seconds)
+    attack.figure("beside_over_without", rare[True] / rare[False])
     attack.note(f"streams take {(spent[True] - spent[False]) / seconds:.2%} of the time, "
                 f"canary p99.9 {rare[False] * 1000:.2f} without them, {rare[True] * 1000:.2f} with")
     assert a.empty(client, queues[0]) == -(-attack.size // len(queues)), "jobs were lost"

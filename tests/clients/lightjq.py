@@ -16,8 +16,8 @@ PATIENCE = 60
 TYPE = "application/msgpack"
 
 
-class Master:
-    """The master as pushers and workers ask it: each request on a connection of its own."""
+class Pusher:
+    """The pusher as pushers and workers ask it: each request on a connection of its own."""
 
     def __init__(self, url):
         parts = urlsplit(url)
@@ -90,8 +90,8 @@ class Handler(BaseHTTPRequestHandler):
 class Worker:
     """Accepts jobs, has `do` say what came of them, and reports that, unless it is None."""
 
-    def __init__(self, master, do, jobs=None, max_jobs=1, port=0, status=202):
-        self.master, self.do, self.status = master, do, status
+    def __init__(self, pusher, do, jobs=None, max_jobs=1, port=0, status=202):
+        self.pusher, self.do, self.status = pusher, do, status
         self.lock, self.running, self.most, self.got, self.answers = threading.Lock(), 0, 0, [], []
         self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.http.worker = self
@@ -104,7 +104,7 @@ class Worker:
 
     def register(self):
         self.id = None  # the first job may come before the number is known
-        status, said = self.master.call("POST", "/worker", self.about)
+        status, said = self.pusher.call("POST", "/worker", self.about)
         assert status == 201, said
         self.id = said["worker_id"]
 
@@ -125,17 +125,17 @@ class Worker:
             self.answers.append(self.report(report))
 
     def report(self, report, worker=None):
-        """As long as there is no answer: a master that was killed comes back."""
+        """As long as there is no answer: a pusher that was killed comes back."""
         while True:
             try:
                 if number := worker or self.id:
-                    return self.master.call("POST", "/done", report, number)[0]
+                    return self.pusher.call("POST", "/done", report, number)[0]
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.005)
 
     def leave(self):
-        status, _ = self.master.call("DELETE", "/worker", worker=self.id)
+        status, _ = self.pusher.call("DELETE", "/worker", worker=self.id)
         self.close()
         return status
 
@@ -145,13 +145,13 @@ class Worker:
 
 
 def main():
-    master, port = Master(sys.argv[1]), int(sys.argv[2])
+    pusher, port = Pusher(sys.argv[1]), int(sys.argv[2])
 
     def double(job):
         time.sleep(0.01)
         return success(job, job["argument"] * 2)
 
-    Worker(master, double, jobs=["double"], max_jobs=4, port=port)
+    Worker(pusher, double, jobs=["double"], max_jobs=4, port=port)
     print("registered", flush=True)
     threading.Event().wait()
 

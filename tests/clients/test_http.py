@@ -106,7 +106,7 @@ def test_connections_are_kept(server):
         ("GET", "/health", None, 200), ("HEAD", "/health", None, 200), ("GET", "/no", None, 404),
         ("POST", "/api/v0/job", "{}", 200), ("POST", "/api/v0/job", "{", 400),
         ("OPTIONS", "/api/v0/job", None, 204), ("DELETE", "/health", None, 405),
-        ("GET", "/api/v0/queue", "a body that nobody reads", 200), ("POST", "/no", "x" * 999, 404),
+        ("GET", "/api/v0/queue", "a body that is not read", 200), ("POST", "/no", "x" * 999, 404),
         ("HEAD", "/api/v0/job", None, 200),
     ] * 30:
         connection.request(method, path, body)

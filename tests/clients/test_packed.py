@@ -9,11 +9,11 @@ import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lightjq import Master
+from lightjq import Pusher
 from server import Server
 
 TYPE = "application/msgpack"
-HARMLESS = "http://127.0.0.1:1/x"  # nobody listens there
+HARMLESS = "http://127.0.0.1:1/x"  # no program listens there
 MOMENTS = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678+09:00", "1969-12-31T23:59:59-12:00"]
 CONSTRAINTS = "/constraint"  # are spoken of in JSON too: schemathesis may see to them
 
@@ -156,7 +156,7 @@ def in_json(value):
 
 def test_what_is_described(own_server, described):
     document, operations = described
-    master, seen = Master(own_server.http), set()
+    pusher, seen = Pusher(own_server.http), set()
 
     @settings(max_examples=700, derandomize=True, deadline=None, database=None,
               suppress_health_check=list(HealthCheck))
@@ -170,7 +170,7 @@ def test_what_is_described(own_server, described):
             right = by_schema(schema, document).map(known_formats)
             is_right = data.draw(st.booleans())
             body = data.draw(right.map(msgpack.packb) if is_right else nearly(right))
-        status, said = master.call(method.upper(), path, body, worker)
+        status, said = pusher.call(method.upper(), path, body, worker)
         check_response(status, said, operation, document)
         if body is not None and is_right:
             assert status in (201, 204, 404), (status, said, body)

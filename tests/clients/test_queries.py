@@ -1,4 +1,4 @@
-"""Queries and polls: what they find, what is refused, and that nobody gets a job twice."""
+"""Queries and polls: what they find, what is refused, and that no client gets a job twice."""
 
 import json
 import threading
@@ -167,7 +167,7 @@ def test_what_takes_too_long_is_stopped(binary):
             answer = client.post(path, json=slow)
             assert answer.status_code == 400, answer.text
             assert "100" in answer.json()["error"] and "query-timeout" in answer.json()["error"]
-        # Nobody waits for those who ask and are gone.
+        # No request waits for clients that are gone.
         text = json.dumps(slow).encode()
         head = b"POST /api/v0/job/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         for _ in range(5):
@@ -188,7 +188,7 @@ POLLERS, JOBS_TO_POLL = 8, 2000
     [["IS", "j.state", None], ["=", "id % 1", 0]],
     [["=", "coalesce(json_extract(state, '$[0]'), 'NEW')", "NEW"]],
 ])
-def test_nobody_gets_a_job_twice(server, api, queue, query):
+def test_no_client_gets_a_job_twice(server, api, queue, query):
     made = set()
 
     def together(work):

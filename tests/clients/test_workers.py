@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from lightjq import PATIENCE, Master, Worker, failure, success
+from lightjq import PATIENCE, Pusher, Worker, failure, success
 from server import Server
 
 VALUES = [
@@ -20,20 +20,20 @@ VALUES = [
 
 
 @pytest.fixture
-def master(server):
-    return Master(server.http)
+def pusher(server):
+    return Pusher(server.http)
 
 
 @pytest.fixture
-def hire(master):
+def start_worker(pusher):
     """Workers that leave at the end of the test."""
     workers = []
 
-    def hire(do, **kept):
-        workers.append(Worker(master, do, **kept))
+    def start_worker(do, **kept):
+        workers.append(Worker(pusher, do, **kept))
         return workers[-1]
 
-    yield hire
+    yield start_worker
     for worker in workers:
         assert worker.leave() in (204, 404)
 
@@ -53,173 +53,173 @@ def never(job):
     return None
 
 
-def test_results_are_fetched_once(master, hire):
-    worker = hire(echo, jobs=["echo"], max_jobs=4)
-    ids = [master.push("echo", value, keep_result=True) for value in VALUES]
+def test_results_are_fetched_once(pusher, start_worker):
+    worker = start_worker(echo, jobs=["echo"], max_jobs=4)
+    ids = [pusher.push("echo", value, keep_result=True) for value in VALUES]
     for job, value in zip(ids, VALUES):
-        ended = master.end_of(job)
+        ended = pusher.end_of(job)
         assert ended == {"status": "done", "result": value, "retry_count": 0}
         assert type(ended["result"]) is type(value)
-        assert master.follow(job) is None
+        assert pusher.follow(job) is None
     assert sorted(job["id"] for job in worker.got) == sorted(ids)
     assert all(job["name"] == "echo" and job["timeout"] == 30 for job in worker.got)
-    forgotten = master.push("echo", 1, timeout=1.5)
-    assert master.end_of(forgotten) is None
+    forgotten = pusher.push("echo", 1, timeout=1.5)
+    assert pusher.end_of(forgotten) is None
     assert worker.got[-1]["timeout"] == 1.5
     # The pusher may be told before the worker is.
     until(lambda: len(worker.answers) == len(VALUES) + 1)
     assert set(worker.answers) == {204}
 
 
-def test_failures_are_tried_again(master, hire):
+def test_failures_are_tried_again(pusher, start_worker):
     tries = []
 
     def third_time(job):
         tries.append(time.monotonic())
         return failure(job, "not yet", error=[b"\1"]) if len(tries) < 3 else echo(job)
 
-    hire(third_time, jobs=["third"])
-    job = master.push("third", 7, keep_result=True)
+    start_worker(third_time, jobs=["third"])
+    job = pusher.push("third", 7, keep_result=True)
     until(lambda: tries)
-    until(lambda: master.follow(job)["status"] == "retrying")
-    now = master.follow(job)
+    until(lambda: pusher.follow(job)["status"] == "retrying")
+    now = pusher.follow(job)
     assert (now["retry_count"], now["message"], now["error"]) == (1, "not yet", [b"\1"])
-    ended = master.end_of(job)
+    ended = pusher.end_of(job)
     assert (ended["status"], ended["result"], ended["retry_count"]) == ("done", 7, 2)
     waits = [later - earlier for earlier, later in zip(tries, tries[1:])]
     assert waits[0] > 0.89 and waits[1] > 1.79, waits
 
 
 @pytest.mark.parametrize("again, retries", [(True, 1), (False, 0)])
-def test_errors_stay(master, hire, again, retries):
+def test_errors_stay(pusher, start_worker, again, retries):
     name = f"wrong-{again}"
-    hire(lambda job: failure(job, "never", again, {"code": 3}), jobs=[name])
-    job = master.push(name, None, max_retry=1)
+    start_worker(lambda job: failure(job, "never", again, {"code": 3}), jobs=[name])
+    job = pusher.push(name, None, max_retry=1)
     error = {"status": "error", "error": {"code": 3}, "message": "never", "retry_count": retries}
     for _ in range(2):
-        assert master.end_of(job) == error
-    assert master.follow(job) == error
-    assert master.call("DELETE", f"/job/{job}")[0] == 409
+        assert pusher.end_of(job) == error
+    assert pusher.follow(job) == error
+    assert pusher.call("DELETE", f"/job/{job}")[0] == 409
 
 
-def test_a_job_that_takes_too_long(master, hire):
-    worker = hire(never, jobs=["slow"])
-    job = master.push("slow", 1, timeout=0.2, max_retry=0)
-    ended = master.end_of(job)
+def test_a_job_that_takes_too_long(pusher, start_worker):
+    worker = start_worker(never, jobs=["slow"])
+    job = pusher.push("slow", 1, timeout=0.2, max_retry=0)
+    ended = pusher.end_of(job)
     assert (ended["status"], ended["message"], ended["retry_count"]) == ("error", "timeout", 0)
     assert worker.report(success(worker.got[0])) == 404, "too late"
     # The place is free again, and a report counts once.
-    job = master.push("slow", 2, keep_result=True)
+    job = pusher.push("slow", 2, keep_result=True)
     until(lambda: len(worker.got) == 2)
-    assert master.follow(job) == {"status": "running", "worker_id": worker.id, "retry_count": 0}
-    assert master.call("DELETE", f"/job/{job}")[0] == 409
-    assert master.call("GET", f"/job/{job}/polling?timeout=0.05")[0] == 408
+    assert pusher.follow(job) == {"status": "running", "worker_id": worker.id, "retry_count": 0}
+    assert pusher.call("DELETE", f"/job/{job}")[0] == 409
+    assert pusher.call("GET", f"/job/{job}/polling?timeout=0.05")[0] == 408
     assert worker.report(success(worker.got[1], "a")) == 204
     assert worker.report(success(worker.got[1], "b")) == 404
-    assert master.end_of(job)["result"] == "a"
+    assert pusher.end_of(job)["result"] == "a"
 
 
 @pytest.mark.parametrize("status", [400, 404])
-def test_refusals(master, hire, status):
+def test_refusals(pusher, start_worker, status):
     name = f"refused-{status}"
-    choosy = hire(echo, jobs=[name], status=lambda job: status if job["argument"] == 1 else 202)
-    job = master.push(name, 1, keep_result=True)
+    choosy = start_worker(echo, jobs=[name], status=lambda job: status if job["argument"] == 1 else 202)
+    job = pusher.push(name, 1, keep_result=True)
     until(lambda: choosy.got)
-    until(lambda: master.follow(job)["retry_count"] == 1)
-    other = master.push(name, 2, keep_result=True)
+    until(lambda: pusher.follow(job)["retry_count"] == 1)
+    other = pusher.push(name, 2, keep_result=True)
     if status == 400:
         # It refuses a job, and takes the next.
-        assert master.end_of(other)["result"] == 2
-    willing = hire(echo, jobs=[name])
-    assert master.end_of(job)["result"] == 1
+        assert pusher.end_of(other)["result"] == 2
+    willing = start_worker(echo, jobs=[name])
+    assert pusher.end_of(job)["result"] == 1
     if status == 404:
         # It does not know the name: nothing more of it is offered.
-        assert master.end_of(other)["result"] == 2
+        assert pusher.end_of(other)["result"] == 2
         assert len(willing.got) == 2 and len(choosy.got) == 1
     assert [job["argument"] for job in choosy.got].count(1) == 1
 
 
-def test_other_answers_cost_nothing(master, hire):
-    broken = hire(echo, jobs=["broken"], status=500)
-    job = master.push("broken", 1, keep_result=True, max_retry=0)
+def test_other_answers_cost_nothing(pusher, start_worker):
+    broken = start_worker(echo, jobs=["broken"], status=500)
+    job = pusher.push("broken", 1, keep_result=True, max_retry=0)
     until(lambda: len(broken.got) == 2)
-    assert master.follow(job)["retry_count"] == 0
-    hire(echo, jobs=["broken"])
-    assert master.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
+    assert pusher.follow(job)["retry_count"] == 0
+    start_worker(echo, jobs=["broken"])
+    assert pusher.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
 
 
-def test_a_worker_that_is_not_there(master, hire):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # and does not listen
+def test_a_worker_that_is_not_there(pusher, start_worker):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
         dead = {"name": "dead", "max_jobs": 9, "jobs": ["dead"],
-                "url": "http://127.0.0.1:%d" % nobody.getsockname()[1]}
-        status, said = master.call("POST", "/worker", dead)
+                "url": "http://127.0.0.1:%d" % unused.getsockname()[1]}
+        status, said = pusher.call("POST", "/worker", dead)
         assert status == 201
-        ids = [master.push("dead", n, keep_result=True, max_retry=0) for n in range(5)]
-        hire(echo, jobs=["dead"])
-        assert [master.end_of(job)["result"] for job in ids] == list(range(5))
-        assert master.call("DELETE", "/worker", worker=said["worker_id"])[0] in (204, 404)
+        ids = [pusher.push("dead", n, keep_result=True, max_retry=0) for n in range(5)]
+        start_worker(echo, jobs=["dead"])
+        assert [pusher.end_of(job)["result"] for job in ids] == list(range(5))
+        assert pusher.call("DELETE", "/worker", worker=said["worker_id"])[0] in (204, 404)
 
 
-def test_places(master, hire):
+def test_places(pusher, start_worker):
     def slowly(job):
         time.sleep(random.random() / 50)
         return echo(job)
 
-    worker = hire(slowly, jobs=["place"], max_jobs=3)
-    ids = [master.push("place", n, keep_result=True) for n in range(60)]
-    assert [master.end_of(job)["result"] for job in ids] == list(range(60))
+    worker = start_worker(slowly, jobs=["place"], max_jobs=3)
+    ids = [pusher.push("place", n, keep_result=True) for n in range(60)]
+    assert [pusher.end_of(job)["result"] for job in ids] == list(range(60))
     assert worker.most == 3 and len(worker.got) == 60
 
 
-def test_priorities_and_cancelling(master, hire):
+def test_priorities_and_cancelling(pusher, start_worker):
     go = threading.Event()
 
     def wait(job):
         go.wait(PATIENCE)
         return echo(job)
 
-    worker = hire(wait, jobs=["order"])
-    first = master.push("order", "first")
+    worker = start_worker(wait, jobs=["order"])
+    first = pusher.push("order", "first")
     until(lambda: worker.got)
-    ids = {n: master.push("order", n, priority=n) for n in [3, -2**31, 0, 2**31 - 1, -1]}
-    same = [master.push("order", text, priority=0) for text in "ab"]
-    assert master.follow(ids[0]) == {"status": "queued", "retry_count": 0}
-    assert master.call("DELETE", f"/job/{ids[3]}")[0] == 204
-    assert master.follow(ids[3]) is None
-    assert master.call("DELETE", f"/job/{ids[3]}")[0] == 404
-    assert master.call("DELETE", f"/job/{first}")[0] == 409
+    ids = {n: pusher.push("order", n, priority=n) for n in [3, -2**31, 0, 2**31 - 1, -1]}
+    same = [pusher.push("order", text, priority=0) for text in "ab"]
+    assert pusher.follow(ids[0]) == {"status": "queued", "retry_count": 0}
+    assert pusher.call("DELETE", f"/job/{ids[3]}")[0] == 204
+    assert pusher.follow(ids[3]) is None
+    assert pusher.call("DELETE", f"/job/{ids[3]}")[0] == 404
+    assert pusher.call("DELETE", f"/job/{first}")[0] == 409
     go.set()
     for job in [*same, ids[2**31 - 1]]:
-        assert master.end_of(job) is None
+        assert pusher.end_of(job) is None
     assert [job["argument"] for job in worker.got] == [
         "first", -2**31, -1, 0, "a", "b", 2**31 - 1]
 
 
-def test_workers_that_go(master, hire):
-    leaves = hire(never, jobs=["leave"])
-    job = master.push("leave", 1, keep_result=True)
+def test_workers_that_go(pusher, start_worker):
+    leaves = start_worker(never, jobs=["leave"])
+    job = pusher.push("leave", 1, keep_result=True)
     until(lambda: leaves.got)
-    assert master.call("DELETE", "/worker", worker=leaves.id)[0] == 204
-    assert master.call("DELETE", "/worker", worker=leaves.id)[0] == 404
-    stays = hire(echo, jobs=["leave"])
-    assert master.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
+    assert pusher.call("DELETE", "/worker", worker=leaves.id)[0] == 204
+    assert pusher.call("DELETE", "/worker", worker=leaves.id)[0] == 404
+    stays = start_worker(echo, jobs=["leave"])
+    assert pusher.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
     assert leaves.report(success(leaves.got[0])) == 404
     assert len(stays.got) == 1
 
 
-def test_a_worker_that_registers_again(master, hire):
+def test_a_worker_that_registers_again(pusher, start_worker):
     """Who listens at the same address takes the other one's place: what that had goes back."""
-    worker = hire(never, jobs=["again"])
-    job = master.push("again", 1, keep_result=True, max_retry=0)
+    worker = start_worker(never, jobs=["again"])
+    job = pusher.push("again", 1, keep_result=True, max_retry=0)
     until(lambda: len(worker.got) == 1)
     former = worker.id
     worker.do = echo
     worker.register()
     assert worker.id != former
-    assert master.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
+    assert pusher.end_of(job) == {"status": "done", "result": 1, "retry_count": 0}
     assert worker.report(success(worker.got[0]), former) == 404
-    assert master.call("DELETE", "/worker", worker=former)[0] == 404
+    assert pusher.call("DELETE", "/worker", worker=former)[0] == 404
 
 
 @pytest.mark.parametrize("path, body, worker, field", [
@@ -240,21 +240,21 @@ def test_a_worker_that_registers_again(master, hire):
     ("/done", {"job_id": "1", "type": "perhaps"}, "1", "type"),
     ("/done", {"type": "success"}, "1", "job_id"),
 ])
-def test_what_makes_no_sense(master, path, body, worker, field):
-    status, said = master.call("POST", path, body, worker)
+def test_what_makes_no_sense(pusher, path, body, worker, field):
+    status, said = pusher.call("POST", path, body, worker)
     assert status == 400 and list(said) == ["error"], said
     assert field in said["error"]
 
 
-def test_what_is_not_there(master):
+def test_what_is_not_there(pusher):
     for method, path, worker, field in [
         ("GET", "/job/99999999", None, ""), ("GET", "/job/x", None, ""),
         ("GET", "/job/99999999/polling", None, ""), ("DELETE", "/job/99999999", None, ""),
         ("DELETE", "/worker", "99999999", "worker-id"),
     ]:
-        status, said = master.call(method, path, worker=worker)
+        status, said = pusher.call(method, path, worker=worker)
         assert status == 404 and field in said["error"], said
-    status, said = master.call("POST", "/done", success({"id": "1"}), "99999999")
+    status, said = pusher.call("POST", "/done", success({"id": "1"}), "99999999")
     assert status == 404 and "worker-id" in said["error"], said
 
 
@@ -285,11 +285,11 @@ class Process:
 
 @pytest.mark.durable
 @pytest.mark.parametrize("seed", range(3))
-def test_kill_master_and_worker(binary, tmp_path, seed):
-    """Every job that was promised ends once, with its result, whoever is killed in between."""
+def test_kill_server_and_worker(binary, tmp_path, seed):
+    """Every accepted job ends once, with its result, even if processes are killed."""
     dice = random.Random(seed)
     server = Server(binary, tmp_path / "jobs", http=f"127.0.0.1:{free_port()}")
-    master, workers = Master(server.http), [Process(server.http), Process(server.http)]
+    pusher, workers = Pusher(server.http), [Process(server.http), Process(server.http)]
     promised, stop = {}, threading.Event()
 
     def push():
@@ -297,37 +297,37 @@ def test_kill_master_and_worker(binary, tmp_path, seed):
         while not stop.is_set():
             number += 1
             try:
-                job = master.push("double", number, keep_result=True, max_retry=100, timeout=3)
+                job = pusher.push("double", number, keep_result=True, max_retry=100, timeout=3)
             except (OSError, http.client.HTTPException):
                 time.sleep(0.02)
                 continue
             promised[job] = number
             time.sleep(0.003)
 
-    pusher = threading.Thread(target=push)
-    pusher.start()
-    for kills in ["master", "worker", "both"]:
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    for kills in ["server", "worker", "both"]:
         time.sleep(0.1 + dice.random() / 2)
         if kills != "worker":
             server.kill()
-        if kills != "master":
+        if kills != "server":
             worker = dice.choice(workers)
             worker.kill()
         if kills != "worker":
             server.start()
-        if kills != "master":
+        if kills != "server":
             worker.start()
     stop.set()
-    pusher.join()
+    pushing.join()
     assert len(promised) > 30, "too tame"
     for job, number in promised.items():
-        ended = master.end_of(job)
-        assert ended is not None, f"the result of job {job} is gone, and nobody has fetched it"
+        ended = pusher.end_of(job)
+        assert ended is not None, f"the result of job {job} is gone, and no client has fetched it"
         assert (ended["status"], ended["result"]) == ("done", 2 * number), (job, ended)
-        assert master.follow(job) is None
+        assert pusher.follow(job) is None
     server.kill()
     server.start()
-    assert all(master.follow(job) is None for job in promised)
+    assert all(pusher.follow(job) is None for job in promised)
     for worker in workers:
         worker.kill()
     server.stop()

@@ -8,7 +8,7 @@ use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::journal::LogStats;
 use jobcentre::model::command::Command;
 use jobcentre::model::driver::LogLine;
-use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use jobcentre::model::reply::{Completion, JobStatus, Reply};
 use jobcentre::model::stats::ServerStats;
@@ -177,6 +177,10 @@ impl CommandExecutor for LateEngine {
 
     fn reserved_by(&self, client: ClientId, most: usize) -> usize {
         self.engine.reserved_by(client, most)
+    }
+
+    fn job_queue(&self, id: JobId, client: ClientId) -> Option<(&[u8], bool)> {
+        self.engine.job_queue(id, client)
     }
 
     fn check_invariants(&self) {

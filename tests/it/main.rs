@@ -33,4 +33,6 @@ mod tidy;
 mod timer_queue;
 mod tracked_jobs;
 mod transcripts;
+mod unauthenticated;
+mod unauthenticated_streams;
 mod worker_cli;

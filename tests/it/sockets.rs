@@ -29,7 +29,7 @@ pub(crate) struct Socket<S> {
     pub(crate) room: usize,
     pub(crate) closed: Closed,
     /// Writing to it fails.
-    pub(crate) deaf: bool,
+    pub(crate) write_fails: bool,
     /// The peer does not read at the moment.
     pub(crate) slow: bool,
     /// The server was told that the peer has closed its end.
@@ -46,7 +46,7 @@ impl<S> Socket<S> {
             plan: Vec::new(),
             room,
             closed: Closed::Not,
-            deaf: false,
+            write_fails: false,
             slow: false,
             hung_up: false,
             driver,
@@ -89,10 +89,10 @@ impl<S> Socket<S> {
         match rng.below(5) {
             0 => {}
             1 => self.slow = true,
-            2 => self.deaf = true,
+            2 => self.write_fails = true,
             3 => (self.room, self.slow) = (0, true),
             _ => {
-                (self.closed, self.deaf) = (Closed::Reset, true);
+                (self.closed, self.write_fails) = (Closed::Reset, true);
                 self.plan.clear();
             }
         }

@@ -144,8 +144,7 @@ pub(crate) fn recovery(
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// What the server's log says beside this message. Not where its data were: that is a place on
-/// whoever's machine this is.
+/// What the server's log says beside this message, without the paths of its files.
 fn logged(programs: &Programs, target: Target, message: &str) -> Result<Value, String> {
     let log = std::fs::read_to_string(programs.log(target)).unwrap_or_default();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -4,6 +4,9 @@ use crate::client::Client as Lines;
 use std::io::Read;
 use std::net::SocketAddr;
 
+/// A status without a body.
+const NO_CONTENT: u16 = 204;
+
 #[derive(Debug)]
 pub(super) struct Client {
     stream: Lines,
@@ -16,14 +19,25 @@ impl Client {
 
     /// Posts JSON; gives status and body.
     pub(super) fn post(&mut self, path: &str, body: &str) -> Result<(u16, String), String> {
-        let length = body.len();
-        let fields = format!("Host: localhost\r\nContent-Length: {length}\r\n\r\n");
-        let request = format!("POST {path} HTTP/1.1\r\n{fields}{body}");
-        self.stream.send(&request)?;
+        self.send(&Self::request("POST", path, body))?;
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<(u16, String), String> {
+    /// A request as it is sent.
+    pub(super) fn request(method: &str, path: &str, body: &str) -> String {
+        let length = body.len();
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let fields = format!("Host: localhost\r\n{kind}Content-Length: {length}\r\n\r\n");
+        format!("{method} {path} HTTP/1.1\r\n{fields}{body}")
+    }
+
+    /// Sends requests.
+    pub(super) fn send(&mut self, requests: &str) -> Result<(), String> {
+        self.stream.send(requests)
+    }
+
+    /// The next answer: status and body.
+    pub(super) fn answer(&mut self) -> Result<(u16, String), String> {
         let line = self.line()?;
         let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
         let status = status.ok_or_else(|| format!("this is no HTTP: {line}"))?;
@@ -40,7 +54,7 @@ impl Client {
         let mut body = Vec::new();
         if chunked {
             while self.chunk(&mut body)? {}
-        } else {
+        } else if status != NO_CONTENT {
             self.bytes(length.ok_or("an answer has no length")?, &mut body)?;
         }
         let body = String::from_utf8(body);

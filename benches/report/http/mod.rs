@@ -6,6 +6,7 @@
 //! for each; no job may be claimed twice.
 
 mod client;
+pub(crate) mod native;
 pub(crate) mod scenarios;
 
 use crate::load::{drive, drive_at, sample};

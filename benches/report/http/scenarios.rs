@@ -1,5 +1,6 @@
 //! The scenarios of the HTTP protocol.
 
+use super::native;
 use crate::chapters::Chapter;
 use crate::metric::Metric;
 use crate::scenarios::{Entry, Scenario, Sizes, Task, cycle, plain, short, words};
@@ -16,6 +17,7 @@ pub(crate) const NO_QUERIES: &str = "without queries";
 pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
     let mut scenarios: Vec<Scenario> = [1, 16].map(|depth| http(depth, sizes)).into();
     scenarios.extend([queries(sizes), polls(sizes)]);
+    scenarios.extend(native::all(sizes));
     scenarios
 }
 

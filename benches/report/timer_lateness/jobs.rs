@@ -17,7 +17,7 @@ pub(super) enum Kind {
     /// Its time to live is shorter than its delay: it never comes.
     Cut,
     /// It has only a ttl, in a queue without workers: it expires.
-    Mortal,
+    Expiring,
 }
 
 /// Of ten jobs.
@@ -31,7 +31,7 @@ const MIX: [Kind; 10] = [
     Kind::Held,
     Kind::Held,
     Kind::Cut,
-    Kind::Mortal,
+    Kind::Expiring,
 ];
 
 impl Kind {
@@ -44,14 +44,14 @@ impl Kind {
         match self {
             Self::Delayed | Self::DelayedWithTtl | Self::Cut => DELAYED,
             Self::Held => HELD,
-            Self::Mortal => MORTAL,
+            Self::Expiring => EXPIRING,
         }
     }
 }
 
 pub(super) const DELAYED: &str = "delayed";
 pub(super) const HELD: &str = "held";
-pub(super) const MORTAL: &str = "mortal";
+pub(super) const EXPIRING: &str = "mortal";
 
 /// One job. Times are nanoseconds since the start of the measurement.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +207,7 @@ fn write_put(lines: &mut String, number: usize, kind: Kind, wait: u64, priority:
         Kind::DelayedWithTtl => format!("\"delay\":{wait},\"ttl\":{NEVER_MS}"),
         Kind::Held => format!("\"ttr\":{wait}"),
         Kind::Cut => format!("\"delay\":{wait},\"ttl\":{}", (wait / 2).max(1)),
-        Kind::Mortal => format!("\"ttl\":{wait}"),
+        Kind::Expiring => format!("\"ttl\":{wait}"),
     };
     let job = format!("{{\"n\":{number},\"text\":\"a job of a usual size, which has some time\"}}");
     let queue = kind.queue();

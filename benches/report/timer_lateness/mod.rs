@@ -18,7 +18,7 @@ use crate::metric::{Metric, Sample};
 use crate::process::Moment;
 use crate::stats::float;
 use crate::targets::{Programs, Target};
-use jobs::{DELAYED, HELD, Job, Jobs, Kind, MORTAL, Plan};
+use jobs::{DELAYED, EXPIRING, HELD, Job, Jobs, Kind, Plan};
 use serde_json::{Value, json};
 
 /// Puts `jobs` jobs that are due within `spread_ms`, and waits for them.
@@ -49,7 +49,7 @@ pub(crate) fn measure(programs: &Programs, count: usize, spread_ms: u64) -> Resu
         "due_before_anybody_waited": unattended,
         "delayed": count_of(Kind::Delayed), "delayed_with_ttl": count_of(Kind::DelayedWithTtl),
         "held": count_of(Kind::Held),
-        "never_come": count_of(Kind::Cut) + count_of(Kind::Mortal),
+        "never_come": count_of(Kind::Cut) + count_of(Kind::Expiring),
         "late_us": { "delays": delays.told(), "leases": leases.told() },
         "server_cpu_nanos": after.server - before.server,
         "workers_share": before.own_share_until(&after),
@@ -70,7 +70,7 @@ pub(crate) fn measure(programs: &Programs, count: usize, spread_ms: u64) -> Resu
 
 /// What is left must be nothing.
 fn check_empty(client: &mut Client) -> Result<(), String> {
-    for queue in [DELAYED, HELD, MORTAL] {
+    for queue in [DELAYED, HELD, EXPIRING] {
         client.send(&format!("{{\"request\":\"get\",\"queues\":[\"{queue}\"]}}\n"))?;
         let answer = client.answer()?;
         if answer != "{\"status\":\"no-job\"}\n" {

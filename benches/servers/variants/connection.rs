@@ -217,7 +217,11 @@ impl<D: EngineHandle> Connection<D> {
                 SessionAction::ProtocolError(_) => self.over = true,
                 SessionAction::Yield
                 | SessionAction::SubmitPending
-                | SessionAction::FetchStats
+                | SessionAction::Browser(_)
+                | SessionAction::FetchCaller
+                | SessionAction::FetchStats(_)
+                | SessionAction::Authenticate(_)
+                | SessionAction::Observe
                 | SessionAction::SetDraining(_)
                 | SessionAction::Cancel(_)
                 | SessionAction::FetchWorkers(..)

@@ -73,7 +73,6 @@ impl Running {
     /// Ends it, connections and all. The echo ends by signals only.
     pub(crate) fn stop(self) -> io::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        // Whoever accepts looks up.
         drop(TcpStream::connect(self.address)?);
         self.wait()
     }
@@ -127,8 +126,8 @@ impl Start {
     }
 }
 
-/// Starts a server and returns once it listens. `None`: this system has no `io_uring`, or lets
-/// nobody use it.
+/// Starts a server and returns once it listens. `None`: this system has no `io_uring`, or does
+/// not permit it.
 pub(crate) fn start_if_possible(
     variant: Variant,
     listen: SocketAddr,

@@ -95,7 +95,7 @@ const CLOSED: Interest = Interest::PRIORITY;
 const CLOSED: Interest = Interest::ERROR;
 
 /// How a connection follows what its peer does.
-enum Ear<'a, 's> {
+enum ReadSide<'a, 's> {
     /// By reading.
     Reads(&'a mut ReadHalf<'s>),
     /// Nothing is to be read, but that the peer is gone is to be noticed.
@@ -104,7 +104,7 @@ enum Ear<'a, 's> {
     Shut,
 }
 
-enum Heard {
+enum ReadEvent {
     Nothing,
     Bytes(usize),
     End,
@@ -112,23 +112,23 @@ enum Heard {
     Lost,
 }
 
-impl Ear<'_, '_> {
-    fn poll(&mut self, cx: &mut Context<'_>, bytes: &mut [u8]) -> Heard {
+impl ReadSide<'_, '_> {
+    fn poll(&mut self, cx: &mut Context<'_>, bytes: &mut [u8]) -> ReadEvent {
         match self {
             Self::Reads(reader) => {
                 let mut buffer = ReadBuf::new(bytes);
                 match Pin::new(&mut **reader).poll_read(cx, &mut buffer) {
-                    Poll::Pending => Heard::Nothing,
-                    Poll::Ready(Ok(())) if buffer.filled().is_empty() => Heard::End,
-                    Poll::Ready(Ok(())) => Heard::Bytes(buffer.filled().len()),
-                    Poll::Ready(Err(_)) => Heard::Lost,
+                    Poll::Pending => ReadEvent::Nothing,
+                    Poll::Ready(Ok(())) if buffer.filled().is_empty() => ReadEvent::End,
+                    Poll::Ready(Ok(())) => ReadEvent::Bytes(buffer.filled().len()),
+                    Poll::Ready(Err(_)) => ReadEvent::Lost,
                 }
             }
             Self::Closing(closed) => match closed.as_mut().poll(cx) {
-                Poll::Pending => Heard::Nothing,
-                Poll::Ready(_) => Heard::PeerClosed,
+                Poll::Pending => ReadEvent::Nothing,
+                Poll::Ready(_) => ReadEvent::PeerClosed,
             },
-            Self::Shut => Heard::Nothing,
+            Self::Shut => ReadEvent::Nothing,
         }
     }
 }
@@ -143,23 +143,23 @@ async fn serve<D: EngineHandle>(mut stream: TcpStream, mut connection: Connectio
     while !connection.is_over() {
         let (connection, writer, patience) = (&mut connection, &mut writer, &mut patience);
         if connection.wants_input() {
-            let mut ear = Ear::Reads(&mut reader);
-            poll_fn(|cx| turn(cx, connection, &mut ear, writer, patience)).await;
+            let mut read_side = ReadSide::Reads(&mut reader);
+            poll_fn(|cx| turn(cx, connection, &mut read_side, writer, patience)).await;
         } else if connection.is_peer_closed() {
-            poll_fn(|cx| turn(cx, connection, &mut Ear::Shut, writer, patience)).await;
+            poll_fn(|cx| turn(cx, connection, &mut ReadSide::Shut, writer, patience)).await;
         } else {
-            let mut ear = Ear::Closing(pin!(reader.ready(CLOSED)));
-            poll_fn(|cx| turn(cx, connection, &mut ear, writer, patience)).await;
+            let mut read_side = ReadSide::Closing(pin!(reader.ready(CLOSED)));
+            poll_fn(|cx| turn(cx, connection, &mut read_side, writer, patience)).await;
         }
     }
     connection.leave();
 }
 
-/// Goes on until there is nothing to be done, or until the ear no longer fits.
+/// Goes on until there is nothing to be done, or until another read side is needed.
 fn turn<D: EngineHandle>(
     cx: &mut Context<'_>,
     connection: &mut Connection<D>,
-    ear: &mut Ear<'_, '_>,
+    read_side: &mut ReadSide<'_, '_>,
     writer: &mut WriteHalf<'_>,
     patience: &mut Patience,
 ) -> Poll<()> {
@@ -171,13 +171,13 @@ fn turn<D: EngineHandle>(
         let before = io_interest(connection);
         loop {
             connection.resume(shared, turn);
-            let heard = ear.poll(cx, bytes);
+            let heard = read_side.poll(cx, bytes);
             match heard {
-                Heard::Nothing => {}
-                Heard::Bytes(count) => connection.handle_input(&bytes[..count], shared, turn),
-                Heard::End => connection.handle_eof(turn),
-                Heard::PeerClosed => connection.handle_peer_closed(turn),
-                Heard::Lost => connection.handle_lost(),
+                ReadEvent::Nothing => {}
+                ReadEvent::Bytes(count) => connection.handle_input(&bytes[..count], shared, turn),
+                ReadEvent::End => connection.handle_eof(turn),
+                ReadEvent::PeerClosed => connection.handle_peer_closed(turn),
+                ReadEvent::Lost => connection.handle_lost(),
             }
             if write(cx, connection, writer, turn) {
                 *patience = None;
@@ -186,8 +186,8 @@ fn turn<D: EngineHandle>(
                 return Poll::Ready(());
             }
             match heard {
-                Heard::Nothing if !connection.can_resume() => break,
-                Heard::Bytes(count) if count == bytes.len() => {
+                ReadEvent::Nothing if !connection.can_resume() => break,
+                ReadEvent::Bytes(count) if count == bytes.len() => {
                     // Others have their turn before the rest is read.
                     cx.waker().wake_by_ref();
                     break;

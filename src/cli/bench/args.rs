@@ -2,6 +2,7 @@
 
 use super::content::PAYLOAD_MIN;
 use super::protocols::BenchProtocol;
+use crate::cli::client_token::{ClientToken, TOKEN_VARIABLE, TokenSource};
 use crate::cli::settings::size::Size;
 use crate::cli::settings::whole_number::parse as parse_number;
 use clap::{Args, ValueEnum};
@@ -34,10 +35,18 @@ pub(in crate::cli) struct Bench {
     #[arg(value_enum, default_value_t = Workload::Cycle)]
     workload: Workload,
 
-    /// The server: HOST:PORT [default: 127.0.0.1 and the usual port of the protocol: 11400,
-    /// pinpriq 11401, jobq and health 11480, beanstalkd 11300, redis 6379].
+    /// The server: HOST:PORT, or tls:HOST:PORT [default: 127.0.0.1 and the usual port of the
+    /// protocol: 11400, pinpriq 11401, jobq and health 11480, beanstalkd 11300, redis 6379].
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
+
+    /// Certificates (PEM) of authorities that may vouch for a server with tls:, besides those that
+    /// browsers trust [default: none].
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    #[command(flatten)]
+    token: TokenSource,
 
     /// Connections that send requests [default: 64; idle and wait: 1].
     #[arg(long, short, value_name = "N", value_parser = parse_number::<usize>)]
@@ -140,6 +149,8 @@ pub(super) struct BenchSettings {
     pub(super) workload: Workload,
     pub(super) protocol: BenchProtocol,
     pub(super) address: String,
+    pub(super) tls_ca: Option<PathBuf>,
+    pub(super) token: Option<ClientToken>,
     pub(super) connections: usize,
     pub(super) depth: usize,
     pub(super) payload: usize,
@@ -176,6 +187,7 @@ impl Bench {
     /// A message about the argument that is wrong.
     pub(super) fn settings(&self, entropy: u64) -> Result<BenchSettings, String> {
         self.check()?;
+        let token = self.client_token()?;
         let has_default_count = matches!(self.workload, Workload::Put | Workload::Drain);
         let run_length = match (self.requests, self.duration) {
             (Some(requests), _) => RunLength::Requests(requests),
@@ -205,6 +217,8 @@ impl Bench {
             workload: self.workload,
             protocol: self.protocol,
             address: self.address.clone().unwrap_or_else(|| self.protocol.default_address()),
+            tls_ca: self.tls_ca.clone(),
+            token,
             connections: self.connections.unwrap_or(connections),
             depth: self.depth,
             payload: self.payload.0,
@@ -270,6 +284,17 @@ impl Bench {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The token with which connections authenticate.
+    fn client_token(&self) -> Result<Option<ClientToken>, String> {
+        if self.protocol.authenticates() {
+            return self.token.token(std::env::var_os(TOKEN_VARIABLE));
+        }
+        if self.token.has_file() {
+            return Err("--token-file: this protocol has no way to give a token".to_owned());
+        }
+        Ok(None)
     }
 
     /// Checks that the output files can be written.
@@ -420,6 +445,8 @@ mod tests {
             ("cycle --queue-prefix=-a", "--queue-prefix"),
             ("wait --protocol redis", "wait"),
             ("wait --protocol jobq", "wait"),
+            ("cycle --protocol pinpriq --token-file x", "no way to give a token"),
+            ("cycle --token-file /no/such/file", "/no/such/file"),
             ("cycle --protocol pinpriq --payload 65536", "65535"),
             ("cycle --protocol pinpriq --priorities 256", "255"),
             ("wait --waiters 1 --queues 2", "--waiters"),

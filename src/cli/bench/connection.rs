@@ -1,11 +1,10 @@
 //! One connection of the load generator: a socket, its buffers, and the requests in flight.
 
 use super::protocols::{Codec, Request};
-use mio::net::TcpStream;
+use super::stream::{BlockingStream, Stream, Target};
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// A request that waits for its reply.
@@ -23,7 +22,7 @@ pub(super) struct InFlight {
 /// A connection that sends requests.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// The received part of an incomplete reply.
     pub(super) input: Vec<u8>,
     output: Vec<u8>,
@@ -39,43 +38,23 @@ pub(super) struct Connection {
     pub(super) last_priorities: Vec<u64>,
 }
 
-/// Connects, blocking.
-pub(super) fn connect(
-    address: SocketAddr,
-    timeout: Duration,
-) -> Result<std::net::TcpStream, String> {
-    let explain = |error: io::Error| {
-        if error.kind() == ErrorKind::ConnectionRefused {
-            format!("there is no listener at {address}: is the server running (jobcentre serve)?")
-        } else {
-            format!("cannot connect to {address}: {error}")
-        }
-    };
-    let stream = std::net::TcpStream::connect_timeout(&address, timeout).map_err(explain)?;
-    stream.set_nodelay(true).map_err(explain)?;
-    stream.set_read_timeout(Some(timeout)).map_err(explain)?;
-    Ok(stream)
-}
-
 impl Connection {
-    /// Connects, sends the set-up requests of the protocol, and registers with the event loop.
+    /// Connects, authenticates, sends the set-up requests of the protocol, and registers with the
+    /// event loop.
     pub(super) fn open(
-        address: SocketAddr,
-        timeout: Duration,
+        target: &Target,
+        patience: Duration,
         codec: &Codec,
         registry: &Registry,
         token: Token,
     ) -> Result<Self, String> {
-        let mut stream = connect(address, timeout)?;
-        codec.set_up(&mut stream)?;
-        let register = || {
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-            Ok(stream)
-        };
-        let stream =
-            register().map_err(|error: io::Error| format!("cannot watch a socket: {error}"))?;
+        let mut stream = Stream::connect(target, patience)?;
+        let mut blocking = BlockingStream { stream: &mut stream, patience };
+        codec.authenticate(&mut blocking)?;
+        codec.set_up(&mut blocking)?;
+        registry
+            .register(stream.tcp_mut(), token, Interest::READABLE | Interest::WRITABLE)
+            .map_err(|error| format!("cannot watch a socket: {error}"))?;
         Ok(Self {
             stream,
             input: Vec::new(),
@@ -96,12 +75,13 @@ impl Connection {
         self.in_flight.push_back(flight);
     }
 
-    /// One read. `None`: there is no input.
+    /// One read: the count of bytes, and whether more may be there without another event. `None`:
+    /// there is no input.
     #[inline]
-    pub(super) fn read(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, String> {
+    pub(super) fn read(&mut self, scratch: &mut [u8]) -> Result<Option<(usize, bool)>, String> {
         match self.stream.read(scratch) {
-            Ok(0) => Err(self.connection_error("the server closed a connection")),
-            Ok(count) => Ok(Some(count)),
+            Ok((0, _)) => Err(self.connection_error("the server closed a connection")),
+            Ok(read) => Ok(Some(read)),
             Err(error) if is_temporary(&error) => Ok(None),
             Err(error) => Err(self.connection_error(&format!("a connection broke ({error})"))),
         }
@@ -119,10 +99,10 @@ impl Connection {
             last.receipt = codec.ask_receipt(&last.request, &mut self.output);
         }
         match self.stream.write(&self.output[self.sent..]) {
-            Ok(count) => {
+            Ok((count, writable)) => {
                 self.sent += count;
-                self.writable = self.sent == self.output.len();
-                if self.writable {
+                self.writable = writable;
+                if self.sent == self.output.len() {
                     self.output.clear();
                     self.sent = 0;
                 }

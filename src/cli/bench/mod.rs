@@ -19,19 +19,22 @@ mod plot;
 mod process;
 mod protocols;
 mod report;
+mod stream;
 mod table;
 mod window;
 
 use super::{entropy, print_error};
+use crate::reactor::TrustStore;
 pub(super) use args::Bench;
 use args::BenchSettings;
 pub(super) use clock::{float, seconds};
 use generator::Generator;
 use interrupts::Interrupts;
 use std::io::{Write as _, stdout};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::process::ExitCode;
+use stream::Target;
 
 const WRONG_USAGE: u8 = 2;
 
@@ -59,7 +62,7 @@ impl Bench {
 
 /// Returns the signal that interrupted the run, if one did.
 fn run(settings: &BenchSettings) -> Result<Option<u8>, String> {
-    let address = resolve(&settings.address)?;
+    let target = resolve(settings)?;
     let needed = settings.connections + settings.waiters + settings.idle;
     let allowed = super::descriptors::reserve_descriptors(needed);
     if allowed < needed {
@@ -70,7 +73,7 @@ fn run(settings: &BenchSettings) -> Result<Option<u8>, String> {
     }
     let interrupts = Interrupts::install()
         .map_err(|error| format!("the system does not let signals be handled: {error}"))?;
-    let mut generator = Generator::connect(settings, address, interrupts)?;
+    let mut generator = Generator::connect(settings, &target, interrupts)?;
     if let Err(error) = generator.run() {
         return Err(with_jobs_left(error, &generator));
     }
@@ -106,10 +109,30 @@ fn with_jobs_left(what: String, generator: &Generator<'_>) -> String {
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, String> {
-    let explain = |why: &str| format!("--address {address}: {why}; give HOST:PORT");
+/// Looks the address up, and reads the certificates with which its own is checked.
+fn resolve(settings: &BenchSettings) -> Result<Target, String> {
+    let text = &settings.address;
+    let address = text.strip_prefix("tls:").unwrap_or(text);
+    let explain = |why: &str| format!("--address {text}: {why}; give HOST:PORT or tls:HOST:PORT");
     let mut addresses = address.to_socket_addrs().map_err(|error| explain(&error.to_string()))?;
-    addresses.next().ok_or_else(|| explain("no address has this name"))
+    let found = addresses.next().ok_or_else(|| explain("no address has this name"))?;
+    if address.len() == text.len() {
+        return match &settings.tls_ca {
+            Some(_) => Err(explain("--tls-ca is for addresses that begin with tls:")),
+            None => Ok(Target { address: found, tls: None }),
+        };
+    }
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']).to_owned();
+    let trust = match &settings.tls_ca {
+        None => TrustStore::default(),
+        Some(path) => {
+            let explain = |why: String| format!("--tls-ca {}: {why}", path.display());
+            let pem = std::fs::read(path).map_err(|error| explain(error.to_string()))?;
+            TrustStore::with(&pem).map_err(explain)?
+        }
+    };
+    Ok(Target { address: found, tls: Some((host, trust)) })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

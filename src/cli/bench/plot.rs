@@ -15,11 +15,11 @@ const STEPS: u32 = 24;
 /// Returns the plot as SVG.
 pub(super) fn draw(title: &str, latencies: &Latencies) -> Result<String, String> {
     let mut svg = String::new();
-    paint(&mut svg, title, latencies).map_err(|error| format!("cannot draw: {error}"))?;
+    draw_curves(&mut svg, title, latencies).map_err(|error| format!("cannot draw: {error}"))?;
     Ok(svg)
 }
 
-fn paint(
+fn draw_curves(
     svg: &mut String,
     title: &str,
     latencies: &Latencies,

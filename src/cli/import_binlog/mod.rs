@@ -6,6 +6,7 @@
 
 mod files;
 mod put;
+mod staging;
 mod survey;
 
 use super::{log, print_error};
@@ -14,6 +15,7 @@ use crate::wire::binlog::BinlogState;
 use clap::Args;
 use files::BinlogDirectory;
 use put::put_jobs;
+use staging::Target;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
@@ -91,7 +93,9 @@ impl ImportBinlog {
             text.push_str("nothing    no job is left in the binlog, and nothing was put\n");
             return Ok(text);
         }
-        let shift = put_jobs(&survey, &directory, data, self.new_ids)?;
+        let target = Target::begin(data)?;
+        let shift = put_jobs(&survey, &directory, &target, self.new_ids)?;
+        target.finish()?;
         match shift.difference() {
             0 => text.push_str("ids        as they were\n"),
             more => push_line(&mut text, format_args!("ids        {more} was added to each")),

@@ -1,6 +1,7 @@
 //! The jobs of a binlog, put into a data directory: through the engine and its journal.
 
 use super::files::{BinlogDirectory, BinlogFile};
+use super::staging::Target;
 use super::survey::{BinlogJob, Survey};
 use crate::base::api_limits::{IMPORT_BYTES_PER_BATCH, IMPORT_JOBS_PER_BATCH};
 use crate::base::limits::JOB_ID_END;
@@ -41,7 +42,7 @@ impl IdShift {
     }
 }
 
-/// Puts all jobs into the data directory `data`. Returns what was added to their ids: 0 unless
+/// Puts all jobs into a data directory. Returns what was added to their ids: 0 unless
 /// `new_ids` permits another number. O(jobs log jobs + bytes).
 ///
 /// # Errors
@@ -49,14 +50,14 @@ impl IdShift {
 pub(super) fn put_jobs(
     survey: &Survey,
     directory: &BinlogDirectory,
-    data: &Path,
+    target: &Target<'_>,
     new_ids: bool,
 ) -> Result<IdShift, String> {
     let mut clock = Clock::start();
     let wake = LoopWaker::default();
     let seed = entropy::random_u64();
     let engine = data_dir::open(
-        data,
+        target.path(),
         (SyncMode::Always, None),
         seed,
         &mut clock,
@@ -64,7 +65,7 @@ pub(super) fn put_jobs(
         &wake,
     );
     let mut engine = engine.map_err(|error| error.to_string())?;
-    let shift = id_shift(survey, engine.next_id(), data, new_ids)?;
+    let shift = id_shift(survey, engine.next_id(), target.data, new_ids)?;
     engine.skip_ids(JobId(shift.apply(survey.next_id)));
     let mut progress = ProgressLine::new();
     let total = survey.jobs.len();
@@ -78,7 +79,7 @@ pub(super) fn put_jobs(
             batches.push(jobs.batch(survey, shift, &mut order, now)?);
         }
         put_batches(&mut engine, &batches, &mut clock)
-            .map_err(|why| explain_end(data, &why, done))?;
+            .map_err(|why| target.explain_end(&why, done))?;
         done += batches.iter().map(Vec::len).sum::<usize>();
         if progress.is_due(now.mono.0) {
             let part = float(done as u64) / float(total as u64);
@@ -86,7 +87,7 @@ pub(super) fn put_jobs(
         }
     }
     close(&mut engine, &mut || clock.sample())
-        .map_err(|error| explain_end(data, &error.to_string(), done))?;
+        .map_err(|error| target.explain_end(&error.to_string(), done))?;
     Ok(shift)
 }
 
@@ -195,7 +196,7 @@ fn imported(job: &BinlogJob, id: u64, tube: &[u8], body: Box<[u8]>, now: Now) ->
     };
     let options = JobOptions { delay_ms, lease_ms: fields.ttr_ms, ..JobOptions::default() };
     let stage = match fields.state {
-        BinlogState::Buried => ImportedStage::Buried,
+        BinlogState::Buried => ImportedStage::Buried(None),
         _ => ImportedStage::Waiting,
     };
     ImportedJob {
@@ -213,6 +214,7 @@ fn imported(job: &BinlogJob, id: u64, tube: &[u8], body: Box<[u8]>, now: Now) ->
         waits: false,
         created_at: Some(Wall(fields.created_ns / 1_000_000)),
         stage,
+        retries: 0,
         attempts: fields.timeouts,
         last_error: None,
         progress: None,
@@ -258,13 +260,4 @@ fn explain_rejection(why: Rejection) -> String {
         Rejection::Full => "there is no room for more jobs".to_owned(),
         other => format!("a job was refused ({other:?})"),
     }
-}
-
-/// The message when the import ends early.
-fn explain_end(data: &Path, why: &str, done: usize) -> String {
-    let data = data.display();
-    format!(
-        "{why}, after {done} jobs were put into {data}. The binlog is as it was: remove {data} if \
-         it was new, or take it from a backup, and import again"
-    )
 }

@@ -1,5 +1,6 @@
 //! Messages about wrong settings: in the file, in the environment, on the command line.
 
+use crate::cli::client_token::TOKEN_VARIABLE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::ffi::OsString;
@@ -76,7 +77,9 @@ fn nearest<'a>(unknown: &str, names: &[&'a str]) -> Option<&'a str> {
 
 /// Warns of variables with the prefix of settings that no setting reads.
 pub(in crate::cli) fn warn_of_unknown_variables() {
-    let known = variables(&crate::cli::Cli::command());
+    let mut known = variables(&crate::cli::Cli::command());
+    // Of client programs, which may share the environment.
+    known.push(TOKEN_VARIABLE.into());
     let known: Vec<&str> = known.iter().filter_map(|name| name.to_str()).collect();
     let set = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(&&**name);

@@ -18,18 +18,32 @@ pub(in crate::cli) enum ListenAddr {
     Tls(SocketAddr),
     /// A socket that is a file.
     Unix(UnixAddress),
+    /// A socket of the service manager, by its name; with TLS or not.
+    Passed(Box<str>, bool),
+    /// One of these, whose clients are this user.
+    As(Box<Self>, Box<str>),
 }
 
 impl ListenAddr {
-    /// Where to listen, if at all.
-    pub(in crate::cli) fn address(self) -> Option<ListenAddress> {
-        match self {
+    /// Where to listen, if at all, and which user its clients are.
+    pub(in crate::cli) fn address(self) -> (Option<ListenAddress>, Option<Box<str>>) {
+        let address = match self {
             Self::Disabled => None,
             Self::Addr(address) => Some(ListenAddress::Tcp(address)),
             Self::Tls(address) => Some(ListenAddress::Tls(address)),
             Self::Unix(address) => Some(ListenAddress::Unix(address)),
-        }
+            Self::Passed(name, is_tls) => Some(ListenAddress::Passed { name, is_tls }),
+            Self::As(inner, user) => return (inner.address().0, Some(user)),
+        };
+        (address, None)
     }
+}
+
+/// Takes `,user=NAME` out of an address.
+fn split_user(text: &str) -> Option<(String, &str)> {
+    let (before, behind) = text.split_once(",user=")?;
+    let end = behind.find(',').unwrap_or(behind.len());
+    Some((format!("{before}{}", &behind[end..]), &behind[..end]))
 }
 
 /// Parses what stands behind `unix:`: a path, and behind commas the mode and the group of the
@@ -62,21 +76,45 @@ impl FromStr for ListenAddr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((rest, user)) = split_user(text) {
+            return match rest.parse()? {
+                Self::As(..) | Self::Disabled => {
+                    Err(format!("'{text}' names a user of no address, or two users"))
+                }
+                _ if user.is_empty() => Err(format!("'{text}' names no user behind user=")),
+                address => Ok(Self::As(Box::new(address), user.into())),
+            };
+        }
         if text == "off" {
             return Ok(Self::Disabled);
         }
         if let Some(rest) = text.strip_prefix("unix:") {
             return parse_unix(rest).map(Self::Unix);
         }
-        match text.strip_prefix("tls:") {
-            Some(rest) => parse_tcp(rest).map(Self::Tls),
-            None => parse_tcp(text).map(Self::Addr),
+        let (address, is_tls) = text.strip_prefix("tls:").map_or((text, false), |it| (it, true));
+        if let Some(name) = address.strip_prefix("fd:") {
+            return parse_name(name).map(|name| Self::Passed(name, is_tls));
         }
+        let address = parse_tcp(address)?;
+        Ok(if is_tls { Self::Tls(address) } else { Self::Addr(address) })
     }
 }
 
+/// The name of a socket, as systemd permits it (`FileDescriptorName=`).
+fn parse_name(name: &str) -> Result<Box<str>, String> {
+    let is_name = !name.is_empty() && name.bytes().all(|it| it.is_ascii_graphic() && it != b':');
+    if is_name {
+        return Ok(name.into());
+    }
+    Err(format!(
+        "'{name}' names no socket: give fd:NAME or tls:fd:NAME with the FileDescriptorName= of a \
+         socket unit of systemd"
+    ))
+}
+
 fn parse_tcp(text: &str) -> Result<SocketAddr, String> {
-    let help = "give HOST:PORT, :PORT for loopback, either with tls: before it, unix:PATH, or off";
+    let help = "give HOST:PORT, :PORT for loopback, either with tls: before it, unix:PATH, \
+                fd:NAME, or off";
     if let Some(port) = text.strip_prefix(':') {
         let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -139,6 +177,20 @@ mod tests {
         assert_eq!("unix:/run/a".parse(), unix("/run/a", None, None));
         assert_eq!("unix:a,b,mode=0660".parse(), unix("a,b", Some(0o660), None));
         assert_eq!("unix:/a,group=7,mode=600".parse(), unix("/a", Some(0o600), Some(7)));
+        assert_eq!("fd:http".parse(), Ok(ListenAddr::Passed("http".into(), false)));
+        assert_eq!("tls:fd:a.socket".parse(), Ok(ListenAddr::Passed("a.socket".into(), true)));
+        for invalid in ["fd:", "fd:a:b", "fd:a b", "tls:fd:"] {
+            let error = invalid.parse::<ListenAddr>().unwrap_err();
+            assert!(error.contains("FileDescriptorName="), "{invalid}: {error}");
+        }
+        let of = |address: ListenAddr| Ok(ListenAddr::As(Box::new(address), "web".into()));
+        assert_eq!(":1,user=web".parse(), of(":1".parse().unwrap()));
+        let path = "unix:/a,mode=600".parse().unwrap();
+        assert_eq!("unix:/a,user=web,mode=600".parse(), of(path));
+        for invalid in [":1,user=", "off,user=web", ":1,user=a,user=b"] {
+            let error = invalid.parse::<ListenAddr>().unwrap_err();
+            assert!(error.contains("user"), "{invalid}: {error}");
+        }
         for invalid in
             ["unix:", "unix:,mode=0660", "unix:a,mode=", "unix:a,mode=8", "unix:a,mode=1777"]
         {

@@ -1,5 +1,6 @@
 //! Sizes in bytes, with or without a binary unit.
 
+use crate::base::limits::{REQUEST_BYTES_CEILING, REQUEST_BYTES_FLOOR};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +23,19 @@ impl FromStr for Size {
             .parse()
             .map_err(|_| "give a number of bytes, or one with KiB, MiB or GiB".to_owned())?;
         number.checked_mul(factor).map(Self).ok_or_else(|| "this is too large".to_owned())
+    }
+}
+
+impl Size {
+    /// Checks that it is one of the limits on requests that are possible.
+    pub(super) fn of_request(self) -> Result<Self, String> {
+        if (REQUEST_BYTES_FLOOR..=REQUEST_BYTES_CEILING).contains(&self.0) {
+            Ok(self)
+        } else {
+            Err(format!(
+                "a size from {REQUEST_BYTES_FLOOR} to {REQUEST_BYTES_CEILING} bytes is possible"
+            ))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Arguments of `jobcentre work`, and their validation.
 
+use crate::cli::client_token::{ClientToken, TOKEN_VARIABLE, TokenSource};
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::listen_addr::ListenAddr;
 use crate::cli::settings::{duration, processor, whole_number};
@@ -18,6 +19,9 @@ pub(in crate::cli) struct Work {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:11480")]
     #[arg(value_parser = parse_url)]
     url: Url,
+
+    #[command(flatten)]
+    token: TokenSource,
 
     /// What this worker is called: for people [default: the name of this host].
     #[arg(long, value_name = "NAME")]
@@ -74,6 +78,8 @@ pub(in crate::cli) struct Work {
 #[derive(Debug)]
 pub(super) struct WorkSettings {
     pub(super) url: Url,
+    /// With which each request to the server says who sends it.
+    pub(super) token: Option<ClientToken>,
     pub(super) name: String,
     pub(super) max_jobs: usize,
     pub(super) jobs: Vec<String>,
@@ -108,10 +114,12 @@ impl Work {
         {
             return Err(format!("there is no program {}", Path::new(program).display()));
         }
+        let token = self.token.token(std::env::var_os(TOKEN_VARIABLE))?;
         let cpus = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let name = self.name.unwrap_or_else(processor::host);
         Ok(WorkSettings {
             url: self.url,
+            token,
             name,
             max_jobs: self.max_jobs.unwrap_or_else(cpus),
             jobs: self.job,
@@ -146,9 +154,7 @@ fn check_advertised(text: &str) -> Result<String, String> {
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse()? {
         ListenAddr::Addr(address) => Ok(address),
-        ListenAddr::Disabled | ListenAddr::Tls(_) | ListenAddr::Unix(_) => {
-            Err("the server has to reach the worker: give HOST:PORT".to_owned())
-        }
+        _ => Err("the server has to reach the worker: give HOST:PORT".to_owned()),
     }
 }
 

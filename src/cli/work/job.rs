@@ -244,7 +244,7 @@ fn report(context: &WorkerContext, id: JobId, worker: Option<WorkerId>, outcome:
                     return debug!(job = id.0, "the server knew of the timeout");
                 }
                 404 => {
-                    context.state.suspect_registration();
+                    context.state.invalidate_registration();
                     let why = answer.explain();
                     return warn!(job = id.0, why, "the server does not wait for this report");
                 }

@@ -84,7 +84,7 @@ fn work(settings: WorkSettings) -> Result<(), String> {
     let path = crate::wire::url::parse(&url).map_err(|why| format!("{url}: {why}"))?.base;
     let state = WorkerState::new(settings.max_jobs).map_err(system)?;
     handle_signals(&state).map_err(system)?;
-    let server = ServerClient::new(settings.url.clone());
+    let server = ServerClient::new(settings.url.clone(), settings.token.clone());
     let path = format!("{path}/worker-job");
     let context = Arc::new(WorkerContext { settings, url, path, server, state });
     info!(%address, url = context.url, max_jobs = context.settings.max_jobs, "listening");

@@ -8,6 +8,7 @@
 use super::guard;
 use super::worker_state::WorkerState;
 use crate::base::time::Mono;
+use crate::cli::client_token::TOKEN_VARIABLE;
 use crate::reactor::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -73,6 +74,8 @@ pub(super) struct CommandOutput {
 pub(super) fn run(task: &Task<'_>, state: &WorkerState) -> io::Result<CommandOutput> {
     let mut command = guard::command(task.command)?;
     command.env("JOB_ID", task.id).env("JOB_NAME", task.name).process_group(0);
+    // The worker's right to call the server is not that of its commands.
+    command.env_remove(TOKEN_VARIABLE);
     match task.timeout {
         Some(time) => command.env("JOB_TIMEOUT", time.as_secs_f64().to_string()),
         None => command.env_remove("JOB_TIMEOUT"),

@@ -1,6 +1,7 @@
 //! The requests of the worker to the server, most of them on a new connection.
 
 use super::http_connection::HttpConnection;
+use crate::cli::client_token::ClientToken;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::worker::{Worker, WorkerId};
@@ -28,6 +29,9 @@ const JSON_LINE: &[u8] = b"{\"status\":";
 const NOT_HTTP: &str = "this port is the server's for JSON lines (--listen); --url wants the one \
                         for HTTP (--http, 127.0.0.1:11480 unless set)";
 
+const NO_RIGHT: &str = "give it the token of a user with the rights 'admin' and 'take' \
+                        (--token-file, or the variable JOBCENTRE_TOKEN)";
+
 /// Interim responses (100 to 199) that are skipped before a final one.
 const INTERIM_RESPONSES_MAX: usize = 64;
 
@@ -38,6 +42,7 @@ const NO_JOB: JobId = JobId(0);
 #[derive(Debug)]
 pub(super) struct ServerClient {
     url: Url,
+    token: Option<ClientToken>,
 }
 
 /// A connection for several requests.
@@ -78,8 +83,8 @@ pub(super) enum RegisterError {
 }
 
 impl ServerClient {
-    pub(super) fn new(url: Url) -> Self {
-        Self { url }
+    pub(super) fn new(url: Url, token: Option<ClientToken>) -> Self {
+        Self { url, token }
     }
 
     /// Registers the worker: `POST /worker`. Also returns the connection, for
@@ -105,6 +110,9 @@ impl ServerClient {
                 Ok(id) => Ok((id, connection)),
                 Err(error) => Err(RegisterError::Permanent(format!("it makes no sense: {error}"))),
             },
+            401 | 403 => {
+                Err(RegisterError::Permanent(format!("{}; {NO_RIGHT}", response.explain())))
+            }
             400 | 404 | 405 => Err(RegisterError::Permanent(response.explain())),
             _ => Err(RegisterError::Transient(response.explain())),
         }
@@ -182,6 +190,9 @@ impl ServerClient {
         let mut message = Vec::with_capacity(256 + body.map_or(0, <[u8]>::len));
         push_request_line(&mut message, method, &format!("{}{path}", self.url.base));
         push_field(&mut message, "Host", self.url.authority.as_bytes());
+        if let Some(token) = &self.token {
+            push_field(&mut message, "Authorization", token.bearer().as_bytes());
+        }
         if !keep_alive {
             push_field(&mut message, "Connection", b"close");
         }

@@ -144,7 +144,7 @@ impl WorkerState {
     }
 
     /// There are signs that the worker is no longer registered.
-    pub(super) fn suspect_registration(&self) {
+    pub(super) fn invalidate_registration(&self) {
         self.lock().suspect = true;
         self.changed.notify_all();
     }

@@ -81,7 +81,7 @@ struct Query {
     /// Whether it has had a turn.
     has_run: bool,
     /// Consecutive turns that ended within the row at which they started.
-    stuck_turns: u32,
+    turns_without_progress: u32,
 }
 
 impl QueryScheduler {
@@ -139,8 +139,13 @@ impl QueryScheduler {
             self.arrived += 1;
             self.turns.push(client, self.arrived, search.rows.len(), now.mono);
             let search = SearchRequest { rows: Rows::new(), ..search };
-            let query =
-                Query { search, arrived: now.mono, task: None, has_run: false, stuck_turns: 0 };
+            let query = Query {
+                search,
+                arrived: now.mono,
+                task: None,
+                has_run: false,
+                turns_without_progress: 0,
+            };
             self.queries.insert(self.arrived, query);
             assert!(self.queries.len() <= QUERIES_WAITING_MAX, "more queries wait than permitted");
         }
@@ -332,8 +337,9 @@ impl QueryScheduler {
         let Some(query) = self.queries.get_mut(&number) else { return };
         assert!(query.task.is_none(), "a query is evaluated twice at a time");
         query.has_run = true;
-        let in_vain = out.stop == StopRequest::Now && task.progress.place() == out.start;
-        query.stuck_turns = if in_vain { query.stuck_turns + 1 } else { 0 };
+        let without_progress = out.stop == StopRequest::Now && task.progress.place() == out.start;
+        query.turns_without_progress =
+            if without_progress { query.turns_without_progress + 1 } else { 0 };
         query.task = Some(task);
         self.turns.requeue(out.client, number, false, query.arrived);
         if self.turns.is_half_closed(out.client) {

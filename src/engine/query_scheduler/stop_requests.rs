@@ -109,7 +109,7 @@ impl QueryScheduler {
         let Some(out) = self.busy_lanes.iter_mut().find(|out| out.lane == lane) else { return };
         let Some(best) = self.turns.best_rank() else { return };
         let stuck = out.query.and_then(|number| self.queries.get(&number));
-        let stuck = stuck.map_or(0, |query: &Query| query.stuck_turns);
+        let stuck = stuck.map_or(0, |query: &Query| query.turns_without_progress);
         while let Some((stop, at)) = out.next_stop(best, stuck) {
             if now < at {
                 self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));

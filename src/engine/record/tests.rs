@@ -203,11 +203,11 @@ fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record
         |until, lease| PersistedStatus::Running { worker, until, lease: LeaseEpoch(lease) };
     let once = JobOptions { tracked: true, result_once: true, ..options };
     let never = JobOptions { retry: None, tracked: true, ..JobOptions::default() };
-    let enlisted =
+    let registered =
         PersistedWorker { name: "w", url: "http://w/", max_jobs: u32::MAX, queues: None };
     let queues = |queues: &[&'static [u8]]| PersistedWorker {
         queues: Some(queues.to_vec()),
-        ..enlisted.clone()
+        ..registered.clone()
     };
     let job = |options, state| {
         Record::Job(Snapshot { payload: packed, options: Some(options), state, ..plain.clone() })
@@ -222,7 +222,7 @@ fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record
             StatusSnapshot { stage: PersistedStatus::Completed(at(3)), message: None, ..failed },
         ),
         Record::State(JobId(8), StatusSnapshot { result: None, ..failed }),
-        Record::Worker(worker, enlisted.clone()),
+        Record::Worker(worker, registered.clone()),
         Record::Worker(worker, queues(&[])),
         Record::Worker(worker, queues(&[b"a", b"", b"\xff"])),
     ]

@@ -130,21 +130,22 @@ impl Journal {
         // The head counts with its whole size, and the next segment as far as the head is filled.
         let chain = behind + head.size + head.used;
         let excess = chain.saturating_sub(live + live / 2 + usual);
-        let starved = self.allocator.full && self.free_bytes() < 2 * usual;
+        let low_on_space = self.allocator.full && self.free_bytes() < 2 * usual;
         // The dead bytes must exceed what the headers of new batches take, or compaction would not
         // end; on a full disk they always do: see `Journal::has_capacity`.
         let sealed_live = live - self.live_index.open_bytes();
         assert!(sealed_live <= behind + head.used, "live records exceed their segments");
         let dead = behind + head.used - sealed_live;
-        let least = usual * 3 / 8 + live / if starved { JOURNAL_RESERVE_LIVE_DIVISOR } else { 8 };
+        let least =
+            usual * 3 / 8 + live / if low_on_space { JOURNAL_RESERVE_LIVE_DIVISOR } else { 8 };
 
         let compaction = &mut self.compaction;
-        compaction.due = (excess > 0 || starved) && live_behind > 0 && dead >= least;
+        compaction.due = (excess > 0 || low_on_space) && live_behind > 0 && dead >= least;
         if !compaction.due {
             compaction.pacer.stop();
             return;
         }
-        let excess = (!starved).then_some(excess);
+        let excess = (!low_on_space).then_some(excess);
         compaction.pacer.begin_pass(excess, live.max(usual) / 2, usual);
     }
 }

@@ -195,8 +195,8 @@ impl Journal {
 
     /// Marks the base record of a key as dead. For recovery the caller appends a record that says
     /// so. O(1).
-    pub fn forget(&mut self, record_key: u32) -> BatchSeq {
-        if self.live_index.forget(record_key).is_some() {
+    pub fn mark_dead(&mut self, record_key: u32) -> BatchSeq {
+        if self.live_index.mark_dead(record_key).is_some() {
             self.batch.forced = true;
         }
         self.sequence

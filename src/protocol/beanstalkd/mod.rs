@@ -24,8 +24,10 @@
 //! what follows it.
 
 mod asked;
+mod authentication;
 mod call;
 mod counters;
+mod discard;
 mod execute;
 mod line;
 mod plain_line;
@@ -35,22 +37,20 @@ mod stats;
 mod text;
 
 use super::ordered_replies::OrderedReplies;
-use super::{SessionAction, SessionContext};
+use super::{SessionAction, SessionContext, StatsKind};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::base::strings::StringList;
 use crate::model::command::Command;
 use crate::model::consumer::ConsumerReply;
-use crate::model::driver::Incident;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::job::{Encoding, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
-use crate::wire::http::{is_request_line, may_begin_request};
 use asked::Asked;
 use call::Call;
 use counters::{Counters, Verb};
-use line::{Framed, LineError, Put, Request, find_crlf, first_line};
-pub(super) use reply::write_full;
+use line::{Framed, LineError, Put, Request, first_line};
+pub(super) use reply::{write_closing, write_full};
 pub use scratch::Scratch;
 pub use stats::Identity;
 use std::sync::Arc;
@@ -75,6 +75,12 @@ enum State {
     Waiting(u32),
     /// They wait until the next command of the call is submitted, under this number.
     Calling(u32),
+    /// They are not executed: the client has to say first who it is.
+    Locked,
+    /// The same, and this number of bytes of a body is passed over.
+    LockedSkipping(u64),
+    /// They wait until it is looked up who the client is.
+    Authenticating { was_locked: bool },
     /// A line that is too long is discarded up to its end.
     Discarding,
     /// This number of bytes is discarded: of a body that is too long, with its CRLF.
@@ -175,13 +181,14 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        match self.state {
-            State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
-            State::Open | State::Waiting(_) => return SessionAction::Stalled,
-            State::Calling(number) => return self.advance_call(number, shared, out),
-            _ => {
-                if let Some(action) = self.poll_cold(input, out) {
-                    return action;
+        if self.state != State::Open || self.replies.len() >= IN_FLIGHT_MAX {
+            match self.state {
+                State::Open | State::Waiting(_) => return SessionAction::Stalled,
+                State::Calling(number) => return self.advance_call(number, shared, out),
+                _ => {
+                    if let Some(action) = self.poll_cold(input, shared, out) {
+                        return action;
+                    }
                 }
             }
         }
@@ -215,13 +222,10 @@ impl Session {
             }
             Err(error) => {
                 input.consume(length);
-                self.answer(
-                    out,
-                    match error {
-                        LineError::BadFormat => reply::BAD_FORMAT,
-                        LineError::UnknownCommand => reply::UNKNOWN_COMMAND,
-                    },
-                )
+                match error {
+                    LineError::BadFormat => self.answer(out, reply::BAD_FORMAT),
+                    LineError::UnknownCommand => self.reject_or_authenticate(unread, length, out),
+                }
             }
         }
     }
@@ -263,57 +267,6 @@ impl Session {
         self.put((put.priority, put.delay_s, put.ttr_s), bytes, shared)
     }
 
-    /// States in which no command is executed. `None`: the first line is parsed like any other.
-    #[cold]
-    fn poll_cold(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut OutBuf,
-    ) -> Option<SessionAction<'static>> {
-        let unread = input.unread();
-        match self.state {
-            State::Discarding => {
-                let Some(end) = find_crlf(unread) else {
-                    let kept = usize::from(unread.last() == Some(&b'\r'));
-                    input.consume(unread.len() - kept);
-                    return Some(SessionAction::NeedInput);
-                };
-                input.consume(end + 2);
-                self.state = State::Open;
-                Some(self.answer(out, reply::BAD_FORMAT))
-            }
-            State::Skipping(left) => {
-                let count = usize::try_from(left).unwrap_or(usize::MAX).min(unread.len());
-                input.consume(count);
-                let left = left - count as u64;
-                if left > 0 {
-                    self.state = State::Skipping(left);
-                    return Some(SessionAction::NeedInput);
-                }
-                self.state = State::Open;
-                Some(self.answer(out, reply::JOB_TOO_BIG))
-            }
-            State::Ended => {
-                input.consume(unread.len());
-                Some(SessionAction::NeedInput)
-            }
-            State::Fresh => {
-                let is_foreign = match first_line(unread) {
-                    Framed::Incomplete => return Some(SessionAction::NeedInput),
-                    Framed::Line(line, _) => is_request_line(line),
-                    Framed::TooLong => may_begin_request(unread) && unread.contains(&b' '),
-                };
-                self.state = State::Open;
-                is_foreign.then(|| {
-                    self.answer(out, reply::UNKNOWN_COMMAND);
-                    self.state = State::Ended;
-                    SessionAction::ProtocolError(Incident::OtherProtocol)
-                })
-            }
-            State::Open | State::Waiting(_) | State::Calling(_) => Some(SessionAction::Stalled),
-        }
-    }
-
     /// Answers a command at once, in its turn.
     fn answer(&mut self, out: &mut OutBuf, text: &[u8]) -> SessionAction<'static> {
         let number = self.replies.open();
@@ -334,18 +287,15 @@ impl Session {
         bytes: &'i [u8],
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        let scratch = &mut shared.scratch;
-        scratch.options = JobOptions {
-            delay_ms: u64::from(delay_s) * 1000,
-            lease_ms: u64::from(ttr_s.max(1)) * 1000,
-            ..JobOptions::default()
-        };
+        let times = (u64::from(delay_s) * 1000, u64::from(ttr_s.max(1)) * 1000);
+        let tube = (self.names, &*self.used);
+        let (queue, options) = shared.scratch.beanstalkd.put(tube, times);
         let command = Command::Put {
-            queue: scratch.beanstalkd.used(self.names, &self.used),
+            queue,
             priority: priority_of(priority),
             tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Bytes, bytes },
-            options: Some(&scratch.options),
+            options: Some(options),
         };
         self.submit(Asked::Put, command)
     }
@@ -380,7 +330,7 @@ impl Session {
                 self.is_deferred = true;
                 SessionAction::Submit(serial, command)
             }
-            call::Next::FetchStats => SessionAction::FetchStats,
+            call::Next::FetchStats => SessionAction::FetchStats(StatsKind::Metrics),
             call::Next::Yield => SessionAction::Yield,
             call::Next::End(text) => {
                 self.call = None;
@@ -420,9 +370,22 @@ impl Session {
             self.end_wait();
         }
         let (asked, number) = Asked::of(serial, self.replies.oldest());
-        if asked == Asked::ReserveJob && matches!(reply, Reply::Job(_)) {
-            self.note_worker();
+        match asked {
+            Asked::Call | Asked::QueueStats | Asked::ReserveJob | Asked::Use | Asked::Watch => {
+                self.handle_rare_reply((asked, number), reply, out);
+            }
+            _ => self.replies.close(number, out, |out| reply::write(asked, reply, out)),
         }
+    }
+
+    /// The reply to a command that also concerns the session.
+    #[cold]
+    fn handle_rare_reply(
+        &mut self,
+        (asked, number): (Asked, u32),
+        reply: &Reply<'_>,
+        out: &mut OutBuf,
+    ) {
         match asked {
             Asked::Call => {
                 if let Some(call) = &mut self.call {
@@ -430,15 +393,17 @@ impl Session {
                 }
                 self.state = State::Calling(number);
             }
-            Asked::QueueStats | Asked::Use | Asked::Watch => {
-                self.answer_about_tube((asked, number), reply, out);
+            Asked::ReserveJob => {
+                if let Reply::Job(_) = reply {
+                    self.note_worker();
+                }
+                self.replies.close(number, out, |out| reply::write(asked, reply, out));
             }
-            _ => self.replies.close(number, out, |out| reply::write(asked, reply, out)),
+            _ => self.answer_about_tube((asked, number), reply, out),
         }
     }
 
     /// Answers a command for which all later ones wait.
-    #[cold]
     fn answer_about_tube(
         &mut self,
         (asked, number): (Asked, u32),
@@ -488,8 +453,8 @@ impl Session {
     pub(super) fn wants_input(&self) -> bool {
         match self.state {
             State::Open => self.replies.len() < IN_FLIGHT_MAX,
-            State::Waiting(_) | State::Calling(_) => false,
-            State::Fresh | State::Discarding | State::Skipping(_) | State::Ended => true,
+            State::Waiting(_) | State::Calling(_) | State::Authenticating { .. } => false,
+            _ => true,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
+use crate::protocol::Closing;
 use crate::wire::json::push_number;
 use crate::wire::msgpack::push_json;
 
@@ -18,11 +19,20 @@ pub(super) const JOB_TOO_BIG: &[u8] = b"JOB_TOO_BIG\r\n";
 pub(super) const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 pub(super) const NOT_IGNORED: &[u8] = b"NOT_IGNORED\r\n";
 pub(super) const OUT_OF_MEMORY: &[u8] = b"OUT_OF_MEMORY\r\n";
+pub(super) const UNAUTHORIZED: &[u8] = b"UNAUTHORIZED\r\n";
 pub(super) const UNKNOWN_COMMAND: &[u8] = b"UNKNOWN_COMMAND\r\n";
 
 /// Writes what a connection is told that is not served: the reply that any command may have.
 pub(in crate::protocol) fn write_full(out: &mut Vec<u8>) {
     out.extend_from_slice(OUT_OF_MEMORY);
+}
+
+/// Writes the reply before a connection is closed.
+pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
+    match why {
+        Closing::Memory(_) => write_full(out),
+        Closing::Denied(_) => out.extend_from_slice(UNAUTHORIZED),
+    }
 }
 
 /// Writes the reply to a command.

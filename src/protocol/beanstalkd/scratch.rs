@@ -3,6 +3,7 @@
 
 use super::counters::Counters;
 use crate::base::strings::{StringList, Strings};
+use crate::model::job::JobOptions;
 use std::sync::Arc;
 
 /// What the sessions of the listener share.
@@ -16,6 +17,8 @@ pub struct Scratch {
     /// The tubes that the session with this number watches.
     watched: StringList,
     watched_of: u64,
+    /// The options of the put that is being submitted.
+    options: JobOptions,
 }
 
 impl Scratch {
@@ -28,17 +31,31 @@ impl Scratch {
         &self.tube
     }
 
-    /// The tube that the session with these names uses. Copied only if the last one was another's.
+    /// Makes the tube that the session with these names uses the one of the command. Copied only if
+    /// the last one was another's.
     #[inline]
-    pub(super) fn used(&mut self, names: u64, tube: &[u8]) -> &[u8] {
+    fn use_tube(&mut self, names: u64, tube: &[u8]) {
         if self.tube_of != names {
             self.set_tube(tube);
             self.tube_of = names;
         }
-        &self.tube
     }
 
-    /// The tubes that the session with these names watches, as [`Scratch::used`].
+    /// The tube that the session with these names uses, and options for a put
+    /// into it. Only these two are ever other than the default.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        (names, tube): (u64, &[u8]),
+        (delay_ms, lease_ms): (u64, u64),
+    ) -> (&[u8], &JobOptions) {
+        self.use_tube(names, tube);
+        (self.options.delay_ms, self.options.lease_ms) = (delay_ms, lease_ms);
+        (&self.tube, &self.options)
+    }
+
+    /// The tubes that the session with these names watches. Copied only if the last ones were
+    /// another's.
     #[inline]
     pub(super) fn watched(&mut self, names: u64, tubes: &StringList) -> Strings<'_> {
         if self.watched_of != names {

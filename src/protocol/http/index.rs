@@ -1,7 +1,6 @@
 //! `GET /`: the list of what the server offers over HTTP.
 
 use super::openapi::{Answer, Content, Description, Schemas};
-use super::response::HTML;
 use crate::wire::http::wanted;
 use utoipa::ToSchema;
 
@@ -62,9 +61,13 @@ struct Index {
 
 pub(super) fn describe(shapes: &mut Schemas) -> Description {
     let when = "The paths of the rest";
-    let page = Answer { status: 200, when, content: Content::Text(HTML) };
+    let page = Answer {
+        status: 302,
+        when: "Where the dashboard is; with --ui off, 200 and a page",
+        content: Content::Text("text/plain; charset=utf-8"),
+    };
     Description {
-        summary: "Where everything is; a page if text/html is wanted",
+        summary: "Where everything is; the dashboard if text/html is wanted",
         body: None,
         answers: vec![shapes.answer::<Index>(200, when), page],
     }

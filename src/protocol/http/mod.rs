@@ -37,11 +37,14 @@ mod response;
 mod route;
 mod route_error;
 mod session;
+mod session_cookie;
 #[cfg(test)]
 mod tests;
+mod ui;
 
 pub(super) use response::{write_closing, write_full};
 pub use session::Session;
+pub use ui::Settings as UiSettings;
 
 use crate::base::time::Wall;
 use std::ops::Range;

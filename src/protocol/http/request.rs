@@ -8,8 +8,10 @@ use super::native;
 use super::response::{HTML, HttpError, JSON};
 use super::route::{self, Operation, RouteMatch};
 use super::route_error::RouteError;
+use super::ui::{self, PageRoute};
 use crate::base::limits::{HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT};
 use crate::base::time::Mono;
+use crate::protocol::SessionSettings;
 use crate::wire::http::{Body, Expect, RequestHead};
 use std::time::Duration;
 
@@ -45,10 +47,10 @@ pub(super) fn is_import(operation: Operation) -> bool {
 /// The route of a request, or its error response, and the media type of the response.
 pub(super) fn route_request(
     head: &RequestHead<'_>,
-    names: &[Box<str>],
+    settings: &SessionSettings,
     queue: &mut Vec<u8>,
 ) -> (Result<RouteMatch, HttpError>, &'static str) {
-    let found = route::find(head.method, head.target, queue);
+    let found = with_page(route::find(head.method, head.target, queue), head, settings);
     let kind = match &found {
         Ok(RouteMatch { operation: Operation::LightJq(_), .. }) => lightjq::kind(head),
         Err(_) if route::is_of_lightjq(head.target) => lightjq::kind(head),
@@ -58,11 +60,32 @@ pub(super) fn route_request(
         _ => JSON,
     };
     let takes = found.as_ref().is_ok_and(|call| route::takes(call.operation));
-    let verdict = guard::admit(head, names, takes).and_then(|()| match found {
+    let verdict = guard::admit(head, &settings.http_names, takes).and_then(|()| match found {
         Ok(call) => check_headers(head, call),
         Err(miss) => Err(explain(miss)),
     });
     (verdict, kind)
+}
+
+/// Whether the dashboard is there, and where browsers begin.
+fn with_page(
+    found: Result<RouteMatch, RouteError>,
+    head: &RequestHead<'_>,
+    settings: &SessionSettings,
+) -> Result<RouteMatch, RouteError> {
+    let mut call = found?;
+    match call.operation {
+        Operation::Page(_) if !settings.ui.is_on => return Err(RouteError::NotFound),
+        Operation::Index if settings.ui.is_on && index::is_for_page(head.accept) => {
+            call.operation = Operation::Page(PageRoute::Redirect("ui/"));
+        }
+        Operation::Page(PageRoute::Asset(number)) if head.if_none_match.is_some() => {
+            let version = ui::version(&ui::content(number, &settings.ui));
+            call.is_known = ui::is_known(&version, head.if_none_match);
+        }
+        _ => {}
+    }
+    Ok(call)
 }
 
 /// Checks the other fields of the head, and adds the parameters in them.

@@ -3,6 +3,7 @@
 use super::Date;
 use super::lightjq::messages;
 use crate::base::time::Wall;
+use crate::protocol::Closing;
 use crate::wire::http::{push_field, push_field_number, push_status_line};
 use crate::wire::json::push_string;
 use std::borrow::Cow;
@@ -13,15 +14,20 @@ pub(super) const MSGPACK: &str = "application/msgpack";
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 
+/// A field of a response that few have.
+pub(super) type ExtraField = (&'static str, Cow<'static, str>);
+
 /// Fields that restrict a page: text and links, no scripts, no frames.
-const PAGE_FIELDS: [(&str, &str); 3] = [
+pub(super) const PAGE_FIELDS: [ExtraField; 3] = [
     (
         "Content-Security-Policy",
-        "default-src 'none'; style-src 'none'; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'",
+        Cow::Borrowed(
+            "default-src 'none'; style-src 'none'; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'",
+        ),
     ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", Cow::Borrowed("nosniff")),
+    ("Referrer-Policy", Cow::Borrowed("no-referrer")),
 ];
 
 /// How the end of a response body is marked.
@@ -40,14 +46,21 @@ pub(super) enum BodyLength {
 /// Seconds after which a client may ask once more, of a server that takes no jobs now.
 const RETRY_AFTER: &[u8] = b"10";
 
+/// How a client can say who it is.
+const CHALLENGE: &[u8] = b"Bearer realm=\"jobcentre\", Basic realm=\"jobcentre\"";
+
+/// The same of the native API: browsers ask for a name and a password when they see `Basic`, over
+/// the dashboard that made the request.
+const NATIVE_CHALLENGE: &[u8] = b"Bearer realm=\"jobcentre\"";
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseHead<'a> {
     pub(super) status: u16,
     pub(super) length: BodyLength,
     pub(super) media_type: &'static str,
     pub(super) allow: Option<&'a str>,
-    /// The path of what was made.
-    pub(super) location: Option<&'a str>,
+    /// Such as the path of what was made.
+    pub(super) extra: &'a [ExtraField],
     /// No cache may keep it: it is of the native API.
     pub(super) no_store: bool,
     /// The connection ends with the response.
@@ -77,11 +90,15 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     if let Some(allow) = head.allow {
         push_field(out, "Allow", allow.as_bytes());
     }
-    if let Some(location) = head.location {
-        push_field(out, "Location", location.as_bytes());
+    for (name, value) in head.extra {
+        push_field(out, name, value.as_bytes());
     }
     if head.no_store {
         push_field(out, "Cache-Control", b"no-store");
+    }
+    if head.status == 401 {
+        let challenge = if head.no_store { NATIVE_CHALLENGE } else { CHALLENGE };
+        push_field(out, "WWW-Authenticate", challenge);
     }
     if head.status == 503 {
         push_field(out, "Retry-After", RETRY_AFTER);
@@ -93,11 +110,6 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     }
     if head.length != BodyLength::None {
         push_field(out, "Content-Type", head.media_type.as_bytes());
-    }
-    if head.media_type == HTML {
-        for (name, value) in PAGE_FIELDS {
-            push_field(out, name, value.as_bytes());
-        }
     }
     match head.length {
         BodyLength::None | BodyLength::Close => {}
@@ -122,15 +134,22 @@ pub(super) fn write_error(why: &str, media_type: &str, out: &mut Vec<u8>) {
 pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     let why =
         format!("the server already serves {max_clients} clients (--max-clients): try again later");
-    write_closing(&why, out);
+    write_last(503, &why, out);
 }
 
 /// Writes the response before a connection is closed, whatever its request.
-pub(in crate::protocol) fn write_closing(why: &str, out: &mut Vec<u8>) {
+pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
+    match why {
+        Closing::Memory(why) => write_last(503, why, out),
+        Closing::Denied(denial) => write_last(401, &denial.to_string(), out),
+    }
+}
+
+fn write_last(status: u16, why: &str, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     write_error(why, JSON, &mut body);
     body.push(b'\n');
-    push_status_line(out, 503);
+    push_status_line(out, status);
     push_field(out, "Connection", b"close");
     push_field(out, "Content-Type", JSON.as_bytes());
     push_field_number(out, "Content-Length", body.len() as u64);

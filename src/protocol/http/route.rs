@@ -4,6 +4,7 @@ use super::jobq;
 use super::lightjq::{self, RequestParams, messages};
 use super::native::{self, NativeRoute};
 use super::route_error::RouteError;
+use super::ui::{self, PageRoute};
 use crate::model::id::JobId;
 use percent_encoding::percent_decode_str;
 
@@ -45,6 +46,7 @@ pub(super) enum Operation {
     Jobq(jobq::Operation),
     LightJq(lightjq::Operation),
     Native(NativeRoute),
+    Page(PageRoute),
 }
 
 /// A segment of a path.
@@ -178,6 +180,8 @@ pub(super) struct RouteMatch {
     pub(super) details: RequestParams,
     /// Names in lists are written whole, however long.
     pub(super) whole_names: bool,
+    /// The client has the file that it asks for.
+    pub(super) is_known: bool,
 }
 
 /// The most segments of a route.
@@ -214,7 +218,17 @@ pub(super) fn find(
     if native::is_native(parts) {
         let (route, job) = native::find(method, parts, queue)?;
         let (operation, details) = (Operation::Native(route), RequestParams::NONE);
-        return Ok(RouteMatch { operation, job, to_head, details, whole_names: false });
+        return Ok(RouteMatch {
+            operation,
+            job,
+            to_head,
+            details,
+            whole_names: false,
+            is_known: false,
+        });
+    }
+    if let Some(page) = ui::find(parts) {
+        return find_page(method, page);
     }
     let asked = if to_head { "GET" } else { method };
     let fits = |route: &&Route| leads_to(route.path, parts);
@@ -224,7 +238,7 @@ pub(super) fn find(
         Some(route) => {
             let job = capture(route.path, parts, queue)?;
             let (operation, details) = (route.operation, RequestParams::NONE);
-            Ok(RouteMatch { operation, job, to_head, details, whole_names: false })
+            Ok(RouteMatch { operation, job, to_head, details, whole_names: false, is_known: false })
         }
         None if has_slash_too_many(parts) => Err(RouteError::Slash),
         None if !ROUTES.iter().any(|route| fits(&route)) => Err(RouteError::NotFound),
@@ -238,6 +252,25 @@ pub(super) fn find(
         }
     }
 }
+
+/// The route of a file of the dashboard.
+fn find_page(method: &str, page: PageRoute) -> Result<RouteMatch, RouteError> {
+    match method {
+        "GET" | "HEAD" => Ok(RouteMatch {
+            operation: Operation::Page(page),
+            job: JobId::NEVER,
+            to_head: method == "HEAD",
+            details: RequestParams::NONE,
+            whole_names: false,
+            is_known: false,
+        }),
+        "OPTIONS" => Err(RouteError::Options(PAGE_METHODS.to_owned())),
+        _ => Err(RouteError::Method(PAGE_METHODS.to_owned())),
+    }
+}
+
+/// The methods of the files of the dashboard.
+const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Whether there is a route without the slash at the end.
 fn has_slash_too_many(parts: &[&str]) -> bool {

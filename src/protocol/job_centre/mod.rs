@@ -19,13 +19,14 @@
 //! to any port and controls part of what follows that line (the body of an HTTP request, a ticket
 //! in a TLS handshake). Nothing of it is executed.
 
+mod authentication;
 mod reply;
 mod request;
 mod request_cache;
 
 use super::operations::{Args, Call, Local, ServerLimits, Style, parse_line, write_line};
 use super::ordered_replies::OrderedReplies;
-use super::{SessionAction, SessionContext};
+use super::{SessionAction, SessionContext, StatsKind};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
@@ -47,6 +48,10 @@ enum State {
     Open,
     /// They wait until the request of the native API is submitted, which is next.
     Parsed,
+    /// They are not executed: the client has to say first who it is.
+    Locked,
+    /// They wait until that is looked up. Whether the client was locked.
+    Authenticating(bool),
     /// They wait until the reserve, or the request of the native API, with this serial is answered.
     Waiting(u32),
     /// They are discarded.
@@ -73,18 +78,22 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        match self.state {
-            State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
-            State::Parsed => return self.submit_native(shared, out),
-            State::Open | State::Waiting(_) => return SessionAction::Stalled,
-            State::Fresh => {
-                if let Some(step) = self.begin(input, shared.settings.max_request, out) {
-                    return step;
+        if self.state != State::Open || self.replies.len() >= IN_FLIGHT_MAX {
+            match self.state {
+                State::Parsed => return self.submit_native(shared, out),
+                State::Open | State::Waiting(_) => return SessionAction::Stalled,
+                State::Locked | State::Authenticating(_) => {
+                    return self.poll_unauthenticated(input, shared, out);
                 }
-            }
-            State::Ended => {
-                input.consume(input.unread().len());
-                return SessionAction::NeedInput;
+                State::Fresh => {
+                    if let Some(step) = self.begin(input, shared.settings.max_request, out) {
+                        return step;
+                    }
+                }
+                State::Ended => {
+                    input.consume(input.unread().len());
+                    return SessionAction::NeedInput;
+                }
             }
         }
         let line = match self.lines.next(input, shared.settings.max_request) {
@@ -121,10 +130,7 @@ impl Session {
                 }
                 SessionAction::Continue
             }
-            Err(problem) => {
-                self.reject(&problem, out);
-                SessionAction::Continue
-            }
+            Err(problem) => self.reject_or_authenticate(line, &problem, out),
         }
     }
 
@@ -139,10 +145,11 @@ impl Session {
         let limits = ServerLimits::of(&shared.settings);
         match call.local(&mut shared.turn, limits) {
             Local::Command => {}
-            Local::Stats => return SessionAction::FetchStats,
+            Local::Caller => return SessionAction::FetchCaller,
+            Local::Stats => return SessionAction::FetchStats(StatsKind::Server),
             Local::Drain(on) => return SessionAction::SetDraining(on),
             Local::Connections(request) => return SessionAction::Connections(request),
-            Local::Stream(_) => unreachable!("streams are HTTP only"),
+            Local::Stream(_) | Local::Browser(_) => unreachable!("they are HTTP only"),
             Local::Answered(next) => {
                 (self.state, self.call) = (State::Open, None);
                 let serial = self.replies.open();
@@ -171,15 +178,15 @@ impl Session {
             let line = &start[..end.unwrap_or(start.len())];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if first < b' ' {
-                return Some(self.send_away(&RequestError::Foreign, out));
+                return Some(self.reject_and_close(&RequestError::Foreign, out));
             } else if line.len() > max {
                 // The protocol version at the end of the line was discarded, so its beginning must
                 // decide.
                 if may_begin_request(&line[..=max]) {
-                    return Some(self.send_away(&RequestError::NoRequest { max }, out));
+                    return Some(self.reject_and_close(&RequestError::NoRequest { max }, out));
                 }
             } else if end.is_some() && is_request_line(line) {
-                return Some(self.send_away(&RequestError::Http, out));
+                return Some(self.reject_and_close(&RequestError::Http, out));
             } else if end.is_none() {
                 input.set_scanned(start.len());
                 return Some(SessionAction::NeedInput);
@@ -190,7 +197,11 @@ impl Session {
     }
 
     #[cold]
-    fn send_away(&mut self, problem: &RequestError, out: &mut OutBuf) -> SessionAction<'static> {
+    fn reject_and_close(
+        &mut self,
+        problem: &RequestError,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
         self.reject(problem, out);
         self.state = State::Ended;
         SessionAction::ProtocolError(Incident::OtherProtocol)
@@ -245,14 +256,14 @@ impl Session {
     pub(super) fn waits_for(&self) -> Option<u32> {
         match self.state {
             State::Waiting(serial) if !self.deferred => Some(serial),
-            State::Waiting(_) | State::Fresh | State::Open | State::Parsed | State::Ended => None,
+            _ => None,
         }
     }
 
     #[inline]
     pub(super) fn wants_input(&self) -> bool {
         self.state == State::Ended
-            || self.state == State::Fresh
+            || matches!(self.state, State::Fresh | State::Locked)
             || (self.state == State::Open && self.replies.len() < IN_FLIGHT_MAX)
     }
 

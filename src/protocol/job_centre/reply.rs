@@ -3,6 +3,7 @@
 use crate::model::job::{Encoding, Priority};
 use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
+use crate::protocol::Closing;
 use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use memchr::memchr;
@@ -117,8 +118,11 @@ pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
 }
 
 /// Writes the error line before a connection is closed.
-pub(in crate::protocol) fn write_closing(why: &str, out: &mut Vec<u8>) {
-    write_error(&why, out);
+pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
+    match why {
+        Closing::Memory(why) => write_error(&why, out),
+        Closing::Denied(denial) => write_error(denial, out),
+    }
 }
 
 /// Writes the error line for a connection beyond `--max-clients`.

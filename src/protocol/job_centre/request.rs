@@ -83,6 +83,8 @@ pub(super) enum RequestError {
     TooManyQueues {
         count: usize,
     },
+    /// The client may not do this: a sentence.
+    Denied(Box<str>),
     UnknownRequest(String),
     /// A field has a value of another type or range.
     Wrong {
@@ -117,6 +119,7 @@ impl fmt::Display for RequestError {
             Self::NotAnObject(error) => write!(f, "the line {error}"),
             Self::Native(_) => f.write_str("the line is for the native API"),
             Self::Problem(problem) => f.write_str(&problem.detail),
+            Self::Denied(why) => f.write_str(why),
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")
             }

@@ -12,6 +12,14 @@ pub(in crate::protocol) enum Style {
     Line,
 }
 
+/// What becomes of the cookie of a browser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::protocol) enum Cookie {
+    /// It has this id.
+    Set(String),
+    Remove,
+}
+
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::protocol) struct Answer {
@@ -20,11 +28,13 @@ pub(in crate::protocol) struct Answer {
     pub(in crate::protocol) body: Vec<u8>,
     /// The path of what was made.
     pub(in crate::protocol) location: Option<String>,
+    /// Of a browser whose session has begun or ended.
+    pub(in crate::protocol) cookie: Option<Cookie>,
 }
 
 impl Answer {
     pub(in crate::protocol) fn new(status: u16, body: Vec<u8>) -> Self {
-        Self { status, body, location: None }
+        Self { status, body, location: None, cookie: None }
     }
 
     /// An answer without a body.

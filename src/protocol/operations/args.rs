@@ -21,6 +21,7 @@ use crate::model::manage::{
 };
 use crate::model::query::Query;
 use crate::model::transfer::ImportedJob;
+use crate::protocol::BrowserRequest;
 use crate::wire::json::elements;
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ pub(in crate::protocol) enum Args {
     ShowServer,
     Drain { on: bool },
     Me,
+    Browser(BrowserRequest),
     ShowQueue { queue: Vec<u8> },
     Put { queue: Vec<u8>, job: Box<NewJob> },
     Schedule(ScheduleArgs),
@@ -181,6 +183,8 @@ fn parse_fields(
         Operation::Import => Args::Import { jobs: Vec::new() },
         Operation::ShowServer => Args::ShowServer,
         Operation::Me => Args::Me,
+        Operation::OpenSession => Args::Browser(BrowserRequest::Open),
+        Operation::CloseSession => Args::Browser(BrowserRequest::Close),
         Operation::Drain => {
             let on = fields.bool("on")?;
             Args::Drain { on: on.ok_or_else(|| Problem::missing("on", "true or false"))? }

@@ -1,6 +1,6 @@
 //! One request from its first command to its answer.
 
-use super::answer::{Answer, Next, Style, bad_query, problem_of};
+use super::answer::{Answer, Cookie, Next, Style, bad_query, problem_of};
 use super::args::{Args, JobVerb};
 use super::backup::BackupStream;
 use super::connection_json::closed;
@@ -19,7 +19,7 @@ use crate::model::reply::Reply;
 use crate::model::show::{CloseOutcome, ConnectionRequest, numbered_connection};
 use crate::model::transfer::ExportPage;
 use crate::model::worker::TrackedReply;
-use crate::protocol::SessionTurn;
+use crate::protocol::{BrowserRequest, SessionTurn};
 use std::sync::Arc;
 
 /// What a request takes that the engine does not execute.
@@ -27,6 +27,10 @@ use std::sync::Arc;
 pub(in crate::protocol) enum Local {
     /// Nothing: it has a command.
     Command,
+    /// Who asks.
+    Caller,
+    /// The session of a browser begins or ends.
+    Browser(BrowserRequest),
     /// The statistics of the server.
     Stats,
     /// All puts are refused, or taken again.
@@ -92,7 +96,19 @@ impl Call {
             backup.note_time(now);
         }
         let answer = match (&*self.args, turn.stats.take()) {
-            (Args::Me, _) => server_json::me(),
+            (Args::Me, _) => match turn.caller.take() {
+                Some(caller) => server_json::me(caller.as_ref()),
+                None => return Local::Caller,
+            },
+            (&Args::Browser(request), _) => match (turn.browser.take(), request) {
+                (None, _) => return Local::Browser(request),
+                (Some(id), BrowserRequest::Open) => {
+                    Answer { cookie: id.map(Cookie::Set), ..Answer::empty() }
+                }
+                (Some(_), BrowserRequest::Close) => {
+                    Answer { cookie: Some(Cookie::Remove), ..Answer::empty() }
+                }
+            },
             (Args::ShowServer, Some(stats)) => server_json::server(&stats, limits, now),
             (Args::ShowServer, None) => return Local::Stats,
             (Args::Show(args), _) => return local(args, turn),
@@ -160,7 +176,7 @@ impl Call {
                 let stream = self.backup.as_ref().expect("a backup has its stream");
                 ManageCommand::Backup(stream.step())
             }
-            Args::ShowServer | Args::Me | Args::Drain { .. } => {
+            Args::ShowServer | Args::Me | Args::Browser(_) | Args::Drain { .. } => {
                 unreachable!("the request has no command")
             }
             Args::Pause { queue, for_ms } => ManageCommand::Pause { queue, for_ms: *for_ms },
@@ -237,7 +253,13 @@ impl Call {
                 Next::Submit
             }
             Reply::ConstraintFound(found) => Next::Answer(constraint(found)),
-            Reply::Constraint(reply) => constraints::answer(*reply),
+            Reply::Constraint(reply) => {
+                let set = match &*self.args {
+                    Args::Show(ShowArgs::SetConstraint { constraint }) => Some(&**constraint),
+                    _ => None,
+                };
+                constraints::answer(*reply, set)
+            }
             other => other.unexpected(),
         }
     }

@@ -122,11 +122,16 @@ pub(super) fn push_constraint(out: &mut Vec<u8>, constraint: &Constraint) {
     }
 }
 
-/// The answer that a reply is.
-pub(super) fn answer(reply: ConstraintReply) -> Next {
+/// The answer that a reply is; `set`: the constraint of a request that sets one.
+pub(super) fn answer(reply: ConstraintReply, set: Option<&Constraint>) -> Next {
     match reply {
         ConstraintReply::Set { new } => {
-            Next::Answer(Answer::new(if new { 201 } else { 200 }, b"{}".to_vec()))
+            let mut body = Vec::from(*b"{");
+            if let Some(constraint) = set {
+                push_constraint(&mut body, constraint);
+            }
+            body.push(b'}');
+            Next::Answer(Answer::new(if new { 201 } else { 200 }, body))
         }
         ConstraintReply::Removed => Next::Answer(Answer::empty()),
         ConstraintReply::NoConstraint => {

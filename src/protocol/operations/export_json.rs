@@ -1,7 +1,7 @@
 //! Lines of exports.
 
 use super::answer::Style;
-use super::job_json::{push_count, push_job, push_name, push_text, push_time};
+use super::job_json::{push_count, push_flag, push_job, push_name, push_text, push_time};
 use crate::model::job::Retry;
 use crate::model::transfer::ExportedJob;
 
@@ -24,7 +24,23 @@ pub(super) fn push_exported(out: &mut Vec<u8>, job: &ExportedJob) {
     let if_lost: &[u8] = if job.runs_if_lost { b"run" } else { b"cancel" };
     push_text(out, "on_dependency_lost", Some(if_lost));
     push_time(out, "kept_until", job.kept_until);
+    push_lightjq(out, job);
     out.extend_from_slice(b"}\n");
+}
+
+/// Writes what a job of LightJQ has beside the others: its retries, and how long it is kept when
+/// they are used up.
+fn push_lightjq(out: &mut Vec<u8>, job: &ExportedJob) {
+    if !job.options.tracked {
+        return;
+    }
+    push_name(out, "lightjq");
+    out.push(b'{');
+    push_count(out, "max_retry", job.options.retry.map_or(0, |retry| retry.limit));
+    push_count(out, "retries", job.retries);
+    push_count(out, "keep_buried_ms", job.options.dead_retention_ms);
+    push_flag(out, "result_once", job.options.result_once);
+    out.push(b'}');
 }
 
 fn push_backoff(out: &mut Vec<u8>, retry: Option<&Retry>) {

@@ -94,6 +94,7 @@ pub(super) const IMPORT_FIELDS: &[&str] = &[
     "after_group",
     "on_dependency_lost",
     "kept_until",
+    "lightjq",
 ];
 
 /// The fields of a change.

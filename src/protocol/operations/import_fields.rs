@@ -8,7 +8,7 @@ use crate::base::api_limits::{ATTEMPTS_DEFAULT, KEY_MAX_BYTES, KEY_TTL_MAX_MS, T
 use crate::base::time::{Now, Wall};
 use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, JobOptions, OwnedPriority, Priority};
+use crate::model::job::{Encoding, JobOptions, OwnedPriority, Priority, Retry};
 use crate::model::manage::{ErrorDetails, JobState, NewJob, NewKey, OnDuplicate};
 use crate::model::transfer::{ImportedJob, ImportedStage};
 
@@ -22,12 +22,12 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
     let state = fields.word("state", &words)?.unwrap_or(JobState::Ready);
     let (encoding, payload) = payload(fields)?;
     let priority = line_priority(fields, encoding)?;
-    let options = options(fields, state, now)?;
+    let (options, retries) = lightjq(fields, options(fields, state, now)?)?;
     let key = key(fields)?;
     let attempts = fields.integer("attempts", 0_u32, u32::MAX)?.unwrap_or(0);
     // The run under way ends with the server, as at a restart.
     let attempts = attempts.saturating_sub(u32::from(state == JobState::Reserved));
-    let is_now = stage_of(fields, state, options.result_retention_ms, now)?;
+    let is_now = stage_of(fields, state, &options, now)?;
     let dependencies = dependencies(fields)?;
     let other = fields.text("id").and_then(|text| text.parse().ok()).map(JobId);
     let waits = waits(fields, state, attempts);
@@ -39,7 +39,9 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
         waits,
         created_at: fields.moment("created_at")?.map(Wall),
         stage: is_now,
-        attempts,
+        // Of a job of LightJQ it follows from the retries.
+        attempts: if options.tracked && options.max_attempts == 0 { 0 } else { attempts },
+        retries,
         last_error: last_error(fields)?,
         progress: fields.fraction("progress")?.and_then(Fraction::new),
         progress_message: fields.string("progress_message")?.map(Into::into),
@@ -107,6 +109,22 @@ fn options(fields: &Fields<'_>, state: JobState, now: Now) -> Result<JobOptions,
     })
 }
 
+/// The options of a job of LightJQ, and its retries so far.
+fn lightjq(fields: &Fields<'_>, options: JobOptions) -> Result<(JobOptions, u32), Problem> {
+    let known = &["max_retry", "retries", "keep_buried_ms", "result_once"];
+    let Some(own) = fields.object("lightjq", known)? else { return Ok((options, 0)) };
+    let limit = own.integer("max_retry", 0, u32::MAX)?.unwrap_or(0);
+    let retries = own.integer("retries", 0, u32::MAX)?.unwrap_or(0);
+    let options = JobOptions {
+        retry: Some(Retry { limit, ..options.retry.unwrap_or(Retry::DEFAULT) }),
+        dead_retention_ms: own.duration("keep_buried_ms")?.unwrap_or(0),
+        tracked: true,
+        result_once: own.bool("result_once")?.unwrap_or(true),
+        ..options
+    };
+    Ok((options, retries))
+}
+
 /// The key: a job whose key is taken is not added, and changes nothing.
 fn key(fields: &Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
     let ttl_ms = fields.duration_between("key_ttl_ms", 0, KEY_TTL_MAX_MS)?.unwrap_or(0);
@@ -120,16 +138,20 @@ fn key(fields: &Fields<'_>) -> Result<Option<Box<NewKey>>, Problem> {
 fn stage_of(
     fields: &Fields<'_>,
     state: JobState,
-    keep_ms: u64,
+    options: &JobOptions,
     now: Now,
 ) -> Result<ImportedStage, Problem> {
     let kept_until = fields.moment("kept_until")?;
+    // One whose time is over already ends at once.
+    let kept_ms = |else_ms| kept_until.map_or(else_ms, |at| left(at, now).max(1));
     let result = fields.text("result");
     Ok(match state {
-        JobState::Buried => ImportedStage::Buried,
+        JobState::Buried => {
+            ImportedStage::Buried(Some(kept_ms(options.dead_retention_ms)).filter(|&ms| ms > 0))
+        }
         JobState::Completed => {
             let result = result.map(|text| (Encoding::Json, text.as_bytes().into()));
-            let kept_ms = kept_until.map_or(keep_ms, |at| left(at, now)).max(1);
+            let kept_ms = kept_ms(options.result_retention_ms).max(1);
             ImportedStage::Completed { result, kept_ms }
         }
         _ => ImportedStage::Waiting,

@@ -9,6 +9,7 @@ use super::operations;
 use super::problem::{Problem, ProblemKind};
 use super::put_fields;
 use super::table::{OperationRow, PathPart};
+use crate::access::Digest;
 use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::base::strings::StringList;
 use crate::base::time::Now;
@@ -106,6 +107,17 @@ fn get(line: &[u8]) -> Result<Args, Problem> {
     let most = u32::try_from(JOBS_PER_REQUEST_MAX).unwrap_or(u32::MAX);
     let limit = fields.integer("limit", 1_u32, most)?.unwrap_or(1) as usize;
     Ok(Args::Reserve { queues, terms: ReserveTerms { limit, wait, lease: None } })
+}
+
+/// The token of a line that says who its client is, as its digest. `None`: it is another request.
+pub(in crate::protocol) fn auth_token(line: &[u8]) -> Option<Result<Digest, Problem>> {
+    let members = object_members(line).ok()?;
+    members.iter().find(|(name, text)| name == "request" && *text == "\"auth\"")?;
+    let fields = Fields::of_known_line(line, &["token"]);
+    let token = fields.and_then(|fields| {
+        fields.string("token")?.ok_or_else(|| Problem::missing("token", "a string"))
+    });
+    Some(token.map(|token| Digest::of(token.as_bytes())))
 }
 
 /// Writes the line that answers a request.

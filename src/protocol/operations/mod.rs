@@ -40,7 +40,7 @@ mod show_args;
 mod show_table;
 mod table;
 
-pub(super) use answer::{Next, Style};
+pub(super) use answer::{Cookie, Next, Style};
 pub(super) use args::{Args, PathArgs, parse};
 pub(super) use backup::TAR;
 pub(super) use call::{Call, Local};
@@ -48,7 +48,7 @@ pub(super) use export_json::NDJSON;
 pub(super) use field_names::{CHANGE_FIELDS, NATIVE_PUT_FIELDS, PUT_FIELDS};
 pub(super) use frames::{Topic, overview_frame, queue_frame};
 pub(super) use import::Import;
-pub(super) use line::{LineKind, has_limit, line_row, parse_line, write_line};
+pub(super) use line::{LineKind, auth_token, has_limit, line_row, parse_line, write_line};
 pub(super) use problem::{Problem, ProblemKind};
 pub(super) use schedules::scheduled_put_fields;
 pub(super) use server_json::ServerLimits;

@@ -13,6 +13,7 @@ pub(in crate::protocol) enum ProblemKind {
     ExpectationFailed,
     Forbidden,
     Gone,
+    HeadTooLarge,
     InvalidField,
     InvalidJson,
     InvalidRequest,
@@ -22,15 +23,19 @@ pub(in crate::protocol) enum ProblemKind {
     MissingField,
     NoIndex,
     NotFound,
+    NotImplemented,
     QueueBusy,
     StaleToken,
     StorageFull,
+    TargetTooLong,
     Timeout,
     TooLarge,
     TooManyJobs,
     TooManyStreams,
+    Unauthorized,
     UnknownField,
     UnsupportedMediaType,
+    UnsupportedVersion,
     WrongState,
 }
 
@@ -45,7 +50,8 @@ impl ProblemKind {
                 ("expectation-failed", "Something else is expected than 100-continue", 417)
             }
             Self::Forbidden => ("forbidden", "Not allowed", 403),
-            Self::Gone => ("gone", "The job is gone", 410),
+            Self::Gone => ("gone", "Not there any more", 410),
+            Self::HeadTooLarge => ("head-too-large", "The head is too large", 431),
             Self::InvalidField => ("invalid-field", "A field has a wrong value", 400),
             Self::InvalidJson => ("invalid-json", "The body is not a JSON object", 400),
             Self::InvalidRequest => ("invalid-request", "The request is malformed", 400),
@@ -55,16 +61,22 @@ impl ProblemKind {
             Self::MissingField => ("missing-field", "A field is missing", 400),
             Self::NoIndex => ("no-index", "The queue is not indexed", 409),
             Self::NotFound => ("not-found", "Not found", 404),
+            Self::NotImplemented => ("not-implemented", "The transfer coding is unknown", 501),
             Self::QueueBusy => ("queue-busy", "Jobs of the queue are reserved", 409),
             Self::StaleToken => ("stale-token", "The lease has ended", 409),
             Self::StorageFull => ("storage-full", "The disk is full", 507),
+            Self::TargetTooLong => ("target-too-long", "The target is too long", 414),
             Self::Timeout => ("timeout", "The request took too long", 408),
             Self::TooLarge => ("too-large", "The request is too large", 413),
             Self::TooManyJobs => ("too-many-jobs", "There is no place for another job", 503),
             Self::TooManyStreams => ("too-many-streams", "There are too many event streams", 503),
+            Self::Unauthorized => ("unauthorized", "Not authenticated", 401),
             Self::UnknownField => ("unknown-field", "A field is unknown", 400),
             Self::UnsupportedMediaType => {
                 ("unsupported-media-type", "The body has another media type", 415)
+            }
+            Self::UnsupportedVersion => {
+                ("unsupported-version", "Another version of HTTP is spoken", 505)
             }
             Self::WrongState => ("wrong-state", "Not in the present state", 409),
         }
@@ -73,14 +85,19 @@ impl ProblemKind {
     /// The kind for an HTTP status that the listener answers before an operation is known.
     pub(in crate::protocol) fn of_status(status: u16) -> Self {
         match status {
+            401 => Self::Unauthorized,
             403 => Self::Forbidden,
             404 => Self::NotFound,
             405 => Self::MethodNotAllowed,
             408 => Self::Timeout,
             413 => Self::TooLarge,
+            414 => Self::TargetTooLong,
             415 => Self::UnsupportedMediaType,
             417 => Self::ExpectationFailed,
             421 => Self::Misdirected,
+            431 => Self::HeadTooLarge,
+            501 => Self::NotImplemented,
+            505 => Self::UnsupportedVersion,
             _ => Self::InvalidRequest,
         }
     }

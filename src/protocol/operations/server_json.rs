@@ -6,8 +6,8 @@ use super::queue_json::{push_rates, push_states};
 use crate::base::time::Now;
 use crate::model::driver::Protocol;
 use crate::model::stats::{JobCounter, JournalStats, ServerStats};
-use crate::protocol::SessionSettings;
-use crate::wire::json::push_number;
+use crate::protocol::{Caller, SessionSettings};
+use crate::wire::json::{push_number, push_string};
 
 /// What the server was started with.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,8 @@ pub(super) fn server(stats: &ServerStats, limits: ServerLimits<'_>, now: Now) ->
     push_count(&mut out, "busy_millionths", stats.passes.busy_millionths);
     push_count(&mut out, "longest_pass_ns", stats.passes.longest_ns);
     out.push(b'}');
+    push_histogram(&mut out, "ready_ms", stats.store.totals.ready_ms.classes(0, 36));
+    push_histogram(&mut out, "answered_ns", stats.answered_ns.classes(12, 36));
     push_journal(&mut out, stats.journal.as_ref());
     out.push(b'}');
     Answer::new(200, out)
@@ -98,6 +100,31 @@ fn push_listeners(out: &mut Vec<u8>, listeners: &[(Protocol, Box<str>)]) {
         out.push(b'}');
     }
     out.push(b']');
+}
+
+/// Writes the bounds of classes of values, and how many values are in each: up to the first bound,
+/// above that up to the next one, and so on; at last above the last one.
+fn push_histogram(
+    out: &mut Vec<u8>,
+    name: &str,
+    classes: impl Iterator<Item = (Option<u64>, u64)> + Clone,
+) {
+    let push_list = |out: &mut Vec<u8>, name: &str, numbers: &mut dyn Iterator<Item = u64>| {
+        push_name(out, name);
+        out.push(b'[');
+        for (place, number) in numbers.enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            push_number(out, number);
+        }
+        out.push(b']');
+    };
+    push_name(out, name);
+    out.push(b'{');
+    push_list(out, "bounds", &mut classes.clone().filter_map(|class| class.0));
+    push_list(out, "counts", &mut classes.map(|class| class.1));
+    out.push(b'}');
 }
 
 fn push_journal(out: &mut Vec<u8>, journal: Option<&JournalStats>) {
@@ -116,13 +143,26 @@ fn push_journal(out: &mut Vec<u8>, journal: Option<&JournalStats>) {
         push_count(out, name, number);
     }
     push_flag(out, "full", journal.full);
+    push_histogram(out, "synced_ns", journal.syncs.iter().copied());
     out.push(b'}');
 }
 
 /// The answer about the caller: without users, all permissions are given.
-pub(super) fn me() -> Answer {
-    let text = br#"{"user":null,"permissions":["put","take","peek","manage","observe","admin"]}"#;
-    Answer::new(200, text.to_vec())
+pub(super) fn me(caller: Option<&Caller>) -> Answer {
+    let Some(caller) = caller else {
+        let text =
+            br#"{"user":null,"permissions":["put","take","peek","manage","observe","admin"]}"#;
+        return Answer::new(200, text.to_vec());
+    };
+    let mut out = Vec::from(*b"{\"user\":");
+    push_string(&mut out, caller.user.as_bytes());
+    out.extend_from_slice(b",\"permissions\":[");
+    for (number, permission) in caller.permissions.iter().enumerate() {
+        out.extend_from_slice(if number > 0 { b"," } else { b"" });
+        push_string(&mut out, permission.as_bytes());
+    }
+    out.extend_from_slice(b"]}");
+    Answer::new(200, out)
 }
 
 /// The answer to a drain.

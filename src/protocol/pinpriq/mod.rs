@@ -38,6 +38,7 @@ mod reply;
 mod tests;
 
 use super::{SessionAction, SessionContext};
+use crate::access::{Denial, Right};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
     HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_NAME_WORK,
@@ -325,6 +326,35 @@ impl Session {
             Reply::TooLarge(id) => Some(Incident::TooLarge(*id)),
             _ => None,
         }
+    }
+
+    /// The command with this serial is not executed. A push is dropped, a pop answered as one of an
+    /// empty queue; a subscriber, which would wait in vain, is disconnected.
+    pub(super) fn handle_denial(
+        &mut self,
+        serial: Option<u32>,
+        denial: &Denial,
+        out: &mut OutBuf,
+    ) -> (Option<Incident>, bool) {
+        let incident = Some(Incident::Denied(denial.to_string().into()));
+        let Some(serial) = serial else { return (incident, false) };
+        if self.open_pop == Some(serial) {
+            self.open_pop = None;
+            self.state = State::Failed;
+            return (incident, true);
+        }
+        let is_update = self.pending_update == Some(serial);
+        if is_update {
+            self.pending_update = None;
+            self.state = State::Failed;
+        }
+        let is_pop = matches!(denial, Denial::Missing { right: Right::Take, .. }) && !is_update;
+        self.answers.close(serial, out, |out| {
+            if is_pop {
+                reply::write(&Reply::NoJob, out);
+            }
+        });
+        (incident, is_update)
     }
 
     /// Nothing is delivered from now on: the output no longer reaches the peer.

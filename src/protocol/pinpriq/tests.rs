@@ -24,12 +24,12 @@ fn names(queues: crate::base::strings::Strings<'_>) -> String {
     names.join(",")
 }
 
-fn say(step: &SessionAction<'_>) -> Said {
+fn text_of(step: &SessionAction<'_>) -> Said {
     let SessionAction::Submit(serial, command) = step else { return (None, format!("{step:?}")) };
-    say_command(*serial, command)
+    text_of_command(*serial, command)
 }
 
-fn say_command(serial: u32, command: &Command<'_>) -> Said {
+fn text_of_command(serial: u32, command: &Command<'_>) -> Said {
     let text = match command {
         Command::Put { queue, priority, tie_break: TieBreak::Lifo, payload, options } => {
             let ttl_ms = options.map(|options| options.ttl_ms);
@@ -65,9 +65,9 @@ impl Bench {
             SessionAction::SubmitPending => {
                 let pending = self.session.poll_pending_submit(shared, &mut self.out);
                 let (serial, command) = pending.expect("there is work left in this turn");
-                say_command(serial, &command)
+                text_of_command(serial, &command)
             }
-            action => say(&action),
+            action => text_of(&action),
         }
     }
 

@@ -366,7 +366,7 @@ impl Store {
     }
 
     /// Matches a job anew. O(conditions of all constraints + payload + log n).
-    fn reevaluate_job(&mut self, slot: JobIdx, now: Now) {
+    pub(in crate::store) fn reevaluate_job(&mut self, slot: JobIdx, now: Now) {
         let job = &self.jobs[slot];
         let limiters = self.constraints.limiters_of(job, &self.queues[job.queue].name, now);
         self.constraints.steps += 1;

@@ -4,6 +4,7 @@ use crate::base::time::Now;
 use crate::model::consumer::{ConsumerReply, JobStats, PeekedState};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Priority, Status};
+use crate::store::idx::QueueIdx;
 use crate::store::manage::{Verb, whole_seconds_until};
 use crate::store::state_machine::{Caller, JobEvent};
 use crate::store::transitions::TransitionRequest;
@@ -80,10 +81,9 @@ impl Store {
         self.jobs.change(slot, |job| {
             let tally = &mut job.work_mut().tally;
             tally.buries = tally.buries.saturating_add(1);
-            job.set_priority(priority);
         });
         if changed {
-            self.show_priority(slot);
+            self.change_priority(slot, priority, now);
             fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), id));
         }
         let request = TransitionRequest::of(id, None, JobEvent::Bury);
@@ -114,9 +114,7 @@ impl Store {
             while kicked < limit {
                 let found = match among {
                     PeekedState::Ready => None,
-                    PeekedState::Delayed => {
-                        self.queues[queue].delays.first().and_then(|id| self.ids.find(id.0))
-                    }
+                    PeekedState::Delayed => self.first_delayed(queue, now, fx),
                     PeekedState::Buried => self.queues[queue].buried.first(),
                 };
                 let Some(slot) = found else { break };
@@ -125,6 +123,18 @@ impl Store {
             }
         }
         fx.answer(ticket, Outcome::Kicked(kicked));
+    }
+
+    /// The delayed job of a queue that is ready first. Expired ones are removed, as wherever they
+    /// are met; their deadlines are due in this pass. O(log n).
+    fn first_delayed(&mut self, queue: QueueIdx, now: Now, fx: &mut Effects) -> Option<JobIdx> {
+        for _ in 0..HEADS_EXPIRED_MAX {
+            let id = self.queues[queue].delays.first()?;
+            if let Some(slot) = self.find_cold(id, now, fx) {
+                return Some(slot);
+            }
+        }
+        None
     }
 
     /// Kicks a job, which goes to a waiter before another one is kicked.
@@ -161,10 +171,7 @@ impl Store {
                 }
                 None
             }
-            PeekedState::Delayed => {
-                let id = self.queues[queue].delays.first()?;
-                self.find_cold(id, now, fx)
-            }
+            PeekedState::Delayed => self.first_delayed(queue, now, fx),
             PeekedState::Buried => self.queues[queue].buried.first(),
         });
         fx.answer(ticket, found.map_or(Outcome::NoJob, Outcome::Peeked));

@@ -6,38 +6,51 @@
 //! last one is back: a reserve finds nothing there and waits, and waiters are not matched. So all
 //! of them become available in one moment, and no other queue is delayed. Clients of this kind are
 //! served one after the other. What a job frees elsewhere, such as capacity of a limiter, is free
-//! at once.
+//! at once. If the client waits for the ends of more jobs than one pass can handle, these waits end
+//! over several passes, too.
 //!
 //! Jobs that many others wait for (`dependencies`) end in the same way: what they release becomes
 //! available in one moment.
 //!
+//! So do workers that are deregistered. The end of the worker is recorded at once, and its client
+//! is detached; its jobs are *abandoned* until they are requeued. They are reserved for no client:
+//! a request about them is refused as if they were back, and who waits for the end of their
+//! reservation is answered then. After a crash in between they are not reserved any more, because
+//! their worker is not registered (`persist`).
+//!
 //! Invariants: a queue is marked exactly if it is in the list of marked queues; marked queues are
 //! on hold while jobs of a client are being requeued, and lose their marks before the next
-//! client's are.
+//! client's are. An abandoned job is in the list of its worker, whose entry stays until the list is
+//! empty.
 
-use super::idx::{JobIdx, QueueIdx, SourceIdx};
+use super::idx::{Holder, HolderKind, JobIdx, QueueIdx, SourceIdx, WorkerIdx};
+use super::job::Job;
 use super::spread_work::HoldMarks;
 use super::state_machine::Transition;
 use super::{Effects, Store};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::ClientId;
+use crate::model::job::Status;
 use crate::model::stats::JobCounter;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What has ended, so that many jobs become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Client(ClientId),
+    Worker(WorkerIdx),
     Source(SourceIdx),
 }
 
 /// Clients that have ended. See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Disconnects {
-    /// Ended clients with reserved jobs, and sources of dependencies that have ended; the jobs of
-    /// the first one are being requeued.
+    /// Ended clients and workers with many reserved jobs or watchers, and sources of dependencies
+    /// that have ended; the jobs of the first one are being requeued.
     pending: VecDeque<Ended>,
+    /// How many of them are workers.
+    worker_count: usize,
     /// Ended clients without reserved jobs, not reported yet.
     ended: VecDeque<ClientId>,
     /// Whether marked queues are on hold.
@@ -77,7 +90,15 @@ impl Disconnects {
     pub(super) fn sources(&self) -> impl Iterator<Item = SourceIdx> {
         self.pending.iter().filter_map(|ended| match ended {
             Ended::Source(source) => Some(*source),
-            Ended::Client(_) => None,
+            Ended::Client(_) | Ended::Worker(_) => None,
+        })
+    }
+
+    /// The deregistered workers whose jobs are requeued in later passes. O(pending): for checks.
+    fn workers(&self) -> impl Iterator<Item = WorkerIdx> {
+        self.pending.iter().filter_map(|ended| match ended {
+            Ended::Worker(place) => Some(*place),
+            Ended::Client(_) | Ended::Source(_) => None,
         })
     }
 
@@ -95,27 +116,27 @@ impl Store {
         while let Some(waiter) = self.reservations.first_waiter(client) {
             self.end_wait(waiter);
         }
-        while let Some(watcher) = self.watchers.first_of(client) {
-            self.watchers.remove(watcher, &mut self.deadlines);
-        }
         if let Some(place) = self.reservations.worker_of(client) {
             self.workers.detach(place, client, &mut self.reservations);
         }
         self.registry_watchers.disconnect_client(client);
-        self.actions.forget_client(client);
-        self.index_work.forget_client(client);
-        self.rankings.forget_client(client);
+        self.actions.remove_client(client);
+        self.index_work.remove_client(client);
+        self.rankings.remove_client(client);
         self.end_import(client);
-        debug_assert!(self.watchers.first_of(client).is_none(), "a watcher of an ended client");
         self.constraints.disconnect_client(client);
         let budget = self.spread.steps_left();
-        if self.reservations.has_more_jobs(client, budget, &self.jobs) {
+        let has_more_watchers = self.watchers.has_more_of(client, budget);
+        if !has_more_watchers {
+            while self.end_watcher(client) {}
+        }
+        if has_more_watchers || self.reservations.has_more_jobs(client, budget, &self.jobs) {
             self.disconnects.pending.push_back(Ended::Client(client));
             self.spread.begin_task();
         } else {
             let mut requeued = std::mem::take(&mut self.requeue_buf);
             while let Some(slot) = self.reservations.first_job(client) {
-                if self.abandon(slot, now, fx) {
+                if self.end_attempt_of_client(slot, now, fx) {
                     requeued.push(slot);
                 }
                 self.spread.spend(1);
@@ -124,6 +145,40 @@ impl Store {
             self.requeue_batch(requeued, now, fx);
         }
         self.run_deferred(now, fx);
+    }
+
+    /// Ends a watcher of an ended client unanswered; whether there was one. O(log v).
+    fn end_watcher(&mut self, client: ClientId) -> bool {
+        let watcher = self.watchers.first_of(client);
+        if let Some(watcher) = watcher {
+            self.watchers.remove(watcher, &mut self.deadlines);
+        }
+        watcher.is_some()
+    }
+
+    /// The jobs of a deregistered worker are requeued in later passes. O(1).
+    pub(super) fn begin_worker_end(&mut self, place: WorkerIdx) {
+        self.disconnects.pending.push_back(Ended::Worker(place));
+        self.disconnects.worker_count += 1;
+        self.spread.begin_task();
+    }
+
+    /// Whether the worker that has reserved this job was deregistered, and a later pass requeues
+    /// the job. O(1) unless such workers are being ended, else O(log w) for a worker's job.
+    #[inline]
+    pub(super) fn is_abandoned(&self, job: &Job) -> bool {
+        self.disconnects.worker_count > 0 && self.is_of_ended_worker(job)
+    }
+
+    #[cold]
+    fn is_of_ended_worker(&self, job: &Job) -> bool {
+        job.status() == Status::Reserved
+            && job.worker().is_some_and(|worker| self.workers.find(worker).is_none())
+    }
+
+    /// Whether `client` has reserved `job`. O(1), or as [`Store::is_abandoned`].
+    pub(super) fn has_reserved(&self, client: ClientId, job: &Job) -> bool {
+        self.reservations.has_reserved(client, job) && !self.is_abandoned(job)
     }
 
     /// A client that has ended and has no reservations any more, each once. Only then may another
@@ -149,11 +204,25 @@ impl Store {
             self.disconnects.holding = true;
             match ended {
                 Ended::Client(client) => {
+                    if self.end_watcher(client) {
+                        continue;
+                    }
                     if let Some(slot) = self.reservations.first_job(client) {
-                        self.requeue_on_hold(slot, now, fx);
+                        if self.end_attempt_of_client(slot, now, fx) {
+                            self.requeue_on_hold(slot, now, fx);
+                        }
                         continue;
                     }
                     self.end_client(client);
+                }
+                Ended::Worker(place) => {
+                    if let Some(slot) = self.reservations.first_detached(place) {
+                        self.take_back(slot, now, fx);
+                        self.requeue_on_hold(slot, now, fx);
+                        continue;
+                    }
+                    self.workers.remove_entry(place);
+                    self.disconnects.worker_count -= 1;
                 }
                 Ended::Source(source) => {
                     if self.settle_edge(source, true, now, fx) {
@@ -170,14 +239,20 @@ impl Store {
 
     /// Takes a job from a client that has ended, and says whether it goes back to its queue: one
     /// whose attempts are used up is buried. O(log n).
-    fn abandon(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
+    fn end_attempt_of_client(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
+        self.take_back(slot, now, fx);
+        self.jobs[slot].max_attempts() == 0 || self.end_attempt_by_loss(slot, now, fx)
+    }
+
+    /// Takes a job from who has reserved it and does not work on it any more; the caller requeues
+    /// it. O(log n).
+    pub(super) fn take_back(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
         self.unlink_cold(slot);
         self.totals.count(JobCounter::Abandoned);
         if self.jobs[slot].has_row() {
             self.queues.record_event(slot, EventKind::Abandoned, now, &mut self.jobs, fx);
         }
-        self.jobs[slot].max_attempts() == 0 || self.end_attempt_by_loss(slot, now, fx)
     }
 
     /// Counts an attempt that ended with its connection. Returns false if that was the last one:
@@ -200,11 +275,8 @@ impl Store {
         left
     }
 
-    /// Requeues a job of an ended client; its queue is on hold from now on. O(log n).
+    /// Requeues an unlinked job, unless it has expired; its queue is on hold from now on. O(log n).
     fn requeue_on_hold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
-        if !self.abandon(slot, now, fx) {
-            return;
-        }
         if self.jobs[slot].is_expired(now) {
             drop(self.remove(slot, fx));
             return;
@@ -287,6 +359,8 @@ impl Store {
             assert_eq!(is_marked, marked.contains(&number), "a mark is wrong");
         }
         assert!(self.disconnects.awaited.is_subset(&marked), "an awaited queue is not on hold");
+        let worker_count = self.disconnects.workers().count();
+        assert_eq!(worker_count, self.disconnects.worker_count, "ended workers are miscounted");
         let Disconnects { holding, holds_global, .. } = self.disconnects;
         assert!(holding || self.disconnects.awaited.is_empty(), "released queues are not matched");
         let unfinished = self.disconnects.unfinished() + self.large_pops.len();
@@ -300,6 +374,38 @@ impl Store {
             !holding || !self.disconnects.pending.is_empty(),
             "queues are on hold while no client ends"
         );
+    }
+
+    /// Asserts that the abandoned jobs are those in the lists of deregistered workers, and removes
+    /// them from `reserved_by`. Returns the number of these workers. For checks.
+    pub(super) fn check_abandoned(
+        &self,
+        reserved_by: &mut BTreeMap<Holder, BTreeSet<JobIdx>>,
+    ) -> usize {
+        for place in self.disconnects.workers() {
+            assert!(self.workers[place].registered.is_none(), "a registered worker has ended");
+            for (number, slot) in
+                self.reservations.jobs_detached(place, &self.jobs).iter().enumerate()
+            {
+                let job = &self.jobs[*slot];
+                assert_eq!(job.worker(), Some(self.workers[place].id), "a job of another worker");
+                assert!(number > 0 || job.holder() == Holder::detached(place), "a wrong holder");
+                let reserved = reserved_by.get_mut(&job.holder());
+                assert!(reserved.is_some_and(|slots| slots.remove(slot)), "it is not reserved");
+            }
+        }
+        reserved_by.retain(|_, slots| !slots.is_empty());
+        for (holder, slots) in reserved_by {
+            // The client of the worker may have ended before, and keeps its list.
+            let is_ending =
+                matches!(holder.kind(), HolderKind::Client(it) if self.disconnects.is_ending(it));
+            let is_abandoned = |slot: &JobIdx| self.is_abandoned(&self.jobs[*slot]);
+            assert!(
+                is_ending || !slots.iter().any(is_abandoned),
+                "an abandoned job is not in the list of its worker"
+            );
+        }
+        self.disconnects.worker_count
     }
 }
 

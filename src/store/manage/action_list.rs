@@ -23,15 +23,15 @@ impl Actions {
     /// The action goes on, and its ticket is not answered by it. Returns whether there was one.
     /// O(running actions).
     pub(in crate::store) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
-        self.forget_tickets(|other| other == ticket)
+        self.remove_tickets(|other| other == ticket)
     }
 
     /// Actions whose client has ended go on. O(running actions).
-    pub(in crate::store) fn forget_client(&mut self, client: ClientId) {
-        self.forget_tickets(|ticket| ticket.client == client);
+    pub(in crate::store) fn remove_client(&mut self, client: ClientId) {
+        self.remove_tickets(|ticket| ticket.client == client);
     }
 
-    fn forget_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
+    fn remove_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
         let mut any = false;
         for id in &self.running {
             let action = self.by_id.get_mut(id).expect("a running action is known");
@@ -78,7 +78,7 @@ impl Actions {
 
 impl Store {
     /// Ends the pause of a queue, and makes it unknown if no job was put there meanwhile.
-    pub(super) fn forget_queue(&mut self, name: &[u8], fx: &mut Effects) {
+    pub(super) fn remove_queue(&mut self, name: &[u8], fx: &mut Effects) {
         let Some(queue) = self.queues.find(name) else { return };
         self.end_pause(queue, fx);
         if self.queues[queue].jobs > 0 {
@@ -87,7 +87,7 @@ impl Store {
         if let Some((record, id)) = self.queues.end_declaration(queue) {
             fx.mark_dirty(DirtyRecord::Gone(RecordKey::Queue(record), id));
         }
-        self.queues.forget(queue);
+        self.queues.unlist(queue);
     }
 
     /// Answers with an action. O(log a).

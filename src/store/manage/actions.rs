@@ -444,7 +444,7 @@ impl Store {
     ) {
         (action.details.state, action.details.ended_at) = (state, Some(now.wall));
         if state == ActionState::Finished && matches!(action.work, Work::DropQueue) {
-            self.forget_queue(&action.details.queue, fx);
+            self.remove_queue(&action.details.queue, fx);
         }
         if let Some(ticket) = action.ticket.take() {
             let ended = || ManageReply::Action(Box::new(action.details.clone()));

@@ -26,7 +26,7 @@ impl Store {
         if self.past_runs.completed_len() >= PAST_RUNS_MAX
             && let Some((_, oldest)) = self.past_runs.first_completed()
         {
-            self.forget_completed_run(oldest, fx);
+            self.remove_completed_run(oldest, fx);
         }
         let id = self.ids.take_hidden();
         let run = PersistedRun { job, token, until: PastRuns::end(now) };
@@ -35,7 +35,7 @@ impl Store {
         fx.mark_dirty(DirtyRecord::Put(RecordKey::PastRun(slot), id));
     }
 
-    fn forget_completed_run(&mut self, slot: PastRunIdx, fx: &mut Effects) {
+    fn remove_completed_run(&mut self, slot: PastRunIdx, fx: &mut Effects) {
         let id = self.past_runs.remove_completed(slot).id;
         fx.mark_dirty(DirtyRecord::Gone(RecordKey::PastRun(slot), id));
     }
@@ -60,7 +60,7 @@ impl Store {
         self.past_runs.timer = TimerId::NONE;
         for _ in 0..PAST_RUNS_PER_DEADLINE {
             match self.past_runs.first_completed() {
-                Some((until, slot)) if until <= now.mono => self.forget_completed_run(slot, fx),
+                Some((until, slot)) if until <= now.mono => self.remove_completed_run(slot, fx),
                 _ => break,
             }
         }

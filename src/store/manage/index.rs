@@ -55,7 +55,7 @@ impl IndexWork {
     }
 
     /// The work for a client that has ended goes on. O(tasks).
-    pub(in crate::store) fn forget_client(&mut self, client: ClientId) {
+    pub(in crate::store) fn remove_client(&mut self, client: ClientId) {
         for task in &mut self.tasks {
             task.ticket.take_if(|ticket| ticket.client == client);
         }

@@ -130,6 +130,7 @@ impl Store {
         let job = &self.jobs[slot];
         let owner = match job.token_lease() {
             Some(lease) => Some(RunOwner::Token(lease.token)),
+            None if self.is_abandoned(job) => None,
             None => self.reservations.client_of(job).map(RunOwner::Client),
         };
         if let Some(owner) = owner {
@@ -358,7 +359,7 @@ impl Store {
         }
         self.make_changed_row(slot, row.as_deref(), to.is_some(), now);
         if to.is_some() {
-            self.queues.hear_of(queue);
+            self.queues.list_name(queue);
             self.queues[from].stop_indexing_if_gone();
             self.queues.list_if_idle(from);
         }

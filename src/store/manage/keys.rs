@@ -141,23 +141,15 @@ impl Store {
         }
         let ready_ms = u64::from(job.ready_for(now));
         let waits = matches!(job.status(), Status::Ready | Status::Blocked | Status::GroupOnly);
-        let was_group_only = job.status() == Status::GroupOnly;
         if waits {
             self.unlink_cold(slot);
             // Neither in a heap nor in a list.
             self.jobs[slot].clear_links();
-            self.jobs[slot].set_status(Status::Reserved);
+            // Not counted as such; it is reserved by no client.
+            self.jobs[slot].set_status(Status::Delayed);
         }
-        self.jobs.change(slot, |job| job.set_priority(priority));
-        self.show_priority(slot);
+        self.change_priority(slot, priority, now);
         fx.mark_put_dirty(slot, &self.jobs[slot]);
-        if was_group_only && !self.constraints.is_empty() {
-            // Constraints hold for jobs with a priority.
-            if self.jobs[slot].class().is_some() {
-                self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
-            }
-            self.attach_limiters(slot, now);
-        }
         if waits {
             let queue = self.jobs[slot].queue;
             self.enqueue(slot, now);
@@ -165,6 +157,23 @@ impl Store {
             self.jobs[slot].ready_since(Now { mono: since, ..now });
             self.match_job(slot, now, fx);
             self.rematch_queue(queue, now, fx);
+        }
+    }
+
+    /// Changes the priority of a job that is in no heap. One that had none gets the limiters of its
+    /// constraints, and counts as running if it is reserved. O(log n), and the conditions of all
+    /// constraints.
+    pub(in crate::store) fn change_priority(
+        &mut self,
+        slot: JobIdx,
+        priority: Priority<'_>,
+        now: Now,
+    ) {
+        let was_group_only = self.jobs[slot].is_group_only();
+        self.jobs.change(slot, |job| job.set_priority(priority));
+        self.show_priority(slot);
+        if was_group_only != self.jobs[slot].is_group_only() && !self.constraints.is_empty() {
+            self.reevaluate_job(slot, now);
         }
     }
 

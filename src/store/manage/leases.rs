@@ -54,7 +54,7 @@ impl Store {
     /// The job with this id, if the client has reserved it. O(1).
     pub(in crate::store) fn held_by(&self, ticket: Ticket, id: JobId) -> Option<JobIdx> {
         let found = self.ids.find(id.0);
-        found.filter(|&slot| self.reservations.has_reserved(ticket.client, &self.jobs[slot]))
+        found.filter(|&slot| self.has_reserved(ticket.client, &self.jobs[slot]))
     }
 
     /// Reserves the most urgent job of the queues for the client, and does not answer. O(q + log

@@ -166,7 +166,7 @@ impl Store {
         name: &[u8],
         fx: &mut Effects,
     ) -> Option<QueueIdx> {
-        let queue = self.queues.find(name).filter(|&queue| self.queues[queue].is_heard_of());
+        let queue = self.queues.find(name).filter(|&queue| self.queues[queue].is_listed());
         if queue.is_none() {
             fx.reply(ticket, ManageReply::Missing(Missing::Queue));
         }

@@ -165,7 +165,7 @@ impl Store {
     /// Pauses a queue that is not paused, without an end. Returns the record. O(name + log q).
     fn begin_pause(&mut self, id: JobId, name: &[u8]) -> PauseIdx {
         let queue = self.queues.find_or_add(name);
-        self.queues.hear_of(queue);
+        self.queues.list_name(queue);
         let record = self.pauses.records.insert(id, queue);
         let former = self
             .pauses
@@ -277,7 +277,7 @@ impl Store {
         for (&queue, pause) in &self.pauses.by_queue {
             let place = self.pauses.records[pause.record].place;
             assert_eq!(place, queue, "the record of a pause is of another queue");
-            assert!(self.queues[queue].is_heard_of(), "a paused queue is not heard of");
+            assert!(self.queues[queue].is_listed(), "a paused queue is not listed");
         }
         for (number, queue) in self.queues.iter() {
             let is_marked = queue.holds.has(HoldMarks::PAUSED);

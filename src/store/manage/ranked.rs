@@ -97,15 +97,15 @@ impl Rankings {
 
     /// The ticket is not answered by a snapshot. Returns whether it waited for one. O(walks).
     pub(in crate::store) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
-        self.forget_tickets(|other| other == ticket)
+        self.remove_tickets(|other| other == ticket)
     }
 
     /// No ticket of a client that has ended is answered. O(walks).
-    pub(in crate::store) fn forget_client(&mut self, client: ClientId) {
-        self.forget_tickets(|ticket| ticket.client == client);
+    pub(in crate::store) fn remove_client(&mut self, client: ClientId) {
+        self.remove_tickets(|ticket| ticket.client == client);
     }
 
-    fn forget_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
+    fn remove_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
         let before: usize = self.walks.iter().map(|walk| walk.tickets.len()).sum();
         for walk in &mut self.walks {
             walk.tickets.retain(|&(ticket, _)| !which(ticket));

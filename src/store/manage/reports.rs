@@ -92,11 +92,10 @@ impl Store {
             let gone = || self.past_runs.reply(id, owner, false, now);
             let slot = found.ok_or_else(gone)?;
             let job = &self.jobs[slot];
+            let is_reserved = job.status() == Status::Reserved && !self.is_abandoned(job);
             return match self.reservations.caller(ticket.client, job, None) {
-                Caller::Reserver if job.status() == Status::Reserved => Ok(slot),
-                _ if job.status() == Status::Reserved => {
-                    Err(ManageReply::Rejected(Rejection::ReservedByAnother(id)))
-                }
+                Caller::Reserver if is_reserved => Ok(slot),
+                _ if is_reserved => Err(ManageReply::Rejected(Rejection::ReservedByAnother(id))),
                 _ => Err(ManageReply::Rejected(Rejection::NotReserved(id))),
             };
         };
@@ -191,10 +190,11 @@ impl Store {
             self.queues.emit_event(slot, JobEvent::Release, now, &mut self.jobs, fx);
         }
         fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
-        self.unlink_cold(slot);
         if let Some(priority) = priority {
-            self.jobs.change(slot, |job| job.set_priority(priority));
-            self.show_priority(slot);
+            self.change_priority(slot, priority, now);
+        }
+        self.unlink_cold(slot);
+        if priority.is_some() {
             fx.mark_dirty(DirtyRecord::Put(RecordKey::Job(slot), id));
         } else if delay_ms > 0 {
             fx.mark_state_dirty(slot, &self.jobs[slot]);

@@ -38,7 +38,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let known = queue
-            .map(|name| self.queues.find(name).filter(|&queue| self.queues[queue].is_heard_of()));
+            .map(|name| self.queues.find(name).filter(|&queue| self.queues[queue].is_listed()));
         if known == Some(None) {
             return fx.reply(ticket, ManageReply::Missing(Missing::Queue));
         }
@@ -63,13 +63,15 @@ impl Store {
 
     fn exported(&self, slot: JobIdx, now: Now) -> ExportedJob {
         let job = &self.jobs[slot];
-        let due = job.due(&self.deadlines).filter(|_| job.status() == Status::Completed);
+        let is_over = matches!(job.status(), Status::Completed | Status::Buried);
+        let due = job.due(&self.deadlines).filter(|_| is_over);
         ExportedJob {
             details: self.details(slot, now),
             options: job.options(),
             key_ttl_ms: job.key_of_queue().map_or(0, |key| key.ttl_ms),
             after_group: job.deps().and_then(|deps| Some((*deps.after_group.as_ref()?.0).into())),
             runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
+            retries: job.retries(),
             kept_until: due.map(|at| wall(at, now)),
         }
     }
@@ -186,24 +188,31 @@ impl Store {
             _ => None,
         };
         let progress = imported.progress;
-        let state =
-            |stage| StatusSnapshot { stage, retries: 0, result, message: None, progress, runs };
-        let after = |ms: u64| now.mono.after(Duration::from_millis(ms));
+        let state = |stage| StatusSnapshot {
+            stage,
+            retries: imported.retries,
+            result,
+            message: None,
+            progress,
+            runs,
+        };
+        let after = |ms: u64| -> Mono { now.mono.after(Duration::from_millis(ms)) };
         match imported.stage {
             ImportedStage::Waiting => {
                 self.jobs.change(slot, |job| job.resume_runs(runs));
+                self.jobs[slot].set_retries(imported.retries);
                 self.jobs[slot].set_progress(progress);
                 self.delay(slot, job.options.delay_ms, now, fx);
             }
-            ImportedStage::Buried => {
+            ImportedStage::Buried(kept_ms) => {
                 let queue = self.jobs[slot].queue;
                 let number = self.queues[queue].buried.next_number(&self.jobs);
-                let buried = PersistedStatus::Buried { number, until: None };
+                let buried = PersistedStatus::Buried { number, until: kept_ms.map(after) };
                 self.finish_restore_at(slot, &state(buried), now);
             }
             ImportedStage::Completed { kept_ms, .. } => {
-                let until: Mono = after(kept_ms);
-                self.finish_restore_at(slot, &state(PersistedStatus::Completed(until)), now);
+                let completed = PersistedStatus::Completed(after(kept_ms));
+                self.finish_restore_at(slot, &state(completed), now);
             }
         }
     }

@@ -24,9 +24,9 @@ pub enum Piece<'a> {
 pub struct Body {
     state: State,
     /// How many bytes are still allowed.
-    room: u64,
+    bytes_left: u64,
     /// How many bytes extensions, or trailers, may still have.
-    patience: usize,
+    extension_bytes_left: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Body {
             Framing::Chunked => State::Size,
             Framing::UntilEnd => State::UntilEnd,
         };
-        Ok(Self { state, room: max, patience: HTTP_EXTENSIONS_MAX_BYTES })
+        Ok(Self { state, bytes_left: max, extension_bytes_left: HTTP_EXTENSIONS_MAX_BYTES })
     }
 
     /// Takes the next part out of the input. O(part).
@@ -87,7 +87,8 @@ impl Body {
                     [] | [b'\r'] => return Ok(Piece::Incomplete),
                     _ => return Err(ParseError::bad("a chunk is longer than its size says")),
                 },
-                State::Trailers => match line(input, self.patience, TRAILERS_TOO_LONG)? {
+                State::Trailers => match line(input, self.extension_bytes_left, TRAILERS_TOO_LONG)?
+                {
                     Some(b"") => self.state = State::Over,
                     Some(line) => self.note_trailer(line)?,
                     None => return Ok(Piece::Incomplete),
@@ -115,7 +116,7 @@ impl Body {
         }
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(unread.len());
         let taken = count as u64;
-        self.room = self.room.checked_sub(taken).ok_or(TOO_LONG)?;
+        self.bytes_left = self.bytes_left.checked_sub(taken).ok_or(TOO_LONG)?;
         self.state = state(left - taken);
         input.consume(count);
         Ok(Piece::Data(&unread[..count]))
@@ -130,17 +131,18 @@ impl Body {
         if digits.is_empty() || digits.len() > SIZE_DIGITS || !(rest.is_empty() || extended) {
             return Err(ParseError::bad("the size of a chunk is no plain hexadecimal number"));
         }
-        self.patience = self.patience.checked_sub(rest.len()).ok_or(LINE_TOO_LONG)?;
+        self.extension_bytes_left =
+            self.extension_bytes_left.checked_sub(rest.len()).ok_or(LINE_TOO_LONG)?;
         // Proof: only hexadecimal digits, and no more than 64 bits have.
         let size =
             std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
         let size = size.ok_or(TOO_LONG)?;
-        if size > self.room {
+        if size > self.bytes_left {
             return Err(TOO_LONG);
         }
         if size == 0 {
             self.state = State::Trailers;
-            self.patience = HTTP_HEAD_MAX_BYTES;
+            self.extension_bytes_left = HTTP_HEAD_MAX_BYTES;
         } else {
             self.state = State::Chunk(size);
         }
@@ -153,7 +155,8 @@ impl Body {
         if name == 0 || line.get(name) != Some(&b':') {
             return Err(ParseError::bad("a line behind the last chunk is no field"));
         }
-        self.patience = self.patience.checked_sub(line.len()).ok_or(TRAILERS_TOO_LONG)?;
+        self.extension_bytes_left =
+            self.extension_bytes_left.checked_sub(line.len()).ok_or(TRAILERS_TOO_LONG)?;
         Ok(())
     }
 }

@@ -24,6 +24,9 @@ pub(super) struct Fields<'a> {
     pub(super) content_type: Option<&'a [u8]>,
     pub(super) accept: Option<&'a [u8]>,
     pub(super) worker_id: Option<&'a [u8]>,
+    pub(super) authorization: Option<&'a [u8]>,
+    pub(super) cookie: Option<&'a [u8]>,
+    pub(super) if_none_match: Option<&'a [u8]>,
     /// The body is compressed, or whatever else has been done to it.
     pub(super) coded: bool,
 }
@@ -54,11 +57,16 @@ impl<'a> Fields<'a> {
             }
             6 if is(name, "expect") => self.note_expectation(value),
             6 if is(name, "accept") => self.accept = Some(value),
+            6 if is(name, "cookie") => self.cookie = Some(value),
             9 if is(name, "worker-id") => {
                 return once(&mut self.worker_id, value, "there are two Worker-Id fields");
             }
             10 if is(name, "connection") => self.note_options(value),
             12 if is(name, "content-type") => self.content_type = Some(value),
+            13 if is(name, "authorization") => {
+                return once(&mut self.authorization, value, "there are two Authorization fields");
+            }
+            13 if is(name, "if-none-match") => self.if_none_match = Some(value),
             14 if is(name, "sec-fetch-site") => {
                 return once(&mut self.fetch_site, value, "there are two Sec-Fetch-Site fields");
             }

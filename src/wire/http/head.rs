@@ -35,6 +35,12 @@ pub struct RequestHead<'a> {
     pub accept: Option<&'a [u8]>,
     /// Which worker of the server's list the client is, or says to be.
     pub worker_id: Option<&'a [u8]>,
+    /// As whom the client asks: a scheme and what it takes.
+    pub authorization: Option<&'a [u8]>,
+    /// What the server has given a browser to say in each request.
+    pub cookie: Option<&'a [u8]>,
+    /// Which versions of the answer the client has.
+    pub if_none_match: Option<&'a [u8]>,
     /// Whether the body has a content coding (gzip and the like).
     pub coded: bool,
 }
@@ -100,6 +106,9 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
         content_type: fields.content_type,
         accept: fields.accept,
         worker_id: fields.worker_id,
+        authorization: fields.authorization,
+        cookie: fields.cookie,
+        if_none_match: fields.if_none_match,
         coded: fields.coded,
     }))
 }
@@ -186,6 +195,19 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, ParseError> 
 fn too_long(unread: &[u8]) -> ParseError {
     let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX_BYTES]).is_some();
     if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
+}
+
+/// The target of a request whose head has an error, as far as its first line tells: the word after
+/// the method, up to what is not ASCII in it; empty if there is none. O(a head).
+#[must_use]
+#[cold]
+pub fn target_of_faulty(unread: &[u8]) -> &str {
+    let head = &unread[..unread.len().min(HTTP_HEAD_MAX_BYTES)];
+    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+    let line = head[start..].split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let word = line.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    let word = word.split(|byte| !byte.is_ascii()).next().unwrap_or_default();
+    std::str::from_utf8(word).unwrap_or_default()
 }
 
 fn version(minor: Option<u8>) -> Version {

@@ -20,7 +20,7 @@ mod write;
 
 pub use accept::{Wanted, wanted};
 pub use body::{Body, Piece};
-pub use head::{RequestHead, ResponseHead, next_request, next_response};
+pub use head::{RequestHead, ResponseHead, next_request, next_response, target_of_faulty};
 pub use signs::{is_request_line, may_begin_request};
 pub use terms::{Expect, Framing, Version};
 pub use write::{

@@ -128,7 +128,7 @@ fn write(memory: &Memory, script: &[u8]) -> Log {
     for (number, &byte) in script.iter().enumerate() {
         let record_key = u32::from(byte & 15);
         if byte >> 4 == 0 {
-            journal.forget(record_key);
+            journal.mark_dead(record_key);
             base_records.remove(&record_key);
         } else {
             let record = vec![number as u8; usize::from(byte >> 4).pow(2)];

@@ -244,7 +244,7 @@ fn table_json_and_plot_show_the_same_figures() {
 }
 
 /// A server that answers every line as `answer` says, one connection after another.
-fn puppet(mut answer: impl FnMut(&str) -> String + Send + 'static) -> SocketAddr {
+fn scripted_server(mut answer: impl FnMut(&str) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -260,10 +260,10 @@ fn puppet(mut answer: impl FnMut(&str) -> String + Send + 'static) -> SocketAddr
 }
 
 /// A server with jobs, of which `spoil` makes another answer to every get.
-fn liar(mut spoil: impl FnMut(u64, &str) -> String + Send + 'static) -> SocketAddr {
+fn faulty_server(mut spoil: impl FnMut(u64, &str) -> String + Send + 'static) -> SocketAddr {
     let mut jobs: Vec<(u64, String)> = Vec::new();
     let mut next = 0;
-    puppet(move |line| {
+    scripted_server(move |line| {
         let request: Value = serde_json::from_str(line).unwrap();
         match request["request"].as_str().unwrap() {
             "put" => {
@@ -292,41 +292,42 @@ fn liar(mut spoil: impl FnMut(u64, &str) -> String + Send + 'static) -> SocketAd
 
 #[test]
 fn wrong_reply_of_a_server_fails_the_run() {
-    let honest = liar(|_, reply| reply.to_owned());
+    let honest = faulty_server(|_, reply| reply.to_owned());
     check_cycles(&measure(honest, "cycle -n 90 -c 1"));
 
-    let changed = liar(|_, reply| reply.replacen("\"data\":\"", "\"data\":\"x", 1));
+    let changed = faulty_server(|_, reply| reply.replacen("\"data\":\"", "\"data\":\"x", 1));
     let error = failure(changed, "cycle -n 90 -c 1");
     assert!(error.contains("never put"), "{error}");
 
     let mut first = None;
-    let twice = liar(move |_, reply| first.get_or_insert_with(|| reply.to_owned()).clone());
+    let twice =
+        faulty_server(move |_, reply| first.get_or_insert_with(|| reply.to_owned()).clone());
     let error = failure(twice, "cycle -n 90 -c 1");
     assert!(error.contains("delivered twice"), "{error}");
 
-    let renumbered = liar(|id, reply| reply.replacen(&id.to_string(), "77", 1));
+    let renumbered = faulty_server(|id, reply| reply.replacen(&id.to_string(), "77", 1));
     let error = failure(renumbered, "cycle -n 90 -c 1");
     assert!(error.contains("delivered as id 77"), "{error}");
 
-    let forgetful = liar(|_, _| "{\"status\":\"no-job\"}\n".to_owned());
-    let error = failure(forgetful, "cycle -n 90 -c 1");
+    let empty = faulty_server(|_, _| "{\"status\":\"no-job\"}\n".to_owned());
+    let error = failure(empty, "cycle -n 90 -c 1");
     assert!(error.contains("found no job"), "{error}");
 
     // Last in, first out is no order by priority.
-    let unordered = liar(|_, reply| reply.to_owned());
+    let unordered = faulty_server(|_, reply| reply.to_owned());
     let error = failure(unordered, "drain -n 90 -c 1");
     assert!(error.contains("though it was in the queue before"), "{error}");
 
-    let refusing = puppet(|_| "{\"status\":\"error\",\"error\":\"no room\"}\n".to_owned());
+    let refusing = scripted_server(|_| "{\"status\":\"error\",\"error\":\"no room\"}\n".to_owned());
     let error = failure(refusing, "cycle -n 90 -c 1");
     assert!(error.contains("answered a put") && error.contains("no room"), "{error}");
 
-    let silent = puppet(|_| String::new());
+    let silent = scripted_server(|_| String::new());
     let error = failure(silent, "cycle -n 90 -c 1 --patience 100ms");
     assert!(error.contains("silent"), "{error}");
 
-    let talkative = puppet(|_| "{\"status\":\"ok\",\"id\":1}\n".repeat(2));
-    let error = failure(talkative, "put -n 1 -c 1 --keep");
+    let unsolicited = scripted_server(|_| "{\"status\":\"ok\",\"id\":1}\n".repeat(2));
+    let error = failure(unsolicited, "put -n 1 -c 1 --keep");
     assert!(error.contains("without being asked"), "{error}");
 }
 

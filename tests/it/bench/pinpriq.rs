@@ -90,7 +90,9 @@ impl Fake {
 }
 
 /// Starts a server that answers as `spoil` says.
-fn liar(spoil: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static) -> (Arc<Mutex<Fake>>, SocketAddr) {
+fn faulty_server(
+    spoil: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static,
+) -> (Arc<Mutex<Fake>>, SocketAddr) {
     let (queues, workers, spoil) = (BTreeMap::new(), Vec::new(), Box::new(spoil));
     let fake = Arc::new(Mutex::new(Fake { queues, workers, receipts: 0, spoil }));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -117,8 +119,8 @@ fn liar(spoil: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static) -> (Arc<Mutex<Fa
     (fake, address)
 }
 
-fn honest() -> (Arc<Mutex<Fake>>, SocketAddr) {
-    liar(|answer| answer)
+fn correct_server() -> (Arc<Mutex<Fake>>, SocketAddr) {
+    faulty_server(|answer| answer)
 }
 
 fn load(address: SocketAddr, arguments: &str) -> Value {
@@ -137,7 +139,7 @@ fn error(address: SocketAddr, arguments: &str) -> String {
 
 #[test]
 fn every_workload_counts_its_requests() {
-    let (_fake, address) = honest();
+    let (_fake, address) = correct_server();
     drive_all(address);
 }
 
@@ -171,7 +173,7 @@ fn drive_all(address: SocketAddr) {
 
 #[test]
 fn workers_that_subscribe_get_every_job() {
-    let (_fake, address) = honest();
+    let (_fake, address) = correct_server();
     let report = load(address, "wait --waiters 6 --queues 2 -n 300 -c 2 -d 2");
     assert_eq!(report["requests"], 300);
     assert_eq!(report["latency_us"]["delivery"]["count"], 300);
@@ -181,7 +183,7 @@ fn workers_that_subscribe_get_every_job() {
 #[test]
 fn one_receipt_confirms_all_pushes_of_a_write() {
     for (depth, receipts) in [(1, 64), (16, 4)] {
-        let (fake, address) = honest();
+        let (fake, address) = correct_server();
         load(address, &format!("put -n 64 -c 1 -d {depth}"));
         assert_eq!(fake.lock().unwrap().receipts, receipts, "{depth} in flight");
     }
@@ -190,7 +192,7 @@ fn one_receipt_confirms_all_pushes_of_a_write() {
 #[test]
 fn wrong_packet_of_a_server_fails_the_run() {
     // An answer is a count, two lengths, a key of eight bytes, and the job.
-    let (_fake, address) = liar(|mut answer| {
+    let (_fake, address) = faulty_server(|mut answer| {
         answer[40] ^= 1;
         answer
     });
@@ -198,24 +200,24 @@ fn wrong_packet_of_a_server_fails_the_run() {
     assert!(text.contains("never put"), "{text}");
 
     let mut first = None;
-    let (_fake, address) = liar(move |answer| first.get_or_insert(answer).clone());
+    let (_fake, address) = faulty_server(move |answer| first.get_or_insert(answer).clone());
     let text = error(address, "cycle -n 90 -c 1");
     assert!(text.contains("delivered twice"), "{text}");
 
-    let (_fake, address) = liar(|mut answer| {
+    let (_fake, address) = faulty_server(|mut answer| {
         answer[13] = 77;
         answer
     });
     let text = error(address, "cycle -n 90 -c 1");
     assert!(text.contains("delivered as id 77"), "{text}");
 
-    let (_fake, address) = liar(|answer| answer[..2].iter().map(|_| 0).collect());
+    let (_fake, address) = faulty_server(|answer| answer[..2].iter().map(|_| 0).collect());
     let text = error(address, "cycle -n 90 -c 1");
     assert!(text.contains("found no job"), "{text}");
     let text = error(address, "wait -n 90 --waiters 2");
     assert!(text.contains("answered a get"), "{text}");
 
-    let (_fake, address) = liar(|mut answer| {
+    let (_fake, address) = faulty_server(|mut answer| {
         answer[1] = 2;
         answer
     });

@@ -63,7 +63,7 @@ impl ConstraintModel {
 
 impl Simulation {
     /// Sets the constraints of this run.
-    pub(super) fn legislate(&mut self) {
+    pub(super) fn set_constraints(&mut self) {
         self.constraint_model.since = self.now.mono;
         for constraint in self.constraint_model.clone().constraints() {
             let set = self.work(WorkerCommand::SetConstraint(&constraint), |reply| {

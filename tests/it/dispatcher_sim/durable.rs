@@ -125,7 +125,7 @@ impl Simulation {
         {
             let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always;
-            platter.sluggish = self.rng.percent(50);
+            platter.late_completions = self.rng.percent(50);
         }
         let segment_bytes = [4_096, 8_192, 65_536][self.rng.below(3)];
         let options = JournalOptions { segment_bytes, sync, salt: self.rng.seed() };
@@ -191,7 +191,8 @@ impl Simulation {
     }
 
     pub(super) fn push(&mut self) {
-        let (queue, timeout) = (self.rng.word(&QUEUES), if self.hurried { 3 } else { 10_000 });
+        let (queue, timeout) =
+            (self.rng.word(&QUEUES), if self.prefill_target { 3 } else { 10_000 });
         let job = json!({"name": queue, "argument": [1, 2], "max_retry": RETRIES,
             "timeout": timeout});
         self.ask("POST /job", None, &job, Asked::Put);
@@ -360,7 +361,7 @@ impl Simulation {
 
     fn find_jobs(&mut self, asked: &[Asked]) {
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
-            let (state, hurried) = (self.peek(id), self.hurried);
+            let (state, prefill_target) = (self.peek(id), self.prefill_target);
             let job = self.jobs.get_mut(&id).unwrap();
             // That a worker refuses a job is known in one life of the server.
             job.refused_by.clear();
@@ -383,7 +384,7 @@ impl Simulation {
             assert!(failed || job.told_costs <= RETRIES, "job {id} had failed, and is {state:?}");
             assert!(job.told_costs.min(RETRIES) <= state.retries, "job {id}: {job:?}, {state:?}");
             let costs = state.retries + u32::from(failed);
-            assert!(hurried || costs <= job.costs, "job {id}: {job:?}, {state:?}");
+            assert!(prefill_target || costs <= job.costs, "job {id}: {job:?}, {state:?}");
             let lost = job.successes > 0 || costs < job.costs;
             let found = job.told_costs < costs.min(job.costs);
             (job.successes, job.failed, job.costs) = (0, failed, job.costs.min(costs));

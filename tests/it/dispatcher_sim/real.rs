@@ -1,13 +1,13 @@
 //! The real process and workers in threads.
 
-use super::server_client::{ask, end_of, enlist, protocol, push, report};
+use super::server_client::{ask, end_of, protocol, push, register, report};
 use super::worker::{ACCEPTED, Got, HttpWorker};
 use crate::outbound::peers::{Authority, closed_port};
 use crate::support::{Server, TempDir, delete, number, put, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-fn willing() -> HttpWorker {
+fn accepting() -> HttpWorker {
     HttpWorker::start(None, Arc::new(|_| Some(ACCEPTED)))
 }
 
@@ -25,9 +25,9 @@ fn success(id: u64, result: &Value) -> Value {
 
 #[test]
 fn job_of_another_protocol_is_delivered_to_the_worker_that_accepts_its_queue() {
-    let worker = willing();
+    let worker = accepting();
     let server = Server::start(&["--http", ":0"]);
-    enlist(protocol(&server), &about(&worker, 2, &["mail", "post"]));
+    register(protocol(&server), &about(&worker, 2, &["mail", "post"]));
     let mut client = server.connect();
     let argument = r#"{"to":"you","n":[1,2.5,null]}"#;
     client.ask(&put("other", 1, "{}"));
@@ -69,7 +69,7 @@ fn job_is_delivered_over_tls() {
     std::fs::write(&pem, authority.pem()).unwrap();
     let server = Server::start(&["--http", ":0", "--worker-ca", pem.to_str().unwrap()]);
     let url = format!("https://{}/base", worker.address);
-    enlist(protocol(&server), &json!({"name": "test", "url": url, "max_jobs": 1}));
+    register(protocol(&server), &json!({"name": "test", "url": url, "max_jobs": 1}));
     let id = push(protocol(&server), &json!({"name": "mail", "argument": 7, "timeout": 2.5}));
     let got = worker.next();
     assert_eq!((got.id, got.timeout_ms, got.argument.as_str()), (id, Some(2_500), "7"));
@@ -77,10 +77,10 @@ fn job_is_delivered_over_tls() {
 
 #[test]
 fn reported_outcome_ends_the_job_and_frees_capacity_of_the_worker() {
-    let worker = willing();
+    let worker = accepting();
     let server = Server::start(&["--http", ":0"]);
     let protocol = protocol(&server);
-    let me = enlist(protocol, &about(&worker, 1, &[]));
+    let me = register(protocol, &about(&worker, 1, &[]));
     let job = json!({"name": "sum", "argument": [1, 2], "keep_result": true, "max_retry": 1});
     let first = push(protocol, &job);
     let second = push(protocol, &job);
@@ -101,8 +101,8 @@ fn reported_outcome_ends_the_job_and_frees_capacity_of_the_worker() {
     assert_eq!(end["retry_count"], 1);
     // Nothing more comes for a worker that has gone.
     assert_eq!(ask(protocol, "DELETE /worker", Some(me), &Value::Null).0, 204);
-    let other = willing();
-    enlist(protocol, &about(&other, 1, &["sum"]));
+    let other = accepting();
+    register(protocol, &about(&other, 1, &["sum"]));
     let third = push(protocol, &job);
     assert_eq!(other.next().id, third);
 }
@@ -115,14 +115,14 @@ fn rejecting_or_unreachable_worker_is_skipped() {
     );
     let server = Server::start(&["--http", ":0"]);
     let protocol = protocol(&server);
-    enlist(protocol, &about(&refusing, 1, &[]));
+    register(protocol, &about(&refusing, 1, &[]));
     let id = push(protocol, &json!({"name": "sum", "argument": 1, "max_retry": 3}));
     assert_eq!(refusing.next().id, id);
     let (_socket, unused) = closed_port();
     let url = format!("http://{unused}");
-    enlist(protocol, &json!({"name": "dead", "url": url, "max_jobs": 9}));
-    let worker = willing();
-    let me = enlist(protocol, &about(&worker, 1, &[]));
+    register(protocol, &json!({"name": "dead", "url": url, "max_jobs": 9}));
+    let worker = accepting();
+    let me = register(protocol, &about(&worker, 1, &[]));
     // Refused once, given back as often as it may be, and done.
     assert_eq!(worker.next().id, id);
     let (_, state) = ask(protocol, &format!("GET /job/{id}"), None, &Value::Null);
@@ -135,9 +135,9 @@ fn rejecting_or_unreachable_worker_is_skipped() {
 fn outcome_reported_after_a_server_kill_counts_once() {
     let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
-    let worker = willing();
+    let worker = accepting();
     let server = Server::start(&flags);
-    let me = enlist(protocol(&server), &about(&worker, 2, &[]));
+    let me = register(protocol(&server), &about(&worker, 2, &[]));
     let job = json!({"name": "sum", "argument": 1, "keep_result": true, "timeout": 3600});
     let ids = [(); 3].map(|()| push(protocol(&server), &job));
     // Over two connections, in whatever order.
@@ -164,9 +164,9 @@ fn outcome_reported_after_a_server_kill_counts_once() {
 fn shutdown_keeps_reservations_of_workers() {
     let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
-    let worker = willing();
+    let worker = accepting();
     let mut server = Server::start(&flags);
-    let me = enlist(protocol(&server), &about(&worker, 1, &[]));
+    let me = register(protocol(&server), &about(&worker, 1, &[]));
     let id = push(protocol(&server), &json!({"name": "sum", "argument": 1, "timeout": 3600}));
     assert_eq!(worker.next().id, id);
     server.signal("TERM");

@@ -1,7 +1,7 @@
 //! The server's HTTP API as pushers and workers use it: each request by its own connection, in
 //! JSON.
 
-use crate::support::{PATIENCE, Server};
+use crate::support::{Server, TIMEOUT};
 use jobcentre::wire::msgpack::{from_json, to_json};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub(crate) fn try_ask(
         write!(head, "Worker-Id: {worker}\r\n").unwrap();
     }
     let mut stream = TcpStream::connect(protocol)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(&[head.as_bytes(), b"\r\n", &packed].concat())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -66,7 +66,7 @@ fn id(answer: &(u16, Value), field: &str) -> u64 {
 }
 
 /// Registers a worker.
-pub(super) fn enlist(protocol: SocketAddr, worker: &Value) -> u64 {
+pub(super) fn register(protocol: SocketAddr, worker: &Value) -> u64 {
     id(&ask(protocol, "POST /worker", None, worker), "worker_id")
 }
 

@@ -89,10 +89,10 @@ pub(super) fn oracle(simulation: &mut Simulation) {
         assert!(failed || !job.failed, "job {id} has failed and is {state:?}");
         let (costs, retries) = (job.costs.min(RETRIES), state.retries);
         // Timeouts cannot be observed by clients.
-        let right = if simulation.hurried { costs <= retries } else { costs == retries };
+        let right = if simulation.prefill_target { costs <= retries } else { costs == retries };
         assert!(right, "job {id}: {retries} retries for {costs} failures");
         assert!(
-            simulation.hurried || failed == (job.costs > RETRIES),
+            simulation.prefill_target || failed == (job.costs > RETRIES),
             "job {id}: {job:?}, {state:?}"
         );
         simulation.jobs.get_mut(&id).unwrap().failed = failed;
@@ -105,7 +105,7 @@ fn run(seed: u64) -> Seen {
 }
 
 fn play(mut simulation: Simulation) -> Seen {
-    simulation.legislate();
+    simulation.set_constraints();
     populate(&mut simulation);
     pass(&mut simulation, Duration::from_secs(30));
     finish(&mut simulation);
@@ -116,14 +116,14 @@ fn play(mut simulation: Simulation) -> Seen {
 /// Workers come, and jobs are going to.
 pub(super) fn populate(simulation: &mut Simulation) {
     for _ in 0..simulation.rng.between(1, 4) {
-        let mood = *simulation.rng.pick(&[
-            Behaviour::Moody,
-            Behaviour::Moody,
+        let behaviour = *simulation.rng.pick(&[
+            Behaviour::Flaky,
+            Behaviour::Flaky,
             Behaviour::Good,
             Behaviour::Bad,
             Behaviour::Dead,
         ]);
-        simulation.enlist(mood);
+        simulation.add_worker(behaviour);
     }
     for _ in 0..simulation.rng.between(1, 40) {
         let ms = simulation.rng.below(10_000);
@@ -140,17 +140,17 @@ pub(super) fn populate(simulation: &mut Simulation) {
 pub(super) fn finish(simulation: &mut Simulation) {
     // The workers that are left fail or die; then one registers that runs all jobs.
     for peer in 0..simulation.peers.len() {
-        if simulation.peers[peer].mood != Behaviour::Good {
-            simulation.peers[peer].mood =
-                *simulation.rng.pick(&[Behaviour::Dead, Behaviour::Moody]);
+        if simulation.peers[peer].behaviour != Behaviour::Good {
+            simulation.peers[peer].behaviour =
+                *simulation.rng.pick(&[Behaviour::Dead, Behaviour::Flaky]);
         }
     }
-    simulation.enlist(Behaviour::Good);
+    simulation.add_worker(Behaviour::Good);
     pass(simulation, Duration::from_mins(3));
     // Those that still hold what they never report are sent away; a good one holds only what it was
     // never sent, because the server had died in between.
     for peer in 0..simulation.peers.len() {
-        if simulation.peers[peer].mood != Behaviour::Good {
+        if simulation.peers[peer].behaviour != Behaviour::Good {
             simulation.later(0, Event::Dismiss(peer));
         } else if simulation.backing.is_some() {
             simulation.later(0, Event::Again(peer));

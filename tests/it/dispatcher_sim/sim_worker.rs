@@ -11,7 +11,7 @@ pub(super) enum Behaviour {
     /// It takes every job and does it.
     Good,
     /// It does this and that.
-    Moody,
+    Flaky,
     /// It hardly ever does anything well.
     Bad,
     /// It cannot be reached.
@@ -23,7 +23,7 @@ impl Behaviour {
     pub(super) fn reach(self) -> usize {
         match self {
             Self::Good => 100,
-            Self::Moody => 97,
+            Self::Flaky => 97,
             Self::Bad => 70,
             Self::Dead => 0,
         }
@@ -59,7 +59,7 @@ pub(super) struct Script {
 
 pub(super) struct SimWorker {
     pub(super) id: u64,
-    pub(super) mood: Behaviour,
+    pub(super) behaviour: Behaviour,
     pub(super) max_jobs: usize,
     /// The queues that it asked for; none: all.
     pub(super) asked: Vec<String>,
@@ -88,9 +88,9 @@ pub(super) fn read_request(received: &mut Vec<u8>) -> Option<(u64, String)> {
 }
 
 impl SimWorker {
-    pub(super) fn new(id: u64, mood: Behaviour, max_jobs: usize, asked: Vec<String>) -> Self {
+    pub(super) fn new(id: u64, behaviour: Behaviour, max_jobs: usize, asked: Vec<String>) -> Self {
         let (unknown, dropped) = (BTreeMap::new(), false);
-        Self { id, mood, max_jobs, asked, unknown, dropped, unacknowledged: false }
+        Self { id, behaviour, max_jobs, asked, unknown, dropped, unacknowledged: false }
     }
 
     /// What it does about a job that it is offered under a lease.
@@ -99,12 +99,12 @@ impl SimWorker {
         (id, lease): (u64, u32),
         name: &str,
         rng: &mut TestRng,
-        hurried: bool,
+        prefill_target: bool,
     ) -> Script {
         let mut script = Script::default();
-        let wrong = match self.mood {
+        let wrong = match self.behaviour {
             Behaviour::Good => 0,
-            Behaviour::Moody => 20,
+            Behaviour::Flaky => 20,
             Behaviour::Bad | Behaviour::Dead => 95,
         };
         if rng.percent(wrong) {
@@ -112,11 +112,11 @@ impl SimWorker {
             return script;
         }
         accept(&mut script, rng);
-        if self.mood == Behaviour::Good {
+        if self.behaviour == Behaviour::Good {
             script.reports.push((rng.below(100), true));
             return script;
         }
-        if hurried && rng.percent(20) {
+        if prefill_target && rng.percent(20) {
             script.seen.push("a job was never reported");
             return script;
         }

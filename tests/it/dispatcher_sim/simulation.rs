@@ -94,7 +94,7 @@ pub(super) struct Simulation {
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) seen: Seen,
     /// Whether runs may take longer than their leases.
-    pub(super) hurried: bool,
+    pub(super) prefill_target: bool,
     pub(super) constraint_model: ConstraintModel,
     /// What there is if the server keeps its jobs on a disk: then it is asked as by anybody.
     pub(super) backing: Option<Backing>,
@@ -120,7 +120,7 @@ impl Simulation {
             peers: Vec::new(),
             jobs: BTreeMap::new(),
             seen: Seen::new(),
-            hurried: rng.percent(40),
+            prefill_target: rng.percent(40),
             constraint_model: ConstraintModel::draw(&mut rng),
             backing: None,
             clients: BTreeMap::new(),
@@ -165,11 +165,11 @@ impl Simulation {
     }
 
     /// A worker comes.
-    pub(super) fn enlist(&mut self, mood: Behaviour) {
+    pub(super) fn add_worker(&mut self, behaviour: Behaviour) {
         let url = format!("http://w{}", self.peers.len());
         let max_jobs = self.rng.between(1, 4);
         let (mut names, mut asked) = (StringList::default(), Vec::new());
-        if mood != Behaviour::Good && self.rng.percent(50) {
+        if behaviour != Behaviour::Good && self.rng.percent(50) {
             for name in QUEUES {
                 if self.rng.percent(60) {
                     names.push(name.as_bytes());
@@ -178,7 +178,7 @@ impl Simulation {
             }
         }
         if self.backing.is_some() {
-            self.peers.push(SimWorker::new(0, mood, max_jobs, asked));
+            self.peers.push(SimWorker::new(0, behaviour, max_jobs, asked));
             return self.register(self.peers.len() - 1);
         }
         let queues = (!names.is_empty()).then_some(&names);
@@ -188,7 +188,7 @@ impl Simulation {
             Reply::Registered(id) => Some(id.0),
             other => panic!("{other:?}"),
         });
-        self.peers.push(SimWorker::new(id.unwrap(), mood, max_jobs, asked));
+        self.peers.push(SimWorker::new(id.unwrap(), behaviour, max_jobs, asked));
     }
 
     pub(super) fn put(&mut self) {
@@ -202,7 +202,7 @@ impl Simulation {
             max_ms: 60_000,
             jitter_percent: 10,
         };
-        let lease_ms = if self.hurried { 3_000 } else { 10_000_000 };
+        let lease_ms = if self.prefill_target { 3_000 } else { 10_000_000 };
         let options = JobOptions {
             lease_ms,
             retry: Some(retry),
@@ -257,7 +257,7 @@ impl Simulation {
             && entry.key().0 <= self.now.mono
         {
             let event = entry.remove();
-            self.happen(event);
+            self.apply_event(event);
         }
         self.server.finish_pass(self.now);
         self.write();
@@ -267,11 +267,11 @@ impl Simulation {
         true
     }
 
-    fn happen(&mut self, event: Event) {
+    fn apply_event(&mut self, event: Event) {
         seeds::say(|| format!("{} us: {event:?}", self.now.mono.0 / 1_000));
         match event {
             Event::Put => self.put(),
-            Event::Dismiss(peer) => self.dismiss(peer),
+            Event::Dismiss(peer) => self.deregister(peer),
             Event::Again(peer) => self.register(peer),
             Event::Disk => self.work_of_disk(),
             Event::Crash => self.crash(),
@@ -343,7 +343,7 @@ impl Simulation {
         }
     }
 
-    fn dismiss(&mut self, peer: usize) {
+    fn deregister(&mut self, peer: usize) {
         if self.backing.is_some() {
             return self.send_away(peer);
         }
@@ -442,7 +442,8 @@ impl Simulation {
         // A call that was begun before may come about only now.
         let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_TIMEOUT));
         assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
-        let script = self.peers[peer].answer((id, lease), &name, &mut self.rng, self.hurried);
+        let script =
+            self.peers[peer].answer((id, lease), &name, &mut self.rng, self.prefill_target);
         for what in script.seen {
             self.note(what);
         }
@@ -459,7 +460,7 @@ impl Simulation {
             let Incident::WorkerDropped(worker) = notice.incident else { panic!("{notice:?}") };
             self.note("a worker was dropped");
             let peer = self.peers.iter_mut().find(|peer| peer.id == worker.0).unwrap();
-            assert!(peer.mood != Behaviour::Good, "a good worker was dropped");
+            assert!(peer.behaviour != Behaviour::Good, "a good worker was dropped");
             peer.dropped = true;
         }
         while let Some(action) = self.server.poll_action() {
@@ -469,8 +470,8 @@ impl Simulation {
                     let state =
                         SimConnection { peer, open: false, received: Vec::new(), requests: 0 };
                     assert!(self.lines.insert(line, state).is_none());
-                    let mood = self.peers[peer].mood;
-                    let works = mood == Behaviour::Good || self.rng.percent(mood.reach());
+                    let behaviour = self.peers[peer].behaviour;
+                    let works = behaviour == Behaviour::Good || self.rng.percent(behaviour.reach());
                     if !works && self.rng.percent(30) {
                         self.note("a connection took for ever");
                         continue;

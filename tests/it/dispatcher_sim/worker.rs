@@ -53,7 +53,7 @@ impl HttpWorker {
 
     /// The next job that comes.
     pub(super) fn next(&self) -> Got {
-        self.got.recv_timeout(crate::support::PATIENCE).expect("a job for the worker")
+        self.got.recv_timeout(crate::support::TIMEOUT).expect("a job for the worker")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plays a document: a directory, a server, and what was printed last.
 
 use super::{Block, fits};
-use crate::support::{Client, PATIENCE, Program, Server, TempDir, plain_command};
+use crate::support::{Client, Program, Server, TIMEOUT, TempDir, plain_command};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -186,7 +186,7 @@ impl Reader {
             log.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line)));
         });
         self.others.push(child);
-        while let Ok(line) = told.recv_timeout(PATIENCE) {
+        while let Ok(line) = told.recv_timeout(TIMEOUT) {
             if line.contains("registered") {
                 return;
             }

@@ -79,7 +79,7 @@ fn bulk_change_that_fits_is_done_in_spite_of_slow_segments() {
     for _ in 0..200 {
         assert_ne!(put(&mut harness, 700), [FULL]);
     }
-    harness.simulation.disk.platter.lock().unwrap().sluggish = true;
+    harness.simulation.disk.platter.lock().unwrap().late_completions = true;
     let spec = act(ActionVerb::Move { to: Box::from(*b"b") }, true);
     let mut answer = harness.begin(&Command::Manage(ManageCommand::Act(&spec)));
     for _ in 0..200 {

@@ -48,7 +48,7 @@ impl ConstraintModel {
 }
 
 impl Simulation {
-    pub(super) fn legislate(&mut self, engine: &mut Engine, ticket: Ticket) {
+    pub(super) fn set_constraints(&mut self, engine: &mut Engine, ticket: Ticket) {
         let name = *self.rng.pick(&NAMES);
         self.oracle.ask(ticket, Asked::Constraint(name));
         if self.rng.percent(30) {
@@ -74,7 +74,7 @@ impl Simulation {
 }
 
 impl Oracle {
-    pub(super) fn told_constraint(
+    pub(super) fn on_reply_constraint(
         &mut self,
         name: &'static str,
         ticket: Ticket,

@@ -1,8 +1,8 @@
 //! Clients that reserve jobs by their connections: what they have changed is there after a crash,
 //! and buried jobs are kicked in the order of their burial.
 
-use super::manage::{LONG_MS, Pausedness};
-use super::oracle::{Asked, Fate, Known, Oracle};
+use super::manage::{LONG_MS, PauseState};
+use super::oracle::{Asked, Certainty, Known, Oracle};
 use super::{QUEUES, Simulation};
 use jobcentre::base::time::{Now, Wall};
 use jobcentre::engine::{CommandExecutor, Engine};
@@ -75,7 +75,7 @@ impl Simulation {
             _ => {
                 let (for_ms, exists) = (*rng.pick(&[0, LONG_MS]), rng.percent(50));
                 let until = Some(Wall(self.now.wall.0 + for_ms));
-                let wanted = if for_ms > 0 { Pausedness::Until(until) } else { Pausedness::No };
+                let wanted = if for_ms > 0 { PauseState::Until(until) } else { PauseState::No };
                 self.oracle.pauses.of(queue).push((Some(ticket), wanted));
                 let pause = ConsumerCommand::Pause { queue, exists, for_ms };
                 (pause, Consumed::Pause(queue))
@@ -90,9 +90,14 @@ impl Simulation {
 impl Oracle {
     /// The answer to such a client. "No such job" says that the job is in another status, or that
     /// another client has it, and nothing of whether it is there.
-    pub(super) fn told_consumed(&mut self, ticket: Ticket, consumed: Consumed, reply: &Reply<'_>) {
+    pub(super) fn on_reply_consumed(
+        &mut self,
+        ticket: Ticket,
+        consumed: Consumed,
+        reply: &Reply<'_>,
+    ) {
         let (id, verb) = match consumed {
-            Consumed::Pause(queue) => return self.told_used_pause(queue, ticket, reply),
+            Consumed::Pause(queue) => return self.on_reply_used_pause(queue, ticket, reply),
             Consumed::Kick(_) => return self.may_be_consumed(consumed),
             Consumed::Job(id, verb) => (id, verb),
         };
@@ -105,7 +110,7 @@ impl Oracle {
             }
             (JobVerb::Reserve(service), Reply::Job(job)) => {
                 self.check_job(job);
-                self.told_end(id, &Reply::Done, false);
+                self.on_reply_end(id, &Reply::Done, false);
                 self.check_dependent(job.id);
                 self.handed_out(job.id, service);
                 self.hold(ticket.client, job.id);
@@ -115,7 +120,7 @@ impl Oracle {
             (JobVerb::Reserve(_), other) => panic!("a reserve of {id:?}: {other:?}"),
             _ => {}
         }
-        self.told_end(id, reply, verb == JobVerb::Delete);
+        self.on_reply_end(id, reply, verb == JobVerb::Delete);
         self.burials += 1;
         let burial = self.burials;
         let Some(known) = self.known(id) else { return };
@@ -138,14 +143,14 @@ impl Oracle {
             Consumed::Job(id, verb) => {
                 let Some(known) = self.known(id) else { return };
                 known.doubt();
-                if verb == JobVerb::Delete && known.ended == Fate::No {
-                    known.ended = Fate::Possible;
+                if verb == JobVerb::Delete && known.ended == Certainty::No {
+                    known.ended = Certainty::Possible;
                 }
             }
         }
     }
 
-    fn told_used_pause(&mut self, queue: &'static [u8], ticket: Ticket, reply: &Reply<'_>) {
+    fn on_reply_used_pause(&mut self, queue: &'static [u8], ticket: Ticket, reply: &Reply<'_>) {
         let pauses = self.pauses.of(queue);
         let place = pauses.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
         if *reply == Reply::Done {
@@ -167,7 +172,7 @@ impl Oracle {
             let certain = |known: &&Known| {
                 known.queue == queue
                     && known.status == Some(Status::Buried)
-                    && (known.put, known.ended) == (Fate::Certain, Fate::No)
+                    && (known.put, known.ended) == (Certainty::Certain, Certainty::No)
             };
             let burials = self.jobs.values().filter(certain).filter_map(|known| known.burial);
             let found = &self.jobs[info.job.payload.bytes];

@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) paused: u64,
     pub(super) pauses_in_doubt: u64,
     pub(super) released: u64,
-    pub(super) doomed: u64,
+    pub(super) must_be_cancelled: u64,
     pub(super) held: u64,
     pub(super) consumed: u64,
     pub(super) taken_by_id: u64,
@@ -71,7 +71,7 @@ impl Seen {
         self.paused += more.paused;
         self.pauses_in_doubt += more.pauses_in_doubt;
         self.released += more.released;
-        self.doomed += more.doomed;
+        self.must_be_cancelled += more.must_be_cancelled;
         self.held += more.held;
         self.consumed += more.consumed;
         self.taken_by_id += more.taken_by_id;
@@ -113,7 +113,7 @@ impl Seen {
             self.paused,
             self.pauses_in_doubt,
             self.released,
-            self.doomed,
+            self.must_be_cancelled,
             self.held,
             self.consumed,
             self.taken_by_id,

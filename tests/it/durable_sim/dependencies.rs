@@ -5,7 +5,7 @@
 
 use super::Simulation;
 use super::consumers::{Consumed, JobVerb};
-use super::oracle::{Asked, Fate, Oracle};
+use super::oracle::{Asked, Certainty, Oracle};
 use jobcentre::base::time::Now;
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
@@ -27,7 +27,7 @@ struct Dependent {
     /// Members of that group that surely were there before.
     members: Vec<u64>,
     /// What it waits for was cancelled: it must not run.
-    doomed: bool,
+    must_be_cancelled: bool,
 }
 
 /// What is known of all.
@@ -91,8 +91,9 @@ impl Simulation {
             })),
         };
         let members = self.oracle.members_of(after_group);
-        let doomed = false;
-        let dependent = Dependent { after, runs_if_lost, group, after_group, members, doomed };
+        let must_be_cancelled = false;
+        let dependent =
+            Dependent { after, runs_if_lost, group, after_group, members, must_be_cancelled };
         self.oracle.dependencies.asked.insert(text.into_bytes(), dependent);
         engine.submit(ticket, &Command::Manage(ManageCommand::Put { queue, job: &job }), self.now);
         self.take_completions(engine);
@@ -140,8 +141,9 @@ impl Oracle {
 
     /// A job that others wait for, and that may be there.
     pub(super) fn awaited(&self) -> Option<JobId> {
-        let is_there =
-            |id: &u64| self.ids.get(id).is_some_and(|bytes| self.jobs[bytes].ended == Fate::No);
+        let is_there = |id: &u64| {
+            self.ids.get(id).is_some_and(|bytes| self.jobs[bytes].ended == Certainty::No)
+        };
         let newest = self.dependencies.jobs.values().rev();
         newest.flat_map(|dependent| &dependent.after).copied().find(is_there).map(JobId)
     }
@@ -158,12 +160,12 @@ impl Oracle {
     }
 
     /// The answer to that.
-    pub(super) fn told_cancel(&mut self, ticket: Ticket, reply: &ManageReply) {
+    pub(super) fn on_reply_cancel(&mut self, ticket: Ticket, reply: &ManageReply) {
         let Some(waits) = self.dependencies.cancels.remove(&ticket) else { return };
         if *reply == ManageReply::Done {
             for id in waits {
-                self.seen.doomed += 1;
-                self.dependencies.jobs.get_mut(&id).expect("it is known").doomed = true;
+                self.seen.must_be_cancelled += 1;
+                self.dependencies.jobs.get_mut(&id).expect("it is known").must_be_cancelled = true;
             }
         }
     }
@@ -177,8 +179,8 @@ impl Oracle {
             || popping
             || vanishes
             || known.is_none_or(|known| {
-                known.ended != Fate::No
-                    || known.put != Fate::Certain
+                known.ended != Certainty::No
+                    || known.put != Certainty::Certain
                     || known.status == Some(Status::Completed)
             })
     }
@@ -188,7 +190,7 @@ impl Oracle {
         let Some(dependent) = self.dependencies.jobs.get(&id.0) else { return false };
         let lost = |&id: &u64| {
             let known = self.ids.get(&id).and_then(|bytes| self.jobs.get(bytes));
-            let ended = known.is_none_or(|known| known.ended != Fate::No);
+            let ended = known.is_none_or(|known| known.ended != Certainty::No);
             ended || self.dependencies.ending.contains(&id) || self.may_vanish(JobId(id))
         };
         !dependent.runs_if_lost && dependent.after.iter().any(lost)
@@ -197,7 +199,11 @@ impl Oracle {
     /// A job was handed out, or popped.
     pub(super) fn check_dependent(&mut self, id: JobId) {
         let Some(dependent) = self.dependencies.jobs.get(&id.0).cloned() else { return };
-        assert!(!dependent.doomed, "job {} runs, and what it waits for was cancelled", id.0);
+        assert!(
+            !dependent.must_be_cancelled,
+            "job {} runs, and what it waits for was cancelled",
+            id.0
+        );
         for other in dependent.after {
             assert!(self.may_have_ended(other), "job {} runs before job {other} has ended", id.0);
         }
@@ -207,7 +213,7 @@ impl Oracle {
         self.seen.released += 1;
     }
 
-    pub(super) fn told_popped(&mut self, packets: &[Packet]) {
+    pub(super) fn on_reply_popped(&mut self, packets: &[Packet]) {
         for packet in packets {
             self.seen.popped += 1;
             let id = self.ids.iter().find(|(_, bytes)| **bytes == packet.bytes[..]);
@@ -215,8 +221,8 @@ impl Oracle {
                 self.check_dependent(id);
             }
             let known = self.jobs.get_mut(&packet.bytes[..]).expect("a packet that was not put");
-            assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
-            (known.put, known.ended) = (Fate::Certain, Fate::Certain);
+            assert_ne!(known.ended, Certainty::Certain, "a packet was popped twice");
+            (known.put, known.ended) = (Certainty::Certain, Certainty::Certain);
         }
     }
 
@@ -268,7 +274,10 @@ impl Oracle {
         let jobs: BTreeMap<u64, Dependent> = self.dependencies.jobs.clone();
         for (&id, dependent) in &jobs {
             let Some(job) = show(id) else { continue };
-            assert!(!dependent.doomed, "job {id} is there, and what it waits for was cancelled");
+            assert!(
+                !dependent.must_be_cancelled,
+                "job {id} is there, and what it waits for was cancelled"
+            );
             if job.blocked_by != Some(BlockedBy::Dependency) {
                 continue;
             }

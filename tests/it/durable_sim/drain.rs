@@ -33,10 +33,10 @@ impl Oracle {
         for serial in 0.. {
             let command = Command::Reserve { queues: names.from(0), wait: Wait::No };
             engine.submit(Ticket { client, serial }, &command, now);
-            let mut more = self.told_drained(engine, &mut taken);
+            let mut more = self.on_reply_drained(engine, &mut taken);
             if more.is_none() {
                 work(engine);
-                more = self.told_drained(engine, &mut taken);
+                more = self.on_reply_drained(engine, &mut taken);
             }
             if !more.expect("it is answered when it is durable") {
                 break;
@@ -46,7 +46,11 @@ impl Oracle {
     }
 
     /// Whether a job was handed out, if that is told.
-    fn told_drained(&mut self, engine: &mut Engine, taken: &mut BTreeSet<JobId>) -> Option<bool> {
+    fn on_reply_drained(
+        &mut self,
+        engine: &mut Engine,
+        taken: &mut BTreeSet<JobId>,
+    ) -> Option<bool> {
         let Reply::Job(job) = engine.poll_completion()?.reply else { return Some(false) };
         self.check_job(&job);
         self.check_dependent(job.id);

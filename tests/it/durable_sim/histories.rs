@@ -45,7 +45,7 @@ impl Records {
     }
 
     /// A client gets a row.
-    pub(super) fn told(&mut self, row: &Arc<Row>) {
+    pub(super) fn on_reply(&mut self, row: &Arc<Row>) {
         check(row);
         if self.switched.get(&*row.queue).is_some_and(|&count| count > 0) {
             // It may be gone already, though what it says was true.
@@ -62,7 +62,7 @@ impl Records {
         let known = &self.rows[&row.id.0];
         seen.rows += 1;
         seen.rows_with_more += u64::from(row.version > known.version);
-        self.told(row);
+        self.on_reply(row);
     }
 
     pub(super) fn ask(&mut self, queue: &'static [u8]) {
@@ -71,7 +71,7 @@ impl Records {
     }
 
     /// The reply to the creation or the drop of a queue.
-    pub(super) fn told_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
+    pub(super) fn on_reply_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
         let there = match reply {
             Reply::Indexed(IndexedReply::Queue(_) | IndexedReply::QueueExists) => Some(true),
             Reply::IndexedPage(IndexedPage::QueueDropped { jobs: 0, more: false })
@@ -94,7 +94,7 @@ impl Records {
     }
 
     /// The reply to that.
-    pub(super) fn told_index(&mut self, queue: &'static [u8], reply: &ManageReply) {
+    pub(super) fn on_reply_index(&mut self, queue: &'static [u8], reply: &ManageReply) {
         let there = match reply {
             ManageReply::Index { on, .. } => Some(*on),
             ManageReply::Missing(Missing::Queue) => Some(false),

@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 
 /// Whether a queue is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pausedness {
+pub(super) enum PauseState {
     No,
     Until(Option<Wall>),
 }
 
-impl Pausedness {
+impl PauseState {
     fn of(details: &QueueDetails) -> Self {
         if details.paused { Self::Until(details.paused_until) } else { Self::No }
     }
@@ -32,11 +32,11 @@ pub(super) const LONG_MS: u64 = 100_000_000;
 
 /// What may be the pause of each queue: what surely was, and what was asked for since then.
 #[derive(Debug, Default)]
-pub(super) struct PauseModel(BTreeMap<&'static [u8], Vec<(Option<Ticket>, Pausedness)>>);
+pub(super) struct PauseModel(BTreeMap<&'static [u8], Vec<(Option<Ticket>, PauseState)>>);
 
 impl PauseModel {
-    pub(super) fn of(&mut self, queue: &'static [u8]) -> &mut Vec<(Option<Ticket>, Pausedness)> {
-        self.0.entry(queue).or_insert_with(|| vec![(None, Pausedness::No)])
+    pub(super) fn of(&mut self, queue: &'static [u8]) -> &mut Vec<(Option<Ticket>, PauseState)> {
+        self.0.entry(queue).or_insert_with(|| vec![(None, PauseState::No)])
     }
 }
 
@@ -46,7 +46,7 @@ impl Simulation {
         let pauses = self.rng.percent(50);
         let for_ms = if self.rng.percent(50) { Some(LONG_MS) } else { None };
         let until = for_ms.map(|ms| Wall(self.now.wall.0 + ms));
-        let wanted = if pauses { Pausedness::Until(until) } else { Pausedness::No };
+        let wanted = if pauses { PauseState::Until(until) } else { PauseState::No };
         self.oracle.ask(ticket, Asked::Pause(queue));
         self.oracle.pauses.of(queue).push((Some(ticket), wanted));
         let command = if pauses {
@@ -130,16 +130,16 @@ impl Oracle {
     }
 
     /// The answer to a command of the native API.
-    pub(super) fn told_managed(&mut self, ticket: Ticket, asked: &Asked, reply: &ManageReply) {
+    pub(super) fn on_reply_managed(&mut self, ticket: Ticket, asked: &Asked, reply: &ManageReply) {
         match *asked {
-            Asked::End(id) | Asked::Manage(id) => self.told_job(id, reply, (None, None)),
-            Asked::Bury(id) => self.told_job(id, reply, (Some(Status::Buried), None)),
-            Asked::Move(id, to) => self.told_job(id, reply, (None, Some(to))),
-            Asked::Pause(queue) => self.told_pause(queue, ticket, reply),
-            Asked::Index(queue) => self.records.told_index(queue, reply),
+            Asked::End(id) | Asked::Manage(id) => self.on_reply_job(id, reply, (None, None)),
+            Asked::Bury(id) => self.on_reply_job(id, reply, (Some(Status::Buried), None)),
+            Asked::Move(id, to) => self.on_reply_job(id, reply, (None, Some(to))),
+            Asked::Pause(queue) => self.on_reply_pause(queue, ticket, reply),
+            Asked::Index(queue) => self.records.on_reply_index(queue, reply),
             // The touch of a job that was taken away.
             Asked::Change(id, _) if *reply == ManageReply::Cancelled => {
-                self.told_end(id, &Reply::NoJob, false);
+                self.on_reply_end(id, &Reply::NoJob, false);
             }
             ref asked => panic!("{asked:?} was answered by {reply:?}"),
         }
@@ -147,7 +147,7 @@ impl Oracle {
 
     /// The answer to a command about a job: what it says in the terms of other protocols. `after`:
     /// what the job's status is for sure if it has changed.
-    fn told_job(
+    fn on_reply_job(
         &mut self,
         id: JobId,
         reply: &ManageReply,
@@ -160,7 +160,7 @@ impl Oracle {
             ManageReply::Rejected(rejection) => Reply::Rejected(*rejection),
             other => panic!("job {} was answered {other:?}", id.0),
         };
-        self.told_end(id, &plain, *reply == ManageReply::Done);
+        self.on_reply_end(id, &plain, *reply == ManageReply::Done);
         let Some(known) = self.known(id) else { return };
         if let ManageReply::Job(_) = reply {
             (known.status, known.burial) = (after, None);
@@ -176,12 +176,17 @@ impl Oracle {
         }
     }
 
-    pub(super) fn told_pause(&mut self, queue: &'static [u8], ticket: Ticket, reply: &ManageReply) {
+    pub(super) fn on_reply_pause(
+        &mut self,
+        queue: &'static [u8],
+        ticket: Ticket,
+        reply: &ManageReply,
+    ) {
         let pauses = self.pauses.of(queue);
         let place = pauses.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
         match reply {
             ManageReply::Queue(details) => {
-                let said = Pausedness::of(details);
+                let said = PauseState::of(details);
                 assert_eq!(said, pauses[place].1, "a queue was paused otherwise than asked for");
             }
             ManageReply::Missing(Missing::Queue) => {}
@@ -202,14 +207,14 @@ impl Oracle {
             engine.submit(Ticket { client, serial }, &command, now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             let found = match completion.reply {
-                Reply::Manage(ManageReply::Queue(details)) => Pausedness::of(details),
-                Reply::Manage(ManageReply::Missing(Missing::Queue)) => Pausedness::No,
+                Reply::Manage(ManageReply::Queue(details)) => PauseState::of(details),
+                Reply::Manage(ManageReply::Missing(Missing::Queue)) => PauseState::No,
                 other => panic!("{other:?}"),
             };
             let pauses = self.pauses.of(queue);
             let possible = pauses.iter().any(|&(_, pause)| pause == found);
             assert!(possible, "the pause of a queue is {found:?} instead of {pauses:?}");
-            self.seen.paused += u64::from(found != Pausedness::No && pauses.len() == 1);
+            self.seen.paused += u64::from(found != PauseState::No && pauses.len() == 1);
             self.seen.pauses_in_doubt += u64::from(pauses.len() > 1);
             *pauses = vec![(None, found)];
         }

@@ -27,6 +27,7 @@ mod native;
 mod oracle;
 mod restart;
 mod waits;
+mod worker_ends;
 mod workers;
 
 use crate::journal::disk::{End, SimDisk};
@@ -103,7 +104,7 @@ impl Simulation {
         {
             let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always;
-            platter.sluggish = rng.percent(50);
+            platter.late_completions = rng.percent(50);
         }
         Self {
             disk,
@@ -163,7 +164,7 @@ impl Simulation {
             let work = self.rng.below(5);
             self.disk.work(work);
             self.pass_time();
-            self.make_trouble();
+            self.inject_fault();
         }
         let end = if self.options.sync == SyncMode::Always && self.rng.percent(50) {
             End::PowerCut
@@ -196,7 +197,7 @@ impl Simulation {
         panic!("what was written before is never durable");
     }
 
-    fn make_trouble(&mut self) {
+    fn inject_fault(&mut self) {
         let mut platter = self.disk.platter.lock().unwrap();
         let trouble = self.rng.below(120);
         match trouble {
@@ -234,9 +235,9 @@ impl Simulation {
         self.oracle.native.note_actions(engine);
         while let Some(completion) = engine.poll_completion() {
             if native::is_client(completion.ticket.client) {
-                self.oracle.native.told(completion.ticket, &completion.reply);
+                self.oracle.native.on_reply(completion.ticket, &completion.reply);
             } else {
-                self.oracle.told(completion.ticket, &completion.reply);
+                self.oracle.on_reply(completion.ticket, &completion.reply);
             }
         }
     }
@@ -264,13 +265,13 @@ impl Simulation {
             return self.watch(engine, ticket, queue, id);
         }
         if self.working && self.rng.percent(40) {
-            return self.labour(engine, ticket, id);
+            return self.request_of_a_worker(engine, ticket, id);
         }
         if self.managing > 0 && self.rng.percent(self.managing) {
             return self.manage(engine, ticket, queue, id);
         }
         if self.constrained && self.rng.percent(10) {
-            return self.legislate(engine, ticket);
+            return self.set_constraints(engine, ticket);
         }
         let (command, asked) = match self.rng.below(20) {
             0..=6 => return self.put(engine, ticket, queue),

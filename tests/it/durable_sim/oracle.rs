@@ -65,7 +65,7 @@ pub(super) enum Asked {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Certainty {
     No,
     Possible,
     Certain,
@@ -80,8 +80,8 @@ pub(super) struct Known {
     pub(super) kept: bool,
     /// Its result goes with the first answer that shows it to a follower.
     pub(super) fetch_once: bool,
-    pub(super) put: Fate,
-    pub(super) ended: Fate,
+    pub(super) put: Certainty,
+    pub(super) ended: Certainty,
     pub(super) status: Option<Status>,
     /// Its place among the burials, if that is certain and it is buried.
     pub(super) burial: Option<u64>,
@@ -141,8 +141,8 @@ impl Oracle {
             kept: options.is_some_and(|options| options.result_retention_ms > 0),
             fetch_once: options.is_some_and(|options| options.result_once),
             got: 0,
-            put: Fate::Possible,
-            ended: Fate::No,
+            put: Certainty::Possible,
+            ended: Certainty::No,
             status: None,
             burial: None,
             changes: 0,
@@ -215,16 +215,16 @@ impl Oracle {
         let bytes = job.payload.bytes;
         self.identify(job.id, bytes);
         let known = self.jobs.get_mut(bytes).expect("a job that was not put");
-        assert_ne!(known.put, Fate::No, "a job whose put was refused");
-        assert_ne!(known.ended, Fate::Certain, "job {} was ended and is there", job.id.0);
+        assert_ne!(known.put, Certainty::No, "a job whose put was refused");
+        assert_ne!(known.ended, Certainty::Certain, "job {} was ended and is there", job.id.0);
         let is_there = known.queue == job.queue || known.moving.contains(&job.queue);
         assert!(is_there, "job {} is in another queue", job.id.0);
         assert_eq!(known.packet, matches!(job.payload.encoding, Encoding::Packet { .. }));
-        (known.put, known.ended) = (Fate::Certain, Fate::No);
+        (known.put, known.ended) = (Certainty::Certain, Certainty::No);
     }
 
     /// A client is told something.
-    pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
+    pub(super) fn on_reply(&mut self, ticket: Ticket, reply: &Reply<'_>) {
         let asked = self.asked.remove(&ticket).expect("an answer to nothing");
         seeds::say(|| format!("{} < {}", ticket.serial, cut(&format!("{reply:?}"))));
         if self.waiting.remove(&ticket)
@@ -233,26 +233,26 @@ impl Oracle {
             self.seen.waited += 1;
         }
         match (asked, reply) {
-            (Asked::Consumer(consumed), reply) => self.told_consumed(ticket, consumed, reply),
-            (Asked::Put(bytes), reply) => self.told_put(&bytes, reply),
+            (Asked::Consumer(consumed), reply) => self.on_reply_consumed(ticket, consumed, reply),
+            (Asked::Put(bytes), reply) => self.on_reply_put(&bytes, reply),
             (Asked::PutRow(bytes), Reply::Indexed(IndexedReply::Row(row))) => {
                 self.identify(row.id, &bytes);
                 assert_eq!(*row.payload, *bytes);
-                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
-                self.records.told(row);
+                self.jobs.get_mut(&bytes).unwrap().put = Certainty::Certain;
+                self.records.on_reply(row);
             }
             (
                 Asked::PutRow(bytes),
                 Reply::Indexed(IndexedReply::NoQueue | IndexedReply::DiskFull),
             ) => {
-                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+                self.jobs.get_mut(&bytes).unwrap().put = Certainty::No;
             }
-            (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
+            (Asked::Queue(name), reply) => self.records.on_reply_queue(name, reply),
             (Asked::Row(id), reply) => {
                 if let Reply::Indexed(IndexedReply::Row(row)) = reply {
-                    self.records.told(row);
+                    self.records.on_reply(row);
                 }
-                self.told_end(id, reply, false);
+                self.on_reply_end(id, reply, false);
             }
             (Asked::Take(service), Reply::Job(job)) => {
                 self.check_job(job);
@@ -260,27 +260,27 @@ impl Oracle {
                 self.handed_out(job.id, service);
                 self.hold(ticket.client, job.id);
             }
-            (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
-            (Asked::Constraint(name), reply) => self.told_constraint(name, ticket, reply),
+            (Asked::Enlist | Asked::Nothing, reply) => self.service.on_reply(reply),
+            (Asked::Constraint(name), reply) => self.on_reply_constraint(name, ticket, reply),
             (asked, Reply::Manage(reply)) => {
-                self.told_cancel(ticket, reply);
-                self.told_managed(ticket, &asked, reply);
+                self.on_reply_cancel(ticket, reply);
+                self.on_reply_managed(ticket, &asked, reply);
             }
-            (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
+            (Asked::Report(id, surely), reply) => self.on_reply_report(id, surely, reply),
             (Asked::Follow(id), Reply::Tracked(TrackedReply::NotYet | TrackedReply::Cancelled)) => {
-                self.told_nothing(id);
+                self.on_reply_nothing(id);
             }
-            (Asked::Follow(id), reply) => self.told_progress(id, reply),
+            (Asked::Follow(id), reply) => self.on_reply_progress(id, reply),
             (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled | Reply::NoJob)
             | (Asked::Rows, Reply::IndexedPage(IndexedPage::NotYet)) => {}
-            (Asked::Rows, Reply::Indexed(reply)) => self.told_rows(reply),
+            (Asked::Rows, Reply::Indexed(reply)) => self.on_reply_rows(reply),
             (Asked::Pop(_), reply) if reply.packets().is_some() => {
-                self.told_popped(reply.packets().unwrap_or_default());
+                self.on_reply_popped(reply.packets().unwrap_or_default());
             }
-            (Asked::End(id), reply) => self.told_end(id, reply, true),
-            (Asked::Finish(id), reply) => self.told_finish(id, reply),
+            (Asked::End(id), reply) => self.on_reply_end(id, reply, true),
+            (Asked::Finish(id), reply) => self.on_reply_finish(id, reply),
             (Asked::Change(id, status), reply) => {
-                self.told_end(id, reply, false);
+                self.on_reply_end(id, reply, false);
                 // The id may have been guessed, of a job that outlived the answer to its put.
                 if *reply == Reply::Done
                     && let Some(known) = self.known(id)
@@ -292,42 +292,42 @@ impl Oracle {
         }
     }
 
-    fn told_put(&mut self, bytes: &[u8], reply: &Reply<'_>) {
+    fn on_reply_put(&mut self, bytes: &[u8], reply: &Reply<'_>) {
         let id = match reply {
             Reply::Put(id) => *id,
             Reply::Manage(ManageReply::Job(job)) => job.id,
             Reply::Rejected(Rejection::DiskFull)
             | Reply::Manage(ManageReply::Rejected(Rejection::DiskFull)) => {
                 self.seen.disk_full += 1;
-                return self.told_not_put(bytes);
+                return self.on_reply_not_put(bytes);
             }
             reply => panic!("a put was answered by {reply:?}"),
         };
         self.identify(id, bytes);
-        self.jobs.get_mut(bytes).unwrap().put = Fate::Certain;
+        self.jobs.get_mut(bytes).unwrap().put = Certainty::Certain;
     }
 
-    fn told_rows(&mut self, reply: &IndexedReply) {
+    fn on_reply_rows(&mut self, reply: &IndexedReply) {
         match reply {
-            IndexedReply::Row(row) => self.records.told(row),
-            IndexedReply::Rows(rows) => rows.values().for_each(|row| self.records.told(row)),
+            IndexedReply::Row(row) => self.records.on_reply(row),
+            IndexedReply::Rows(rows) => rows.values().for_each(|row| self.records.on_reply(row)),
             IndexedReply::NoJob | IndexedReply::NoQueue | IndexedReply::DiskFull => {}
             other => panic!("rows were answered by {other:?}"),
         }
     }
 
-    fn told_not_put(&mut self, bytes: &[u8]) {
-        self.jobs.get_mut(bytes).unwrap().put = Fate::No;
+    fn on_reply_not_put(&mut self, bytes: &[u8]) {
+        self.jobs.get_mut(bytes).unwrap().put = Certainty::No;
     }
 
     /// Nothing came of a request about this job.
-    fn told_nothing(&mut self, id: JobId) {
+    fn on_reply_nothing(&mut self, id: JobId) {
         if let Some(known) = self.known(id) {
             known.changes = known.changes.saturating_sub(1);
         }
     }
 
-    fn told_finish(&mut self, id: JobId, reply: &Reply<'_>) {
+    fn on_reply_finish(&mut self, id: JobId, reply: &Reply<'_>) {
         let job = self.known(id).map(|known| known.kept);
         let kept = job == Some(true);
         if *reply == Reply::Rejected(Rejection::DiskFull) {
@@ -335,13 +335,13 @@ impl Oracle {
             assert_ne!(job, Some(false), "what would have been gone was refused");
             self.seen.notes_refused += u64::from(kept);
         }
-        self.told_end(id, reply, !kept);
+        self.on_reply_end(id, reply, !kept);
         if kept && *reply == Reply::Done {
             self.known(id).unwrap().status = Some(Status::Completed);
         }
     }
 
-    pub(super) fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
+    pub(super) fn on_reply_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
         let popping = self.is_popping() || self.may_vanish(id);
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
@@ -351,8 +351,8 @@ impl Oracle {
             | Reply::Tracked(TrackedReply::Removed)
                 if ends =>
             {
-                assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
-                known.ended = Fate::Certain;
+                assert_ne!(known.ended, Certainty::Certain, "job {} was ended twice", id.0);
+                known.ended = Certainty::Certain;
             }
             Reply::Done
             | Reply::JobStatus(_)
@@ -368,7 +368,7 @@ impl Oracle {
             | Reply::Tracked(TrackedReply::NoJob | TrackedReply::Deleted)
             | Reply::Indexed(IndexedReply::NoJob | IndexedReply::NoQueue) => {
                 let under_way = known.changes > 0 || popping;
-                assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
+                assert!(known.ended != Certainty::No || under_way, "job {} is lost", id.0);
             }
             other => panic!("job {} was answered {other:?}", id.0),
         }
@@ -381,8 +381,8 @@ impl Oracle {
                 Asked::Pop(queue) => {
                     for known in self.jobs.values_mut() {
                         let is_there = known.queue == queue || known.moving.contains(&queue);
-                        if is_there && known.ended == Fate::No {
-                            known.ended = Fate::Possible;
+                        if is_there && known.ended == Certainty::No {
+                            known.ended = Certainty::Possible;
                         }
                     }
                 }
@@ -390,8 +390,8 @@ impl Oracle {
                 Asked::End(id) | Asked::Finish(id) | Asked::Report(id, _) | Asked::Follow(id) => {
                     if let Some(known) = self.known(id) {
                         known.status = None;
-                        if known.ended == Fate::No {
-                            known.ended = Fate::Possible;
+                        if known.ended == Certainty::No {
+                            known.ended = Certainty::Possible;
                         }
                     }
                 }
@@ -436,7 +436,8 @@ impl Oracle {
                 continue;
             }
             let bytes = sight.job.payload.bytes.to_vec();
-            let unanswered = self.jobs.get(&bytes).is_some_and(|known| known.put == Fate::Possible);
+            let unanswered =
+                self.jobs.get(&bytes).is_some_and(|known| known.put == Certainty::Possible);
             self.seen.unanswered_and_there += u64::from(unanswered);
             self.check_job(&sight.job);
             assert!(found.insert(bytes.clone()), "a job came twice");
@@ -464,15 +465,15 @@ impl Oracle {
             if found.contains(content) {
                 continue;
             }
-            let lost = known.put == Fate::Certain && known.ended == Fate::No;
+            let lost = known.put == Certainty::Certain && known.ended == Certainty::No;
             let lost = lost && !vanishing.contains(content);
             assert!(!lost, "lost: {}", String::from_utf8_lossy(content));
-            self.seen.gone += u64::from(known.ended == Fate::Certain);
-            self.seen.unanswered_and_not += u64::from(known.put == Fate::Possible);
-            if known.put == Fate::Possible {
-                known.put = Fate::No;
+            self.seen.gone += u64::from(known.ended == Certainty::Certain);
+            self.seen.unanswered_and_not += u64::from(known.put == Certainty::Possible);
+            if known.put == Certainty::Possible {
+                known.put = Certainty::No;
             }
-            known.ended = Fate::Certain;
+            known.ended = Certainty::Certain;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! once.
 
 use super::Simulation;
-use super::oracle::{Asked, Fate, Oracle};
+use super::oracle::{Asked, Certainty, Oracle};
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
@@ -21,7 +21,7 @@ pub(super) struct Service {
 
 impl Service {
     /// What came of enlisting a worker, of which the first counts, or of acting for it.
-    pub(super) fn told(&mut self, reply: &Reply<'_>) {
+    pub(super) fn on_reply(&mut self, reply: &Reply<'_>) {
         match reply {
             Reply::Registered(worker) => {
                 self.worker.get_or_insert(*worker);
@@ -33,15 +33,15 @@ impl Service {
 }
 
 impl Simulation {
-    pub(super) fn labour(&mut self, engine: &mut Engine, ticket: Ticket, id: JobId) {
+    pub(super) fn request_of_a_worker(&mut self, engine: &mut Engine, ticket: Ticket, id: JobId) {
         let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
         let Some(worker) = self.oracle.service.worker else {
             // One that comes to the same address would send the other one away.
             let (name, url, max_jobs, queues) =
                 ("w", &*format!("http://w:{}", self.serial), 1, None);
             self.oracle.ask(ticket, Asked::Enlist);
-            let enlist = WorkerCommand::Register(Worker { name, url, max_jobs, queues });
-            engine.submit(ticket, &Command::Work(enlist), self.now);
+            let register = WorkerCommand::Register(Worker { name, url, max_jobs, queues });
+            engine.submit(ticket, &Command::Work(register), self.now);
             return self.take_completions(engine);
         };
         let held = self.oracle.held_by_worker();
@@ -54,9 +54,9 @@ impl Simulation {
             0..6 => return self.take_for_worker(engine),
             number @ 6..10 => {
                 let report = RunOutcome::Success { result };
-                let surely = number < 9 && self.oracle.surely_holds(id);
-                let stranger = WorkerId(worker.0 + 1_000_000);
-                let worker = if number < 9 { worker } else { stranger };
+                let surely = number < 9 && self.oracle.certainly_holds(id);
+                let unknown = WorkerId(worker.0 + 1_000_000);
+                let worker = if number < 9 { worker } else { unknown };
                 (WorkerCommand::Report { worker, id, report }, Asked::Report(id, surely))
             }
             10 => (WorkerCommand::Cancel { id }, Asked::End(id)),
@@ -104,9 +104,11 @@ impl Oracle {
     }
 
     /// Whether the worker holds a job about which nothing else was asked.
-    fn surely_holds(&mut self, id: JobId) -> bool {
+    fn certainly_holds(&mut self, id: JobId) -> bool {
         self.known(id).is_some_and(|known| {
-            known.status == Some(Status::Reserved) && known.ended == Fate::No && known.changes == 0
+            known.status == Some(Status::Reserved)
+                && known.ended == Certainty::No
+                && known.changes == 0
         })
     }
 
@@ -118,7 +120,7 @@ impl Oracle {
         known.got = life;
     }
 
-    pub(super) fn told_report(&mut self, id: JobId, surely: bool, reply: &Reply<'_>) {
+    pub(super) fn on_reply_report(&mut self, id: JobId, surely: bool, reply: &Reply<'_>) {
         let life = self.seen.lives;
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
@@ -126,11 +128,11 @@ impl Oracle {
         match reply {
             Reply::Done => {
                 assert_ne!(known.status, Some(Status::Completed), "job {} was done twice", id.0);
-                assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
+                assert_ne!(known.ended, Certainty::Certain, "job {} was ended twice", id.0);
                 if known.kept {
                     known.status = Some(Status::Completed);
                 } else {
-                    known.ended = Fate::Certain;
+                    known.ended = Certainty::Certain;
                 }
                 let later = held && known.got < life;
                 self.seen.reported += 1;
@@ -147,15 +149,15 @@ impl Oracle {
         }
     }
 
-    pub(super) fn told_progress(&mut self, id: JobId, reply: &Reply<'_>) {
+    pub(super) fn on_reply_progress(&mut self, id: JobId, reply: &Reply<'_>) {
         if let Reply::JobStatus(progress) = reply {
             self.check_job(&progress.info.job);
             let known = self.known(id).expect("it was checked");
             if progress.status() == "done" && known.fetch_once {
-                (known.ended, known.status) = (Fate::Certain, None);
+                (known.ended, known.status) = (Certainty::Certain, None);
                 self.seen.fetched += 1;
             }
         }
-        self.told_end(id, reply, false);
+        self.on_reply_end(id, reply, false);
     }
 }

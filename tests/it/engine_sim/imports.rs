@@ -38,13 +38,14 @@ impl ForeignJob {
             created_at: None,
             stage: match &self.stage {
                 Stage::Waiting => ImportedStage::Waiting,
-                Stage::Buried => ImportedStage::Buried,
+                Stage::Buried => ImportedStage::Buried(None),
                 Stage::Completed(result, kept_ms) => ImportedStage::Completed {
                     result: result.as_ref().map(|it| (it.encoding, it.text.bytes().into())),
                     kept_ms: *kept_ms,
                 },
             },
             attempts: self.attempts,
+            retries: 0,
             last_error: self.error.map(|at| ErrorDetails {
                 error: error.into(),
                 message: message.into(),

@@ -74,7 +74,7 @@ fn oldest_packets_of_an_oversized_key_group_stay() {
 /// serving the next from within, until the stack was full.
 #[test]
 fn one_put_batch_completes_many_waiting_pops() {
-    const POPS: u32 = 50_000;
+    const POPS: u32 = 10_000;
     let mut engine = Engine::in_memory(7);
     let mut names = StringList::default();
     names.push(b"q");

@@ -36,7 +36,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 40] = [
+const FAILED_ONCE: [u64; 48] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -77,6 +77,14 @@ const FAILED_ONCE: [u64; 40] = [
     9_100_000_029_266,
     922_472_191_379,
     922_472_191_759,
+    123_000_000_000_175,
+    123_000_000_002_797,
+    90_475_164_341,
+    524_078_242_204,
+    195_899_931_926,
+    613_677_888_876,
+    39_376_662_142,
+    940_122_146_872,
 ];
 
 /// The first of these failed before requests of the native API were drawn.
@@ -85,7 +93,7 @@ const WITHOUT_MANAGING: usize = 24;
 /// The first of these failed before requests of consumers were drawn.
 const WITHOUT_CONSUMING: usize = 38;
 
-const PLAN: Plan = Plan::new(300, &FAILED_ONCE);
+const PLAN: Plan = Plan::new(220, &FAILED_ONCE);
 
 /// One run.
 struct Run {
@@ -236,7 +244,7 @@ fn run(seed: u64) -> Run {
 fn replay(seed: u64) {
     let mut run = Run::new(seed);
     println!("seed {seed}: {:?}", run.profile);
-    run.simulation.loud = true;
+    run.simulation.verbose = true;
     let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.go())) else { return };
     let steps = shrink::shrink(seed, run.steps);
     println!("\nseed {seed}, {} steps are enough:", steps.len());

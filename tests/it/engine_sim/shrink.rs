@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 /// Takes the steps in a new simulation; tells whether they fail.
-pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
+pub(super) fn take(seed: u64, steps: &[Step], verbose: bool) -> bool {
     let go = || {
         let mut simulation = Simulation::new(seed);
-        simulation.loud = loud;
+        simulation.verbose = verbose;
         for step in steps {
             simulation.step(step);
             simulation.engine.check_invariants();

@@ -7,7 +7,7 @@ use super::run_requests::RunRequest;
 use super::worker_requests::WorkerRequest;
 use crate::oracle::Oracle;
 use crate::oracle::types::{Answer, Details, Queue, Replies};
-use crate::query::Prompt;
+use crate::query::ImmediateExecutor;
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::{CommandExecutor, Engine};
@@ -98,7 +98,7 @@ pub(super) struct Simulation {
     /// The last thing said.
     pub(super) last: Option<Answer>,
     /// Prints what happens.
-    pub(super) loud: bool,
+    pub(super) verbose: bool,
     asked: u32,
 }
 
@@ -106,12 +106,12 @@ impl Simulation {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             engine: Engine::in_memory(seed)
-                .with_queries(Box::new(Prompt::new()), Duration::from_secs(5)),
+                .with_queries(Box::new(ImmediateExecutor::new()), Duration::from_secs(5)),
             oracle: Oracle::new(&QUEUES),
             now: Now::default(),
             said: DefaultHasher::new(),
             last: None,
-            loud: false,
+            verbose: false,
             asked: 0,
         }
     }
@@ -153,12 +153,12 @@ impl Simulation {
         if self.shows_what_is_left_open(step) {
             return;
         }
-        if self.loud {
+        if self.verbose {
             println!("{:>16} {step:?}", self.now.mono.0);
         }
         let by_chance = self.up_to_chance(step);
-        let either_way = self.oracle.told_either_way();
-        let may_tell_early = self.oracle.may_tell_early();
+        let either_way = self.oracle.may_reply_either_way();
+        let may_notify_early = self.oracle.may_notify_early();
         let has_dependents = self.oracle.has_dependents();
         let mut said = self.ask_engine(step);
         self.oracle.learned.clear();
@@ -166,7 +166,7 @@ impl Simulation {
         for id in by_chance {
             said.append(&mut self.learn(id));
         }
-        let more = said.len() > before || may_tell_early;
+        let more = said.len() > before || may_notify_early;
         // The order in which jobs of a queue are deleted is left open, and some are gone only when
         // they are looked at: what waited for them goes on before or after the answer to that.
         let any_order = more
@@ -195,7 +195,7 @@ impl Simulation {
                 list(&expected[same..])
             );
         }
-        if self.loud && !said.is_empty() {
+        if self.verbose && !said.is_empty() {
             println!("{}", list(&said).trim_start_matches('\n'));
         }
         for (ticket, said) in said {
@@ -231,9 +231,9 @@ impl Simulation {
             _ => None,
         };
         let mut by_chance = self.oracle.up_to_chance(failing);
-        if matches!(step, Step::Submit(_, Request::Run(_))) {
-            // A job that has failed beyond its time to live is shown, and gone in the next pass: a
-            // look would remove it now.
+        if matches!(step, Step::Submit(_, Request::Run(_) | Request::Consumer(_))) {
+            // A job that has failed, or was released with a delay, beyond its time to live is
+            // shown, and gone in the next pass: a look would remove it now.
             by_chance.retain(|&id| !self.oracle.is_past_its_time(id));
         }
         by_chance

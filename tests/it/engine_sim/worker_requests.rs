@@ -191,9 +191,9 @@ fn report(rng: &mut TestRng, oracle: &Oracle) -> WorkerRequest {
     let id = some.map(|job| job.id);
     let last = usize::try_from(oracle.last_id).unwrap();
     let id = id.unwrap_or_else(|| rng.below(last + 2) as u64);
-    let lease = LeaseEpoch(some.map_or(0, |job| job.lease) + u32::from(rng.percent(20)));
+    let lease = LeaseEpoch(some.map_or(0, |job| job.lease) + u32::from(rng.percent(50)));
     let rejected = FailureKind::Rejected(lease);
-    let kind = *rng.pick(&[FailureKind::Retry, FailureKind::Retry, FailureKind::Final, rejected]);
+    let kind = *rng.pick(&[FailureKind::Retry, FailureKind::Final, rejected, rejected]);
     WorkerRequest::Report {
         worker: worker.unwrap_or_else(|| a_worker(rng, oracle)),
         id: JobId(id),

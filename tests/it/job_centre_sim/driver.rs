@@ -85,7 +85,7 @@ impl SimDriver {
         }
         let hung_up = socket.closed != Closed::Not && socket.plan.is_empty();
         socket.driver.readable |= hung_up || !socket.inbox.is_empty();
-        if (socket.room > 0 || socket.deaf) && !socket.driver.writable {
+        if (socket.room > 0 || socket.write_fails) && !socket.driver.writable {
             socket.driver.writable = true;
             self.flushable.push(id);
         }
@@ -128,11 +128,11 @@ impl SimDriver {
             let unread = !socket.inbox.is_empty() || socket.closed != Closed::Not;
             assert!(
                 !(unread && self.pair.server.wants_input(id)),
-                "client {number}: input was forgotten ({:?})",
+                "client {number}: input was not read ({:?})",
                 socket.closed
             );
             let stuck = !self.pair.server.output(id).is_empty() && socket.room > 0;
-            assert!(!stuck, "client {number}: output was forgotten");
+            assert!(!stuck, "client {number}: output was not sent");
         }
     }
 
@@ -194,7 +194,7 @@ impl SimDriver {
         if output.is_empty() || !socket.driver.writable {
             return;
         }
-        if socket.deaf {
+        if socket.write_fails {
             self.pair.broken(id);
         } else {
             socket.driver.writable = output.len() <= socket.room;
@@ -214,6 +214,8 @@ impl SimDriver {
             | Incident::TooManySubscriptions
             | Incident::OtherProtocol
             | Incident::BuffersFull(_)
+            | Incident::NotAuthenticated
+            | Incident::Denied(_)
             | Incident::WorkerDropped(_)
             | Incident::ClientsRejected(_)
             | Incident::LogLine(_) => {

@@ -41,11 +41,11 @@ pub(super) struct Profile {
     /// How many in a hundred passes a peer begins to leave.
     pub(super) leaving: usize,
     /// How many in a hundred times a peer writes thousands of ill-formed lines.
-    pub(super) rant: usize,
+    pub(super) malformed_bursts: usize,
     /// Whether more jobs are asked for than are put, so that many wait.
-    hungry: bool,
+    more_gets_than_puts: bool,
     /// How many in a hundred times a peer asks for far too large packets.
-    pub(super) glut: usize,
+    pub(super) oversized_reads: usize,
     /// How many in a hundred peers speak packets.
     pub(super) packets: usize,
     /// Length of the padding in jobs, at most.
@@ -71,12 +71,12 @@ impl Profile {
             burst: *rng.pick(&[1, 2, 8, 40]),
             slow: *rng.pick(&[0, 20, 60]),
             leaving: *rng.pick(&[2, 10, 30]),
-            hungry: rng.percent(40),
-            rant: usize::from(rng.percent(8)),
+            more_gets_than_puts: rng.percent(40),
+            malformed_bursts: usize::from(rng.percent(8)),
             padding: if heavy { 30_000 } else { *rng.pick(&[0, 20, 200]) },
             queues: rng.between(1, QUEUES.len()),
             priorities: *rng.pick(&[1, 3, 1_000]),
-            glut: *rng.pick(&[0, 0, 0, 5]),
+            oversized_reads: *rng.pick(&[0, 0, 0, 5]),
             packets: *rng.pick(&[0, 30, 60, 90]),
         }
     }
@@ -183,7 +183,7 @@ impl Generator {
     ) -> (Vec<u8>, Request) {
         let (mut line, request) = match rng.below(100) {
             0..16 => self.put(rng, profile),
-            16..38 if !profile.hungry => self.put(rng, profile),
+            16..38 if !profile.more_gets_than_puts => self.put(rng, profile),
             16..66 => get(rng, profile),
             66..80 => {
                 let (id, text) = an_id(rng, client, store);
@@ -240,7 +240,7 @@ impl Generator {
 /// A request of packets, as bytes and what it means.
 pub(super) fn packets(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
     let queue = rng.below(profile.queues);
-    if rng.percent(if profile.hungry { 25 } else { 45 }) {
+    if rng.percent(if profile.more_gets_than_puts { 25 } else { 45 }) {
         return written(push(rng, profile, queue));
     }
     written(match rng.below(200) {
@@ -261,25 +261,25 @@ fn written(request: Request) -> (Vec<u8>, Request) {
 
 /// Asks for more than can be unsent at a time: by credits that come first, or by pops while a
 /// credit waits for something else.
-pub(super) fn glut(rng: &mut TestRng) -> Vec<(Vec<u8>, Request)> {
+pub(super) fn oversized_reads(rng: &mut TestRng) -> Vec<(Vec<u8>, Request)> {
     const COUNT: u8 = 12;
     let times = |request: Request| (0..COUNT).map(move |_| request.clone());
-    let mut glut = Vec::new();
+    let mut oversized_reads = Vec::new();
     let pops = rng.percent(50);
     if !pops {
-        glut.push(Request::Subscribe(0));
-        glut.extend(times(Request::Ready));
+        oversized_reads.push(Request::Subscribe(0));
+        oversized_reads.extend(times(Request::Ready));
     }
     for number in 0..COUNT {
         let key = vec![number; 60_000];
-        let packet = Load::packet(&key, b"glut");
-        glut.push(Request::Push { queue: 0, ttl_ms: 0, priority: 1, packet });
+        let packet = Load::packet(&key, b"long");
+        oversized_reads.push(Request::Push { queue: 0, ttl_ms: 0, priority: 1, packet });
     }
     if pops {
-        glut.extend([Request::Subscribe(1), Request::Ready]);
-        glut.extend(times(Request::Pop(0)));
+        oversized_reads.extend([Request::Subscribe(1), Request::Ready]);
+        oversized_reads.extend(times(Request::Pop(0)));
     }
-    glut.into_iter().map(written).collect()
+    oversized_reads.into_iter().map(written).collect()
 }
 
 fn push(rng: &mut TestRng, profile: &Profile, queue: usize) -> Request {
@@ -297,7 +297,7 @@ fn get(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
         (0..count).map(|_| a_queue(rng, profile)).unzip();
     let comma = rng.word(&[",", " , "]);
     let mut fields = vec![("queues", format!("[{}]", names.join(comma)))];
-    let wait = rng.percent(if profile.hungry { 80 } else { 30 });
+    let wait = rng.percent(if profile.more_gets_than_puts { 80 } else { 30 });
     if wait || rng.percent(20) {
         fields.push(("wait", wait.to_string()));
     }

@@ -23,7 +23,7 @@ use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 
-const PLAN: Plan = Plan::new(200, &FAILED_ONCE);
+const PLAN: Plan = Plan::new(150, &FAILED_ONCE);
 
 /// Seeds that have failed once.
 const FAILED_ONCE: [u64; 7] = [
@@ -38,7 +38,7 @@ const FAILED_ONCE: [u64; 7] = [
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
 const WANTED: [&str; 29] = [
-    "patience came to an end",
+    "a deadline passed",
     "a byte began no request",
     "a connection broke",
     "a connection was reset",
@@ -96,19 +96,19 @@ impl Run {
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
             self.pass_time();
-            self.happen();
+            self.step();
             self.driver.pass(&mut self.rng);
             self.driver.pair.server.check_invariants();
         }
         if self.rng.percent(70) {
-            self.calm_down();
+            self.drain();
             self.driver.assert_nothing_is_forgotten();
         }
         if self.rng.percent(30) {
             self.driver.stop();
             assert!(self.connect().is_none(), "a stopping server takes new clients");
         }
-        self.say_goodbye();
+        self.disconnect_all();
         if !self.driver.stopping {
             self.collect();
         }
@@ -133,7 +133,7 @@ impl Run {
     }
 
     /// What peers do before a pass.
-    fn happen(&mut self) {
+    fn step(&mut self) {
         let tries = if self.rng.percent(10) { self.profile.peers } else { 1 };
         for _ in 0..tries {
             if self.driver.sockets.len() < self.profile.peers && self.rng.percent(60) {
@@ -189,8 +189,8 @@ impl Run {
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
         if self.driver.pair.model.clients[&id].protocol == Protocol::Pinpriq {
-            if self.rng.percent(self.profile.glut) {
-                for (bytes, request) in generator::glut(&mut self.rng) {
+            if self.rng.percent(self.profile.oversized_reads) {
+                for (bytes, request) in generator::oversized_reads(&mut self.rng) {
                     self.write(id, bytes, request);
                 }
             }
@@ -200,7 +200,7 @@ impl Run {
             }
             return;
         }
-        if self.rng.percent(self.profile.rant) {
+        if self.rng.percent(self.profile.malformed_bursts) {
             let (line, request) = self.author.nonsense();
             for _ in 0..6_000 {
                 self.write(id, line.clone(), request.clone());
@@ -237,7 +237,7 @@ impl Run {
     }
 
     /// Every client writes what it had to send and reads what it gets, until nothing moves.
-    fn calm_down(&mut self) {
+    fn drain(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
             let before = self.driver.sockets.state();
@@ -257,14 +257,14 @@ impl Run {
     }
 
     /// Every client disconnects, and no trace of them is left.
-    fn say_goodbye(&mut self) {
+    fn disconnect_all(&mut self) {
         for id in self.driver.sockets.ids() {
             if self.driver.sockets[&id].closed == Closed::Not {
                 self.leave(id);
             }
         }
         for _ in 0..6 {
-            self.calm_down();
+            self.drain();
             self.driver.pair.now.mono = self.driver.pair.now.mono.after(FLUSH_TIMEOUT);
         }
         assert_eq!(self.driver.pair.model.clients.len(), 0, "the oracle still sees a client");
@@ -293,7 +293,7 @@ impl Run {
             let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
             self.write(id, line.into_bytes(), Request::Delete(JobId(*job)));
         }
-        self.calm_down();
+        self.drain();
         assert!(ids.is_empty() || self.driver.pair.server.counts().jobs == 0, "a job is left over");
     }
 }
@@ -345,7 +345,7 @@ fn requests_of_a_slow_reader_are_answered() {
     say(r#"{"request":"delete","id":1}"#, Request::Delete(JobId(1)));
     assert_eq!(run.driver.pair.server.counts().jobs, 1, "the last request is not read yet");
     run.driver.sockets.get_mut(&id).unwrap().slow = false;
-    run.calm_down();
+    run.drain();
     run.driver.assert_nothing_is_forgotten();
     assert_eq!(run.driver.pair.server.counts().jobs, 0);
 }

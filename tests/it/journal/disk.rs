@@ -95,7 +95,7 @@ impl File {
 /// The disk's state; journals and tests share it.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 #[derive(Debug)]
-pub(crate) struct Platter {
+pub(crate) struct DiskState {
     pub(crate) files: BTreeMap<String, File>,
     /// Operations of the lanes that write and sync, and of the one for space.
     submitted: VecDeque<(u64, DiskOp)>,
@@ -113,17 +113,17 @@ pub(crate) struct Platter {
     /// Writes that are not synced at once are done where they are submitted.
     pub(crate) inline: bool,
     /// Completions may be reported late.
-    pub(crate) sluggish: bool,
+    pub(crate) late_completions: bool,
     /// Operations carried out.
     pub(crate) operations: u64,
     /// The segment of the last prefill target, and how soon it is needed.
-    hurried: Option<(u64, PrefillTarget)>,
+    prefill_target: Option<(u64, PrefillTarget)>,
 }
 
 /// A handle to the platter.
 #[derive(Clone)]
 pub(crate) struct SimDisk {
-    pub(crate) platter: Arc<Mutex<Platter>>,
+    pub(crate) platter: Arc<Mutex<DiskState>>,
     rng: Arc<Mutex<TestRng>>,
 }
 
@@ -144,7 +144,7 @@ fn sequence_of(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(8..16)?.try_into().unwrap()))
 }
 
-impl Platter {
+impl DiskState {
     /// Bytes of all files.
     pub(crate) fn total(&self) -> u64 {
         self.files.values().map(|file| file.seen.len() as u64).sum()
@@ -317,7 +317,7 @@ impl Platter {
 
 impl SimDisk {
     pub(crate) fn new(seed: u64) -> Self {
-        let platter = Platter {
+        let platter = DiskState {
             files: BTreeMap::new(),
             submitted: VecDeque::new(),
             space: VecDeque::new(),
@@ -329,9 +329,9 @@ impl SimDisk {
             fail_space: false,
             space_is_broken: false,
             inline: false,
-            sluggish: false,
+            late_completions: false,
             operations: 0,
-            hurried: None,
+            prefill_target: None,
         };
         Self {
             platter: Arc::new(Mutex::new(platter)),
@@ -365,32 +365,32 @@ impl SimDisk {
     }
 
     /// Whether its only task is to prepare a segment, without urgency.
-    pub(crate) fn dawdles(&self) -> bool {
+    pub(crate) fn prepares_idly(&self) -> bool {
         let platter = self.platter.lock().unwrap();
         let reported = platter.done.iter().all(VecDeque::is_empty);
         let Some(SpaceOp::Prepare { epoch, .. }) = platter.space.front() else { return false };
         reported
             && platter.submitted.is_empty()
-            && platter.hurried != Some((*epoch, PrefillTarget::Immediately))
+            && platter.prefill_target != Some((*epoch, PrefillTarget::Immediately))
     }
 
     /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
-    pub(crate) fn knows_need(&self) -> bool {
+    pub(crate) fn has_target(&self) -> bool {
         let platter = self.platter.lock().unwrap();
         let Some(SpaceOp::Prepare { epoch, .. }) = platter.space.front() else { return true };
-        platter.hurried.is_some_and(|(hurried, _)| hurried == *epoch)
+        platter.prefill_target.is_some_and(|(prefill_target, _)| prefill_target == *epoch)
     }
 
     pub(crate) fn end(&self, end: End) {
         self.platter.lock().unwrap().end(end, &mut self.rng.lock().unwrap());
     }
 
-    /// See [`Platter::safe`].
+    /// See [`DiskState::safe`].
     pub(crate) fn safe(&self, last: u64) -> u64 {
         self.platter.lock().unwrap().safe(last)
     }
 
-    /// See [`Platter::recovered`].
+    /// See [`DiskState::recovered`].
     pub(crate) fn recovered(&self, last: u64) {
         self.platter.lock().unwrap().recovered(last);
     }
@@ -412,7 +412,7 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget) {
-        self.platter.lock().unwrap().hurried = Some((epoch, need));
+        self.platter.lock().unwrap().prefill_target = Some((epoch, need));
     }
 
     fn submit(&mut self, op: DiskOp) {
@@ -442,7 +442,7 @@ impl Disk for SimDisk {
         let mut rng = self.rng.lock().unwrap();
         // A write that syncs is behind the syncs before it.
         let kinds: Vec<usize> = (0..3).filter(|&kind| !platter.done[kind].is_empty()).collect();
-        if kinds.is_empty() || (platter.sluggish && rng.percent(30)) {
+        if kinds.is_empty() || (platter.late_completions && rng.percent(30)) {
             return None;
         }
         let kind = *rng.pick(&kinds);

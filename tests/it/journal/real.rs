@@ -76,7 +76,7 @@ impl Real {
         match self.harness.apply(record).unwrap() {
             RecordRole::Base(slot) => self.journal.append(Some(slot), record),
             RecordRole::Delete(slot) => {
-                self.journal.forget(slot);
+                self.journal.mark_dead(slot);
                 self.journal.append(None, record)
             }
             RecordRole::None => self.journal.append(None, record),
@@ -168,8 +168,15 @@ fn records_survive_a_restart_and_a_kill() {
             // Otherwise as if the process had been killed.
             expected = real.harness;
         }
-        let names = file_names(&dir);
-        assert!(names.len() < 12, "{names:?}");
+        // A slow disk may have kept compaction behind: it goes on with what clients append.
+        let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
+        until("compaction", || {
+            let id = real.harness.new_id();
+            real.append(&put_record(id, 1, 300));
+            real.append(&delete_record(id));
+            real.pass();
+            file_names(&dir).len() < 12
+        });
     }
 }
 

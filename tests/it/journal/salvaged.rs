@@ -117,7 +117,7 @@ fn lost_header_and_first_batches_cost_only_these_batches() {
         bytes[..cut].fill(0xaa);
         let left = all.iter().filter(|frame| frame.offset >= cut).count();
         let (report, harness) = salvaged(&Image::from([(file, bytes)]));
-        // The last one is the farewell.
+        // The last one is close_notify.
         assert_eq!((harness.things.len(), report.batches), (left - 1, left as u64));
         assert!(!kept || report.lost_batches == (all.len() - left) as u64, "{report:?}");
     }

@@ -53,7 +53,7 @@ impl Run {
         {
             let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always && rng.percent(70);
-            platter.sluggish = rng.percent(50);
+            platter.late_completions = rng.percent(50);
         }
         Self {
             simulation: Simulation::new(disk, options(sync, segment_bytes)),
@@ -67,8 +67,8 @@ impl Run {
     fn go(mut self) -> Seen {
         for _ in 0..self.crashes {
             for _ in 0..self.rng.between(1, 30) {
-                self.disturb();
-                self.happen();
+                self.inject_fault();
+                self.step();
                 self.copy();
                 let work = *self.rng.pick(&[0, 1, 3, 100]);
                 self.simulation.pass(work);
@@ -83,7 +83,7 @@ impl Run {
         self.simulation.seen
     }
 
-    fn happen(&mut self) {
+    fn step(&mut self) {
         let simulation = &mut self.simulation;
         for _ in 0..self.rng.between(0, self.burst) {
             let id = simulation.harness.pick(&mut self.rng);
@@ -127,7 +127,7 @@ impl Run {
     }
 
     /// Something about the disk changes.
-    fn disturb(&mut self) {
+    fn inject_fault(&mut self) {
         let mut what = None;
         {
             let mut platter = self.simulation.disk.platter.lock().unwrap();
@@ -162,7 +162,7 @@ impl Run {
         {
             let mut platter = simulation.disk.platter.lock().unwrap();
             platter.capacity = u64::MAX;
-            platter.sluggish = false;
+            platter.late_completions = false;
         }
         simulation.wait(1_100_000_000);
         simulation.settle();

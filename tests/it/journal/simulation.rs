@@ -51,12 +51,12 @@ pub(crate) fn recover_into(
 }
 
 /// Number of removals after which removing fails.
-struct Stubborn<'a> {
+struct FailingRemoval<'a> {
     files: &'a mut SimDisk,
     left: usize,
 }
 
-impl Files for Stubborn<'_> {
+impl Files for FailingRemoval<'_> {
     fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         self.files.list()
     }
@@ -132,7 +132,7 @@ impl Simulation {
         let stamp = match self.harness.apply(&record).unwrap() {
             RecordRole::Base(slot) => self.journal.append(Some(slot), &record),
             RecordRole::Delete(slot) => {
-                self.journal.forget(slot);
+                self.journal.mark_dead(slot);
                 self.journal.append(None, &record)
             }
             RecordRole::None => self.journal.append(None, &record),
@@ -179,8 +179,11 @@ impl Simulation {
         let holds = self.journal.poll_timeout().is_some_and(|at| at <= self.now.mono);
         let pending = self.journal.stats().pending_bytes > 0;
         let is_held_up = pending && !holds && self.journal.disk_error().is_none();
-        assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
-        let knows = self.disk.knows_need() || self.journal.disk_error().is_some();
+        assert!(
+            !is_held_up || !self.disk.prepares_idly(),
+            "batches wait for a segment of no haste"
+        );
+        let knows = self.disk.has_target() || self.journal.disk_error().is_some();
         assert!(knows, "the journal does not say how soon it needs a segment");
         self.disk.work(work);
         self.journal.poll(self.now);
@@ -243,7 +246,7 @@ impl Simulation {
         let mut files = self.disk.clone();
         if rng.percent(30) {
             let left = rng.below(3);
-            let mut stubborn = Stubborn { files: &mut files, left };
+            let mut stubborn = FailingRemoval { files: &mut files, left };
             if let Err(refused) = recover_into(&mut stubborn, &self.options) {
                 assert!(matches!(refused, OpenError::Disk(_)), "{refused}");
                 self.see("recovery was killed");

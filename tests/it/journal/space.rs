@@ -71,7 +71,7 @@ impl Simulation {
 }
 
 /// What a workload does in one pass, as it has been decided by chance.
-fn happen(simulation: &mut Simulation, rng: &mut TestRng, manner: usize, target: usize) {
+fn step(simulation: &mut Simulation, rng: &mut TestRng, manner: usize, target: usize) {
     let size = || 20..usize::try_from(SEGMENT / 8).unwrap();
     let things = simulation.harness.things.len();
     match manner {
@@ -129,7 +129,7 @@ fn directory_is_within_its_bound_after_compaction() {
         let mut simulation = simulation(seed, sync);
         let (manner, target) = (rng.below(5), *rng.pick(&[0, 10, 100]));
         for _ in 0..rng.between(20, 120) {
-            happen(&mut simulation, &mut rng, manner, target);
+            step(&mut simulation, &mut rng, manner, target);
             simulation.settle();
             assert!(!simulation.journal.is_compacting(), "it is due and cannot move");
             simulation.assert_bound("at rest");
@@ -147,7 +147,7 @@ fn directory_stays_within_its_bound_under_steady_load() {
         // What is live goes up and down a little, and files do not follow at once.
         let mut lately = VecDeque::new();
         for _ in 0..300 {
-            happen(&mut simulation, &mut rng, manner, target);
+            step(&mut simulation, &mut rng, manner, target);
             simulation.full_pass();
             lately.push_back(simulation.live());
             if lately.len() > 30 {

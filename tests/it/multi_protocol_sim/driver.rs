@@ -2,7 +2,7 @@
 //! passes every call to the oracle.
 
 use super::generator::SETTINGS;
-use crate::query::Prompt;
+use crate::query::ImmediateExecutor;
 use crate::rng::TestRng;
 use crate::server_oracle::types::QUEUES;
 use crate::server_oracle::{Pair, ServerModel};
@@ -30,7 +30,7 @@ pub(super) struct Peer {
 /// A helper that evaluates queries at once, and tells what it has found when it is told to.
 #[derive(Debug)]
 struct Slow {
-    prompt: Prompt,
+    prompt: ImmediateExecutor,
     found: Arc<AtomicBool>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct SimDriver {
 impl SimDriver {
     pub(super) fn new(seed: u64) -> Self {
         let found = Arc::new(AtomicBool::new(false));
-        let helper = Slow { prompt: Prompt::new(), found: Arc::clone(&found) };
+        let helper = Slow { prompt: ImmediateExecutor::new(), found: Arc::clone(&found) };
         let engine = Engine::in_memory(seed).with_queries(Box::new(helper), Duration::MAX);
         let model = ServerModel::new(&QUEUES, SETTINGS.max_request, Vec::new());
         Self {
@@ -157,7 +157,7 @@ impl SimDriver {
         if output.is_empty() {
             return;
         }
-        if socket.deaf {
+        if socket.write_fails {
             return self.pair.broken(id);
         }
         let count = self.sockets.write(id, output);

@@ -38,13 +38,13 @@ pub(super) struct Profile {
     /// In how many of a hundred passes searches end.
     pub(super) finding: usize,
     /// Whether more jobs are asked for than are put, so that many wait.
-    hungry: bool,
+    more_gets_than_puts: bool,
     /// How many in a hundred questions are polls and advances.
     contention: usize,
     /// How many in a hundred queries ask for more than a state.
     searches: usize,
     /// How many in a hundred other questions are for everything that there is.
-    surveys: usize,
+    full_listings: usize,
     /// Length of the padding in jobs, at most.
     padding: usize,
     queues: usize,
@@ -65,10 +65,10 @@ impl Profile {
             tubes: 0,
             idling: *rng.pick(&[0, 2, 10]),
             finding: *rng.pick(&[5, 20, 100]),
-            hungry: !heavy && rng.percent(30),
+            more_gets_than_puts: !heavy && rng.percent(30),
             contention: *rng.pick(&[0, 30, 70]),
             searches: *rng.pick(&[10, 40, 80]),
-            surveys: if heavy { 25 } else { 0 },
+            full_listings: if heavy { 25 } else { 0 },
             padding: if heavy { 20_000 } else { *rng.pick(&[0, 20, 200]) },
             queues: if heavy { 2 } else { rng.between(1, QUEUES.len()) },
             priorities: *rng.pick(&[1, 3, 1_000]),
@@ -164,7 +164,7 @@ impl Generator {
     ) -> (Vec<u8>, wire::Request) {
         let queue = rng.below(profile.queues);
         let name = rng.word(QUEUES[queue].written);
-        let puts = if profile.hungry { 15 } else { 30 };
+        let puts = if profile.more_gets_than_puts { 15 } else { 30 };
         let (text, request) = match rng.below(100) {
             part if part < puts && !full => {
                 let shape = rng.word(&OBJECTS);
@@ -185,7 +185,7 @@ impl Generator {
                 }
                 let names: Vec<&str> =
                     queues.iter().map(|&queue| rng.word(QUEUES[queue].written)).collect();
-                let wait = rng.percent(if profile.hungry { 80 } else { 40 });
+                let wait = rng.percent(if profile.more_gets_than_puts { 80 } else { 40 });
                 let fields = format!("\"queues\":[{}],\"wait\":{wait}", names.join(", "));
                 (format!("{{\"request\":\"get\",{fields}}}"), wire::Request::Get { queues, wait })
             }
@@ -215,7 +215,7 @@ impl Generator {
         use beanstalkd::Request as Ask;
         // The names of the others are none of tubes.
         let tube = rng.below(profile.queues.min(3));
-        let puts = if profile.hungry { 10 } else { 25 };
+        let puts = if profile.more_gets_than_puts { 10 } else { 25 };
         let id = JobId(an_id(rng, Some(client), store));
         let priority = u32::try_from(rng.below(profile.priorities)).unwrap();
         let delay_s = *rng.pick(&[0, 0, 0, 1, 3]);
@@ -225,7 +225,7 @@ impl Generator {
                 Ask::Put { priority, delay_s, ttr_s, body: self.body(rng, profile) }
             }
             0..45 => {
-                let waits = rng.percent(if profile.hungry { 80 } else { 40 });
+                let waits = rng.percent(if profile.more_gets_than_puts { 80 } else { 40 });
                 Ask::Reserve(if waits { *rng.pick(&[None, Some(1), Some(5)]) } else { Some(0) })
             }
             45..53 => Ask::Delete(id),
@@ -289,7 +289,7 @@ impl Generator {
         }
         let question = if rng.percent(profile.contention) {
             contend(rng, profile, store, queue)
-        } else if rng.percent(profile.surveys) {
+        } else if rng.percent(profile.full_listings) {
             Question::Find { queue, want: Want::default(), limit: None }
         } else {
             match rng.below(100) {
@@ -366,7 +366,7 @@ fn a_job_of(rng: &mut TestRng, queue: Queue, store: &Oracle) -> u64 {
 /// A request of packets.
 fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> wire::Request {
     let queue = rng.below(profile.queues);
-    if full || rng.percent(if profile.hungry { 70 } else { 50 }) {
+    if full || rng.percent(if profile.more_gets_than_puts { 70 } else { 50 }) {
         return match rng.below(100) {
             0..40 => wire::Request::Pop(queue),
             40..60 => wire::Request::Subscribe(queue),

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] = &[
+    9_048,
     149_403_731_300,
     846_177_244_972,
     980_392_109_941,
@@ -32,7 +33,12 @@ const FAILED_ONCE: &[u64] = &[
     6_200_000_010_471,
     6_200_000_018_991,
     6_200_000_030_148,
+    125_000_000_000_337,
+    125_000_000_004_932,
+    126_000_000_007_357,
     7_400_000_001_146,
+    865_345_690_932,
+    404_688_771_987,
 ];
 
 /// The first of these failed before clients came by beanstalkd's protocol.
@@ -133,13 +139,13 @@ impl Run {
             let found = self.rng.percent(self.profile.finding);
             self.driver.set_found(found);
             self.pass_time();
-            self.happen();
+            self.step();
             self.driver.pass(&mut self.rng);
         }
         if self.rng.percent(70) {
-            self.calm_down();
+            self.drain();
         }
-        self.say_goodbye();
+        self.disconnect_all();
         self.look_at_all();
         self.collect();
         Summary {
@@ -170,7 +176,7 @@ impl Run {
     }
 
     /// What peers do before a pass.
-    fn happen(&mut self) {
+    fn step(&mut self) {
         if self.driver.sockets.len() < self.profile.peers && self.rng.percent(70) {
             self.connect();
         }
@@ -221,7 +227,8 @@ impl Run {
     fn compose(&mut self, id: ClientId) {
         let Some(client) = self.driver.pair.model.clients.get(&id) else { return };
         let (protocol, patient) = (client.protocol, self.driver.sockets[&id].driver.patient);
-        if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
+        if patient && (client.has_pending_reply() || client.unsent > 0 || !client.script.is_empty())
+        {
             return;
         }
         let burst = if patient { 1 } else { self.profile.burst };
@@ -260,7 +267,7 @@ impl Run {
     }
 
     /// Every client writes what it had to send and reads what it gets, until nothing moves.
-    fn calm_down(&mut self) {
+    fn drain(&mut self) {
         let mut quiet = 0;
         self.driver.set_found(true);
         while quiet < 3 {
@@ -285,16 +292,16 @@ impl Run {
                 continue;
             }
             let waits = client.state == State::Waiting;
-            assert!(waits || socket.inbox.is_empty(), "input was forgotten");
-            assert!(waits || !client.is_owed(), "an answer was forgotten");
-            assert_eq!(client.unsent, 0, "output was forgotten");
+            assert!(waits || socket.inbox.is_empty(), "input was not read");
+            assert!(waits || !client.has_pending_reply(), "a reply is missing");
+            assert_eq!(client.unsent, 0, "output was not sent");
             let left = client.script.front().map_or(0, |(bytes, _)| bytes.len());
-            assert!(waits || client.handed < left.max(1), "a request was forgotten");
+            assert!(waits || client.handed < left.max(1), "a request was not executed");
         }
     }
 
     /// Every client disconnects, and no trace of them is left.
-    fn say_goodbye(&mut self) {
+    fn disconnect_all(&mut self) {
         for id in self.driver.sockets.ids() {
             let socket = self.driver.sockets.get_mut(&id).unwrap();
             socket.driver.stuck = false;
@@ -303,7 +310,7 @@ impl Run {
             }
         }
         for _ in 0..6 {
-            self.calm_down();
+            self.drain();
             self.sleep(FLUSH_TIMEOUT);
         }
         assert_eq!(self.driver.pair.model.clients.len(), 0, "the oracle still sees a client");
@@ -325,7 +332,7 @@ impl Run {
             self.requests(id, Question::Find { queue, want: Want::default(), limit: None });
             self.requests(id, Question::List(queue));
         }
-        self.calm_down();
+        self.drain();
         self.sleep(HTTP_IDLE_TIMEOUT);
     }
 
@@ -347,7 +354,7 @@ impl Run {
             let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
             self.write(id, line.into_bytes(), Request::Wire(wire::Request::Delete(JobId(job))));
         }
-        self.calm_down();
+        self.drain();
         assert_eq!(self.driver.pair.server.counts().jobs, 0, "a job is left over");
     }
 }
@@ -375,7 +382,7 @@ fn long_reply_to_a_slow_reader_is_completed() {
         let payload = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
         run.requests(id, Question::Post { queue: DEFAULT, payload, state: 0 });
     }
-    run.calm_down();
+    run.drain();
     run.driver.sockets.get_mut(&id).unwrap().room = 0;
     run.requests(id, Question::Find { queue: DEFAULT, want: Want::default(), limit: None });
     let socket = run.driver.sockets.get_mut(&id).unwrap();
@@ -384,7 +391,7 @@ fn long_reply_to_a_slow_reader_is_completed() {
         run.driver.pass(&mut run.rng);
     }
     assert!(run.driver.pair.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
-    run.calm_down();
+    run.drain();
     let waited = "a long answer waited for its reader";
     assert_eq!(run.driver.pair.model.store.seen.get(waited), Some(&1));
 }

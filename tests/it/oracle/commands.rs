@@ -48,7 +48,7 @@ impl Oracle {
         self.see("command: put");
         let (queue, delayed) = (job.queue, job.options.is_some_and(|it| it.delay_ms > 0));
         let id = self.add(job);
-        self.say(ticket, Answer::Put(id));
+        self.reply(ticket, Answer::Put(id));
         if !delayed {
             self.requeue(id);
             self.serve(&[queue]);
@@ -61,7 +61,7 @@ impl Oracle {
         let waits_for = self.waits_of(&deps);
         let dependent = Dependent { deps, waits_for, ..Dependent::default() };
         self.last_id += 1;
-        self.hear_of(queue);
+        self.register_queue(queue);
         self.managed[queue].puts += 1;
         let id = self.last_id;
         let JobOptions { delay_ms, ttl_ms, .. } = options.unwrap_or_default();
@@ -114,14 +114,14 @@ impl Oracle {
                 self.hand_out(id, ticket);
                 self.serve(&[queue]);
             }
-            None => self.wait_or_say(ticket, queues, wait),
+            None => self.wait_or_reply(ticket, queues, wait),
         }
     }
 
     /// A reserve that has found no job.
-    pub(super) fn wait_or_say(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
+    pub(super) fn wait_or_reply(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
         match wait {
-            Wait::No => self.say(ticket, Answer::NoJob),
+            Wait::No => self.reply(ticket, Answer::NoJob),
             Wait::UntilLeaseEnds(wait_ms) => self.wait_until_lease_ends(ticket, queues, wait_ms),
             _ => self.wait(ticket, false, queues, wait),
         }
@@ -133,14 +133,14 @@ impl Oracle {
         match self.first_of(queues, ticket.client, waits) {
             Some(id) if self.find(id).unwrap().load.is_too_large() => {
                 self.see("a job was too large to be popped");
-                self.say(ticket, Answer::TooLarge(id));
+                self.reply(ticket, Answer::TooLarge(id));
             }
             Some(id) => {
                 let queue = self.find(id).unwrap().queue;
                 self.pop_out(id, ticket);
                 self.serve(&[queue]);
             }
-            None if !waits => self.say(ticket, Answer::NoJob),
+            None if !waits => self.reply(ticket, Answer::NoJob),
             None => {
                 if self.best_of(queues, ticket.client).is_some() {
                     self.see("too large: a pop waits all the same");
@@ -178,15 +178,15 @@ impl Oracle {
         self.see("command: subscribe");
         let place = self.tick();
         let Some(waiter) = self.waiter(ticket.client, serial) else {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         };
         if waiter.places.iter().any(|place| place.0 == queue) {
             self.see("subscribe: named already");
-            return self.say(ticket, Answer::Done);
+            return self.reply(ticket, Answer::Done);
         }
         waiter.places.push((queue, place));
         self.see("subscribe: one more queue");
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         let before = self.waiters.len();
         self.serve(&[queue]);
         if self.waiters.len() < before {
@@ -197,27 +197,26 @@ impl Oracle {
     pub(crate) fn unsubscribe(&mut self, ticket: Ticket, serial: u32, queue: Queue) {
         self.see("command: unsubscribe");
         let Some(waiter) = self.waiter(ticket.client, serial) else {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         };
         let before = waiter.places.len();
         waiter.places.retain(|place| place.0 != queue);
         let left = waiter.places.len() < before;
         self.see(if left { "unsubscribe: one queue" } else { "unsubscribe: not named" });
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
     }
 
     pub(crate) fn delete(&mut self, ticket: Ticket, id: JobId) {
         self.see("command: delete");
         let Some(job) = self.known(id.0) else {
-            if self.find(id.0).is_some() {
-                self.see("over: deleted");
-            }
-            return self.say(ticket, Answer::NoJob);
+            // It is removed, and answered, before its queue is looked at.
+            self.reply(ticket, Answer::NoJob);
+            return self.meet_over(id, "over: deleted");
         };
         let queue = job.queue;
         let was_in_front = self.is_in_front(job);
         let is_own = job.status == Status::Reserved && job.holder == Some(ticket.client);
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         if is_own {
             self.end_job(id.0, false);
         }
@@ -235,10 +234,8 @@ impl Oracle {
     ) {
         let rejection = match self.known(id.0).map(|job| (job.status, job.holder, job.lease)) {
             None => {
-                if self.find(id.0).is_some() {
-                    self.see("over: asked for by a holder");
-                }
-                return self.say(ticket, Answer::NoJob);
+                self.meet_over(id, "over: asked for by a holder");
+                return self.reply(ticket, Answer::NoJob);
             }
             Some((Status::Reserved, holder, _)) if holder != Some(ticket.client) => {
                 Rejection::ReservedByAnother(id)
@@ -247,20 +244,20 @@ impl Oracle {
                 Rejection::LeaseExpired(id)
             }
             Some((Status::Reserved, ..)) => {
-                self.say(ticket, Answer::Done);
+                self.reply(ticket, Answer::Done);
                 let queue = self.job(id.0).queue;
                 act(self, id.0);
                 return self.serve_after(id.0, queue, false);
             }
             Some(_) => Rejection::NotReserved(id),
         };
-        self.say(ticket, Answer::Refused(rejection));
+        self.reply(ticket, Answer::Refused(rejection));
     }
 
     pub(crate) fn release(&mut self, ticket: Ticket, id: JobId, lease: Option<LeaseEpoch>) {
         self.see("command: release");
         self.as_holder(ticket, id, lease, |oracle, id| {
-            oracle.happen(id, EventKind::Aborted);
+            oracle.record_event(id, EventKind::Aborted);
             oracle.requeue(id);
         });
     }
@@ -281,7 +278,7 @@ impl Oracle {
             && self.known(id.0).is_none()
             && self.is_told_of_cancel(ticket.client, id)
         {
-            return self.say(ticket, Answer::RunCancelled);
+            return self.reply(ticket, Answer::RunCancelled);
         }
         self.as_holder(ticket, id, lease, |oracle, id| {
             let lease_ms = oracle.job(id).options().lease_ms;
@@ -321,19 +318,17 @@ impl Oracle {
         self.see("command: kick");
         match self.known(id.0) {
             None => {
-                if self.find(id.0).is_some() {
-                    self.see("over: kicked");
-                }
-                self.say(ticket, Answer::NoJob);
+                self.meet_over(id, "over: kicked");
+                self.reply(ticket, Answer::NoJob);
             }
             Some(job) if job.status != Status::Buried => {
-                self.say(ticket, Answer::Refused(Rejection::NotBuried(id)));
+                self.reply(ticket, Answer::Refused(Rejection::NotBuried(id)));
             }
             Some(job) => {
                 let queue = job.queue;
-                self.say(ticket, Answer::Done);
+                self.reply(ticket, Answer::Done);
                 self.job(id.0).retries = 0;
-                self.happen(id.0, EventKind::Kicked);
+                self.record_event(id.0, EventKind::Kicked);
                 self.requeue(id.0);
                 self.serve(&[queue]);
             }
@@ -347,11 +342,11 @@ impl Oracle {
             self.jobs.iter().filter(is_buried).map(|job| (job.buried, job.id)).collect();
         buried.sort_unstable();
         buried.truncate(limit as usize);
-        self.say(ticket, Answer::Kicked(u32::try_from(buried.len()).unwrap()));
+        self.reply(ticket, Answer::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
             self.job(id).retries = 0;
             self.job(id).tally.kicks += 1;
-            self.happen(id, EventKind::Kicked);
+            self.record_event(id, EventKind::Kicked);
         }
         self.requeue_all(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
     }
@@ -365,10 +360,8 @@ impl Oracle {
             retries: job.retries,
             result: job.result.clone(),
         });
-        if said == Answer::NoJob && self.find(id.0).is_some() {
-            self.see("over: peeked at");
-        }
-        self.say(ticket, said);
+        self.meet_over(id, "over: peeked at");
+        self.reply(ticket, said);
     }
 
     /// A request waits no more.
@@ -382,7 +375,7 @@ impl Oracle {
             self.see("cancel: a watcher");
         }
         if self.waiters.len() < waiting || self.watchers.len() < watching {
-            self.say(ticket, Answer::Cancelled);
+            self.reply(ticket, Answer::Cancelled);
         }
     }
 
@@ -404,7 +397,7 @@ impl Oracle {
             self.see("forget: several jobs go back");
         }
         for &id in &held {
-            self.happen(id, EventKind::Abandoned);
+            self.record_event(id, EventKind::Abandoned);
         }
         held.retain(|&id| {
             if !self.find(id).unwrap().is_limited()

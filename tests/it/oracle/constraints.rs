@@ -54,7 +54,7 @@ impl Oracle {
         self.constraints.retain(|known| known.name != constraint.name);
         let new = self.constraints.len() == before;
         self.constraints.push(constraint);
-        self.say(ticket, Answer::Constrained(new));
+        self.reply(ticket, Answer::Constrained(new));
         self.serve(&[]);
     }
 
@@ -63,7 +63,7 @@ impl Oracle {
         let before = self.constraints.len();
         self.constraints.retain(|known| known.name != name);
         let gone = self.constraints.len() < before;
-        self.say(ticket, if gone { Answer::Done } else { Answer::NoConstraint });
+        self.reply(ticket, if gone { Answer::Done } else { Answer::NoConstraint });
         self.serve_everywhere();
     }
 

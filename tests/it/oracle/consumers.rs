@@ -42,12 +42,13 @@ impl Oracle {
             .known(id.0)
             .is_some_and(|job| job.status == Status::Reserved && job.holder == Some(ticket.client));
         if !is_own {
-            self.say(ticket, Answer::NoJob);
+            self.reply(ticket, Answer::NoJob);
         }
         is_own
     }
 
     pub(crate) fn delete_own(&mut self, ticket: Ticket, id: JobId) {
+        self.meet_over(id, "over: met by a consumer");
         self.see("consumer: delete");
         let may = self.known(id.0).is_some_and(|job| match job.status {
             Status::Reserved => job.holder == Some(ticket.client),
@@ -56,11 +57,12 @@ impl Oracle {
         if may {
             self.delete(ticket, id);
         } else {
-            self.say(ticket, Answer::NoJob);
+            self.reply(ticket, Answer::NoJob);
         }
     }
 
     pub(crate) fn reserve_job(&mut self, ticket: Ticket, id: JobId) {
+        self.meet_over(id, "over: met by a consumer");
         let may = self.known(id.0).is_some_and(|job| match job.status {
             Status::Ready => !self.is_held_back(job),
             Status::Delayed | Status::Buried => {
@@ -71,7 +73,7 @@ impl Oracle {
         });
         if !may {
             self.see("consumer: reserve of none");
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         }
         let job = self.job(id.0);
         let (queue, status) = (job.queue, std::mem::replace(&mut job.status, Status::Ready));
@@ -93,12 +95,12 @@ impl Oracle {
         if !self.own(ticket, id) {
             return;
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         let job = self.job(id.0);
         job.tally.releases += 1;
         job.priority = Some(priority);
         let queue = job.queue;
-        self.happen(id.0, EventKind::Aborted);
+        self.record_event(id.0, EventKind::Aborted);
         self.end_reservation(id.0);
         let end = self.end_of(delay_ms);
         self.wait_until(id.0, end);
@@ -110,7 +112,7 @@ impl Oracle {
         if !self.own(ticket, id) {
             return;
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         let job = self.job(id.0);
         job.tally.buries += 1;
         job.priority = Some(priority);
@@ -129,14 +131,15 @@ impl Oracle {
     }
 
     pub(crate) fn kick_one(&mut self, ticket: Ticket, id: JobId) {
+        self.meet_over(id, "over: met by a consumer");
         self.see("consumer: kick job");
         let may = self.known(id.0).is_some_and(|job| {
             job.status == Status::Buried || job.status == Status::Delayed && !job.is_held()
         });
         if !may {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         self.kick_counted(id.0);
     }
 
@@ -153,6 +156,7 @@ impl Oracle {
             }
             PeekedState::Delayed => {
                 let delayed = there.filter(|job| job.status == Status::Delayed && !job.is_held());
+                let delayed = delayed.filter(|job| !self.is_over(job));
                 delayed.min_by_key(|job| (job.due.map(|due| due.at), job.id))
             }
             PeekedState::Buried => {
@@ -171,7 +175,7 @@ impl Oracle {
     ) {
         self.see("consumer: kick first");
         let kicked = self.kick_some((queue, among), limit);
-        self.say(ticket, Answer::Kicked(kicked));
+        self.reply(ticket, Answer::Kicked(kicked));
     }
 
     fn kick_some(&mut self, (queue, among): (Queue, PeekedState), limit: u32) -> u32 {
@@ -203,19 +207,20 @@ impl Oracle {
         self.see("consumer: peek");
         match self.first_among(queue, among) {
             Some(id) => self.peek(ticket, JobId(id)),
-            None => self.say(ticket, Answer::NoJob),
+            None => self.reply(ticket, Answer::NoJob),
         }
     }
 
     pub(crate) fn count_job(&mut self, ticket: Ticket, id: JobId) {
         self.see("consumer: job stats");
-        let Some(job) = self.known(id.0) else { return self.say(ticket, Answer::NoJob) };
+        self.meet_over(id, "over: met by a consumer");
+        let Some(job) = self.known(id.0) else { return self.reply(ticket, Answer::NoJob) };
         let state = match job.status {
             Status::Ready | Status::GroupOnly => "ready",
             Status::Delayed => "delayed",
             Status::Reserved => "reserved",
             Status::Buried => "buried",
-            _ => return self.say(ticket, Answer::NoJob),
+            _ => return self.reply(ticket, Answer::NoJob),
         };
         let left = job.due.filter(|_| matches!(state, "delayed" | "reserved"));
         let now = self.now.mono;
@@ -233,7 +238,7 @@ impl Oracle {
             reserves: job.lease,
             tally: job.tally,
         };
-        self.say(ticket, Answer::Counted(Box::new(counted)));
+        self.reply(ticket, Answer::Counted(Box::new(counted)));
     }
 
     /// Whether a queue has jobs, users or watchers.
@@ -250,11 +255,11 @@ impl Oracle {
     ) {
         self.see("consumer: pause");
         if !exists && !self.is_in_use(queue) {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         if for_ms > 0 {
-            self.hear_of(queue);
+            self.register_queue(queue);
             let until = self.end_of(for_ms);
             let until = self.arm(until);
             self.managed[queue].paused = Some(Pause { until, is_of_users: true });
@@ -274,7 +279,7 @@ impl Oracle {
         if let Some(queue) = queue {
             self.interest[queue].using += 1;
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         if let Some(former) = former {
             self.interest[former].using -= 1;
             self.leave(former);
@@ -284,16 +289,16 @@ impl Oracle {
     pub(crate) fn watch_queue(&mut self, ticket: Ticket, queue: Queue) {
         self.see("consumer: watch");
         self.interest[queue].watching += 1;
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
     }
 
     pub(crate) fn leave_queues(&mut self, ticket: Ticket, used: Option<Queue>, watched: &[Queue]) {
-        self.say(ticket, Answer::Done);
-        self.lose_interest(used, watched);
+        self.reply(ticket, Answer::Done);
+        self.drop_queue_user(used, watched);
     }
 
     /// A client uses and watches these queues no longer.
-    pub(crate) fn lose_interest(&mut self, used: Option<Queue>, watched: &[Queue]) {
+    pub(crate) fn drop_queue_user(&mut self, used: Option<Queue>, watched: &[Queue]) {
         self.see("consumer: leave");
         if let Some(used) = used {
             self.interest[used].using -= 1;
@@ -329,10 +334,10 @@ impl Oracle {
         let margin = self.first_margin(ticket.client);
         if margin.is_some_and(|margin| margin <= now) {
             self.see("consumer: a lease is ending");
-            return self.say(ticket, Answer::LeaseEnding);
+            return self.reply(ticket, Answer::LeaseEnding);
         }
         if wait_ms == 0 {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         }
         let until = match wait_ms {
             u64::MAX => Mono(u64::MAX),

@@ -54,7 +54,7 @@ impl Oracle {
         self.see("native: end of an import");
         self.end_import(ticket.client);
         self.serve_ended();
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
     }
 
     pub(crate) fn import(&mut self, ticket: Ticket, jobs: Vec<Imported>) {
@@ -65,14 +65,14 @@ impl Oracle {
             self.serve_ended();
             ids.push(put);
         }
-        self.say(ticket, Answer::Puts(ids));
+        self.reply(ticket, Answer::Puts(ids));
     }
 
     /// All jobs, or those of a queue, by id.
     pub(crate) fn export(&mut self, ticket: Ticket, queue: Option<Queue>, state: Option<JobState>) {
         self.see("native: export");
-        if queue.is_some_and(|queue| !self.is_heard_of(queue)) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if queue.is_some_and(|queue| !self.is_registered(queue)) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         let fits = |job: &&Job| {
             queue.is_none_or(|queue| job.queue == queue)
@@ -81,7 +81,7 @@ impl Oracle {
         let mut ids: Vec<u64> = self.jobs.iter().filter(fits).map(|job| job.id).collect();
         ids.sort_unstable();
         let list = ids.into_iter().map(|id| self.details(id)).collect();
-        self.say(ticket, Answer::JobList(list));
+        self.reply(ticket, Answer::JobList(list));
     }
 
     fn import_one(&mut self, client: ClientId, imported: Imported, before: &[Put]) -> Put {

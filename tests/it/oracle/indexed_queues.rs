@@ -76,7 +76,7 @@ impl Oracle {
     }
 
     /// A queue without jobs is neither declared nor indexed any more.
-    pub(super) fn forget_index(&mut self, queue: Queue) {
+    pub(super) fn remove_index(&mut self, queue: Queue) {
         self.indexed[queue] = None;
     }
 
@@ -87,7 +87,7 @@ impl Oracle {
         job.queue = to.unwrap_or(job.queue);
         let queue = job.queue;
         if to.is_some() {
-            self.hear_of(queue);
+            self.register_queue(queue);
         }
         if self.indexed[queue].is_none() {
             let job = self.job(id);
@@ -95,7 +95,7 @@ impl Oracle {
                 job.created = job.created.min(u32::MAX.into());
             }
         } else if self.job(id).record.is_some() {
-            self.happen(id, EventKind::Changed);
+            self.record_event(id, EventKind::Changed);
         } else if to.is_some() {
             self.record(id);
         }
@@ -145,7 +145,7 @@ impl Oracle {
     }
 
     /// Something has happened to a job.
-    pub(crate) fn happen(&mut self, id: u64, what: EventKind) {
+    pub(crate) fn record_event(&mut self, id: u64, what: EventKind) {
         let job = self.job(id);
         if job.record.is_none() {
             return;
@@ -179,22 +179,22 @@ impl Oracle {
     fn set_state(&mut self, id: u64, new: State) {
         let record = self.job(id).record.as_mut().unwrap();
         let old = std::mem::replace(&mut record.state, new);
-        self.happen(id, EventKind::Advanced { old: old.into(), new: new.into() });
+        self.record_event(id, EventKind::Advanced { old: old.into(), new: new.into() });
     }
 
-    fn say_row(&mut self, ticket: Ticket, id: u64) {
+    fn reply_row(&mut self, ticket: Ticket, id: u64) {
         let row = self.row(self.find(id).unwrap());
-        self.say(ticket, Answer::Row(Box::new(row)));
+        self.reply(ticket, Answer::Row(Box::new(row)));
     }
 
     /// A queue that is named by a command becomes indexed; whether it exists. If not, that is said.
     fn index(&mut self, ticket: Ticket, queue: Queue) -> bool {
         if !self.exists(queue) {
-            self.say(ticket, Answer::NoQueue);
+            self.reply(ticket, Answer::NoQueue);
             return false;
         }
         self.indexed[queue].get_or_insert_default();
-        self.hear_of(queue);
+        self.register_queue(queue);
         true
     }
 
@@ -228,30 +228,30 @@ impl Oracle {
     /// The jobs of an indexed queue that a query asks for, by id.
     pub(crate) fn search_list(&mut self, ticket: Ticket, queue: Queue, fits: Fits<'_>) {
         self.see("native: search");
-        if !self.is_heard_of(queue) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if !self.is_registered(queue) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         if !self.is_indexed(queue) {
-            return self.say(ticket, Answer::NoIndex);
+            return self.reply(ticket, Answer::NoIndex);
         }
         let rows = self.search(ticket, queue, fits).unwrap_or_default();
         let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();
         ids.sort_unstable();
         let list = ids.into_iter().map(|id| self.details(id)).collect();
-        self.say(ticket, Answer::JobList(list));
+        self.reply(ticket, Answer::JobList(list));
     }
 
     pub(crate) fn index_on(&mut self, ticket: Ticket, queue: Queue) {
         self.see("native: index on");
         self.indexed[queue].get_or_insert_default().declared = true;
         self.index_all(ticket, queue);
-        self.say(ticket, Answer::Index(true));
+        self.reply(ticket, Answer::Index(true));
     }
 
     pub(crate) fn index_off(&mut self, ticket: Ticket, queue: Queue) {
         self.see("native: index off");
-        if !self.is_heard_of(queue) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if !self.is_registered(queue) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         self.indexed[queue] = None;
         for job in self.jobs.iter_mut().filter(|job| job.queue == queue) {
@@ -259,7 +259,7 @@ impl Oracle {
                 job.created = job.created.min(u32::MAX.into());
             }
         }
-        self.say(ticket, Answer::Index(false));
+        self.reply(ticket, Answer::Index(false));
     }
 
     pub(crate) fn queues(&mut self, ticket: Ticket) {
@@ -267,17 +267,17 @@ impl Oracle {
         let jobs = |queue: Queue| self.jobs.iter().filter(|job| job.queue == queue).count();
         let there = (0..self.names.len()).filter(|&queue| self.exists(queue));
         let said = there.map(|queue| (queue, u32::try_from(jobs(queue)).unwrap())).collect();
-        self.say(ticket, Answer::Queues(said));
+        self.reply(ticket, Answer::Queues(said));
     }
 
     pub(crate) fn create_queue(&mut self, ticket: Ticket, queue: Queue) {
         self.see("indexed: create queue");
         if self.exists(queue) {
-            return self.say(ticket, Answer::QueueExists);
+            return self.reply(ticket, Answer::QueueExists);
         }
         self.indexed[queue] = Some(Indexed { declared: true, last: 0 });
-        self.hear_of(queue);
-        self.say(ticket, Answer::Queue(queue));
+        self.register_queue(queue);
+        self.reply(ticket, Answer::Queue(queue));
     }
 
     pub(crate) fn drop_queue(&mut self, ticket: Ticket, queue: Queue) {
@@ -298,7 +298,7 @@ impl Oracle {
             indexed.declared = false;
         }
         self.drop_indexes();
-        self.say(ticket, Answer::Dropped(u32::try_from(ids.len()).unwrap()));
+        self.reply(ticket, Answer::Dropped(u32::try_from(ids.len()).unwrap()));
         if !self.constraints.is_empty() {
             self.serve_everywhere();
         }
@@ -307,7 +307,7 @@ impl Oracle {
     pub(crate) fn list(&mut self, ticket: Ticket, queue: Queue) {
         self.see("indexed: list");
         if let Some(rows) = self.search(ticket, queue, &|_| true) {
-            self.say(ticket, Answer::Rows(rows));
+            self.reply(ticket, Answer::Rows(rows));
         }
     }
 
@@ -321,7 +321,7 @@ impl Oracle {
         self.see("indexed: find");
         if let Some(mut rows) = self.search(ticket, queue, fits) {
             rows.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap()));
-            self.say(ticket, Answer::Found(rows));
+            self.reply(ticket, Answer::Found(rows));
         }
     }
 
@@ -342,7 +342,7 @@ impl Oracle {
     /// if all have changed, and nothing is said.
     pub(crate) fn poll_found(&mut self, ticket: Ticket, found: &[Row], new: State) -> bool {
         if found.is_empty() {
-            self.say(ticket, Answer::NoJob);
+            self.reply(ticket, Answer::NoJob);
             return true;
         }
         let same = |row: &&Row| {
@@ -358,7 +358,7 @@ impl Oracle {
             self.see("the first that was found had changed");
         }
         self.set_state(id.0, new);
-        self.say_row(ticket, id.0);
+        self.reply_row(ticket, id.0);
         true
     }
 
@@ -369,7 +369,7 @@ impl Oracle {
         }
         let id = self.add(NewJob::plain(queue, Some(0), load));
         self.job(id).record.as_mut().unwrap().state = state;
-        self.say_row(ticket, id);
+        self.reply_row(ticket, id);
         self.requeue(id);
         self.serve(&[queue]);
     }
@@ -386,15 +386,16 @@ impl Oracle {
         if !self.index(ticket, queue) {
             return;
         }
+        self.meet_over(id, "over: met by an indexed command");
         let Some(job) = self.find(id.0).filter(|job| job.queue == queue) else {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         };
         let working = job.status == Status::Reserved;
         self.see(if working { "record: of a job at work" } else { "record: of another job" });
         self.record(id.0);
         match act(self, id.0) {
-            Some(said) => self.say(ticket, said),
-            None => self.say_row(ticket, id.0),
+            Some(said) => self.reply(ticket, said),
+            None => self.reply_row(ticket, id.0),
         }
     }
 
@@ -424,7 +425,7 @@ impl Oracle {
     pub(crate) fn append_event(&mut self, ticket: Ticket, queue: Queue, id: JobId, event: &[u8]) {
         self.see("indexed: append event");
         self.about_row(ticket, queue, id, |oracle, id| {
-            oracle.happen(id, EventKind::User(event.into()));
+            oracle.record_event(id, EventKind::User(event.into()));
             None
         });
     }
@@ -434,14 +435,15 @@ impl Oracle {
         if !self.index(ticket, queue) {
             return;
         }
+        self.meet_over(id, "over: met by an indexed command");
         let Some(job) = self.find(id.0).filter(|job| job.queue == queue) else {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         };
         let was_in_front = self.is_in_front(job);
         if job.status == Status::Reserved {
             self.see("a job at work was deleted");
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         self.remove(id.0);
         self.serve_after(id.0, queue, was_in_front);
     }

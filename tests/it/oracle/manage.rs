@@ -50,18 +50,18 @@ impl Oracle {
         self.managed[queue].paused.is_some()
     }
 
-    pub(super) fn hear_of(&mut self, queue: Queue) {
+    pub(super) fn register_queue(&mut self, queue: Queue) {
         self.managed[queue].heard_of = true;
     }
 
-    pub(super) fn is_heard_of(&self, queue: Queue) -> bool {
+    pub(super) fn is_registered(&self, queue: Queue) -> bool {
         self.managed[queue].heard_of
     }
 
     /// A queue is deleted: nothing is known of it any more.
-    pub(super) fn forget_queue(&mut self, queue: Queue) {
+    pub(super) fn remove_queue(&mut self, queue: Queue) {
         self.managed[queue] = Managed::default();
-        self.forget_index(queue);
+        self.remove_index(queue);
     }
 
     /// A moment on the wall clock, as far as is known now.
@@ -81,14 +81,14 @@ impl Oracle {
         let found = self.known(id.0).cloned();
         if found.is_none() {
             let missing = self.absence_of(id);
-            self.say(ticket, Answer::Missing(missing));
+            self.reply(ticket, Answer::Missing(missing));
         }
         found
     }
 
-    fn say_queue(&mut self, ticket: Ticket, queue: Queue) {
+    fn reply_queue(&mut self, ticket: Ticket, queue: Queue) {
         if !self.managed[queue].heard_of {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         let mut counts = Counts::default();
         for job in self.jobs.iter().filter(|job| job.queue == queue) {
@@ -108,26 +108,26 @@ impl Oracle {
         let waiting = self.waiters.iter().filter(names).count() as u64;
         let puts = self.managed[queue].puts;
         let details = Answer::QueueDetails { queue, paused, until, indexed, counts, waiting, puts };
-        self.say(ticket, details);
+        self.reply(ticket, details);
     }
 
     pub(crate) fn show_job(&mut self, ticket: Ticket, id: JobId) {
         self.see("manage: show");
         if self.managed_job(ticket, id).is_some() {
-            self.say_details(ticket, id.0);
+            self.reply_details(ticket, id.0);
         }
     }
 
     pub(crate) fn show_queue(&mut self, ticket: Ticket, queue: Queue) {
         self.see("manage: queue");
-        self.say_queue(ticket, queue);
+        self.reply_queue(ticket, queue);
     }
 
     pub(crate) fn list_workers(&mut self, ticket: Ticket) {
         self.see("manage: workers");
         let mut ids: Vec<u64> = self.workers.iter().map(|worker| worker.id).collect();
         ids.sort_unstable();
-        self.say(ticket, Answer::Listed(ids.iter().map(u64::to_string).collect()));
+        self.reply(ticket, Answer::Listed(ids.iter().map(u64::to_string).collect()));
     }
 
     pub(crate) fn list_constraints(&mut self, ticket: Ticket) {
@@ -135,7 +135,7 @@ impl Oracle {
         let names = self.constraints.iter().map(|constraint| constraint.name.to_owned());
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();
-        self.say(ticket, Answer::Listed(names));
+        self.reply(ticket, Answer::Listed(names));
     }
 
     /// Its steps together: the engine is asked within the first one.
@@ -143,7 +143,7 @@ impl Oracle {
         self.see("manage: history");
         let Managed { heard_of, puts, .. } = self.managed[queue];
         let answer = Answer::Missing(Missing::Queue);
-        self.say(ticket, if heard_of { Answer::History(puts) } else { answer });
+        self.reply(ticket, if heard_of { Answer::History(puts) } else { answer });
     }
 
     /// The queues that are known, as of a second ago at most.
@@ -154,7 +154,7 @@ impl Oracle {
         let known = (0..self.managed.len()).filter(|&queue| self.managed[queue].heard_of);
         let known = (now, known.collect());
         let (_, known) = self.ranked.entry(order).or_insert(known).clone();
-        self.say(ticket, Answer::Ranked(known));
+        self.reply(ticket, Answer::Ranked(known));
     }
 
     pub(crate) fn pause(&mut self, ticket: Ticket, queue: Queue, for_ms: Option<u64>) {
@@ -162,16 +162,16 @@ impl Oracle {
         if self.is_paused(queue) {
             self.see("pause: of a paused queue");
         }
-        self.hear_of(queue);
+        self.register_queue(queue);
         let until = for_ms.map(|ms| self.after(ms.into()));
         self.managed[queue].paused = Some(Pause { until: self.arm(until), is_of_users: false });
-        self.say_queue(ticket, queue);
+        self.reply_queue(ticket, queue);
     }
 
     pub(crate) fn resume(&mut self, ticket: Ticket, queue: Queue) {
         self.see("manage: resume");
         let was_paused = self.managed[queue].paused.take().is_some();
-        self.say_queue(ticket, queue);
+        self.reply_queue(ticket, queue);
         if was_paused {
             if self.would_serve(queue) {
                 self.see("resume: a waiter is served");

@@ -60,18 +60,18 @@ impl Oracle {
         });
         let Some(job) = self.managed_job(ticket, id) else { return };
         match self.apply(id.0, verb) {
-            Applied::Changed | Applied::Unchanged => self.say_details(ticket, id.0),
+            Applied::Changed | Applied::Unchanged => self.reply_details(ticket, id.0),
             Applied::Gone if matches!(verb, Verb::Remove | Verb::Cancel) => {
-                self.say(ticket, Answer::Done);
+                self.reply(ticket, Answer::Done);
             }
-            Applied::Gone => self.say(ticket, Answer::Missing(Missing::Gone)),
+            Applied::Gone => self.reply(ticket, Answer::Missing(Missing::Gone)),
             Applied::WrongState => {
                 // Blocked is as good as ready there.
                 let state = if job.is_held() { JobState::Ready } else { job.api_state() };
-                self.say(ticket, Answer::WrongState(state));
+                self.reply(ticket, Answer::WrongState(state));
             }
-            Applied::TooLarge => self.say(ticket, Answer::TooLargeChange),
-            Applied::KeyTaken(id) => self.say(ticket, Answer::KeyTaken(id)),
+            Applied::TooLarge => self.reply(ticket, Answer::TooLargeChange),
+            Applied::KeyTaken(id) => self.reply(ticket, Answer::KeyTaken(id)),
         }
         self.serve_changed(&[job.queue], verb);
     }
@@ -103,7 +103,7 @@ impl Oracle {
                 if status == Status::Buried && !self.job(id).raise_limit() {
                     self.job(id).retries = 0;
                 }
-                self.happen(id, EventKind::Kicked);
+                self.record_event(id, EventKind::Kicked);
                 self.requeue(id);
                 if self.find(id).is_some() { Applied::Changed } else { Applied::Gone }
             }
@@ -118,6 +118,34 @@ impl Oracle {
             }
             (Verb::Change(change), _) => self.change(id, change, false),
         }
+    }
+
+    /// Does to a job what an action does, or looks whether it would. Returns whether that has
+    /// changed it.
+    fn act_on(&mut self, id: u64, verb: &Verb, dry_run: bool) -> bool {
+        let copy = dry_run.then(|| self.clone());
+        let changed = match self.apply(id, verb) {
+            Applied::Changed => true,
+            Applied::Gone => dry_run || matches!(verb, Verb::Remove | Verb::Cancel),
+            // Only who changes it looks at its bytes, after its key.
+            Applied::TooLarge => {
+                let taken = |change| self.owner_elsewhere(id, change).is_some();
+                dry_run && !matches!(verb, Verb::Change(change) if taken(change))
+            }
+            Applied::KeyTaken(_) | Applied::Unchanged | Applied::WrongState => false,
+        };
+        if let Some(copy) = copy {
+            *self = copy;
+        }
+        changed
+    }
+
+    /// Who has the key of this job in the queue that a change would move it to.
+    fn owner_elsewhere(&self, id: u64, change: &Change) -> Option<u64> {
+        let job = self.find(id)?;
+        let to = change.queue.filter(|&to| to != job.queue)?;
+        let key = job.key.as_ref().filter(|key| key.is_taken)?;
+        self.key_owner(to, &key.bytes)
     }
 
     pub(super) fn change(&mut self, id: u64, change: &Change, as_put: bool) -> Applied {
@@ -144,10 +172,7 @@ impl Oracle {
                 packet
             }
         };
-        if let Some(to) = change.queue.filter(|&to| to != from)
-            && let Some(key) = job.key.as_ref().filter(|key| key.is_taken)
-            && let Some(other) = self.key_owner(to, &key.bytes)
-        {
+        if let Some(other) = self.owner_elsewhere(id, change) {
             self.see("key: taken in the other queue");
             return Applied::KeyTaken(other);
         }
@@ -199,13 +224,13 @@ impl Oracle {
         (limit, dry_run): (Option<u64>, bool),
     ) {
         self.see("manage: act");
-        if !self.is_heard_of(queue) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if !self.is_registered(queue) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         if matches!(which, Which::Query(_)) {
             self.see("manage: act, by a query");
             if !self.is_indexed(queue) {
-                return self.say(ticket, Answer::NoIndex);
+                return self.reply(ticket, Answer::NoIndex);
             }
             self.index_all(ticket, queue);
         }
@@ -234,18 +259,7 @@ impl Oracle {
             if limit.is_some_and(|limit| done >= limit) {
                 break;
             }
-            let copy = dry_run.then(|| self.clone());
-            let changed = match self.apply(job.id, verb) {
-                Applied::Changed => true,
-                Applied::Gone => dry_run || matches!(verb, Verb::Remove | Verb::Cancel),
-                // Only who changes it looks at its bytes.
-                Applied::TooLarge => dry_run,
-                Applied::KeyTaken(_) | Applied::Unchanged | Applied::WrongState => false,
-            };
-            done += u64::from(changed);
-            if let Some(copy) = copy {
-                *self = copy;
-            }
+            done += u64::from(self.act_on(job.id, verb, dry_run));
         }
         let name = match verb {
             Verb::Remove | Verb::Cancel => "delete",
@@ -255,7 +269,7 @@ impl Oracle {
             Verb::Change(_) => "change",
         };
         let answer = Answer::Acted { verb: name, dry_run, matched: Some(matched), done };
-        self.say(ticket, answer);
+        self.reply(ticket, answer);
         if !dry_run {
             self.serve_changed(&[queue], verb);
         }
@@ -263,23 +277,23 @@ impl Oracle {
 
     pub(crate) fn delete_queue(&mut self, ticket: Ticket, queue: Queue, force: bool) {
         self.see("manage: delete queue");
-        if !self.is_heard_of(queue) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if !self.is_registered(queue) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.queue == queue).collect();
         let reserved = jobs.iter().filter(|job| job.status == Status::Reserved).count();
         if reserved > 0 && !force {
-            return self.say(ticket, Answer::Busy(reserved as u64));
+            return self.reply(ticket, Answer::Busy(reserved as u64));
         }
         let ids: Vec<u64> = jobs.iter().map(|job| job.id).collect();
         for &id in &ids {
             self.note_cancelled(id);
             self.remove(id);
         }
-        self.forget_queue(queue);
+        self.remove_queue(queue);
         let done = ids.len() as u64;
         let answer = Answer::Acted { verb: "delete", dry_run: false, matched: Some(done), done };
-        self.say(ticket, answer);
+        self.reply(ticket, answer);
         self.serve(&[queue]);
     }
 }

@@ -37,7 +37,7 @@ use dependencies::{Dependent, Ended};
 use indexed_queues::{Indexed, Record};
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::consumer::JobTally;
-use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::LeaseToken;
 use jobcentre::model::job::{JobOptions, Status, TieBreak};
 use jobcentre::model::manage::QueueOrder;
@@ -219,7 +219,7 @@ impl Oracle {
         operation(self);
         self.serve_ended();
         for (ticket, said) in std::mem::take(&mut self.told) {
-            self.say(ticket, said);
+            self.reply(ticket, said);
         }
         std::mem::take(&mut self.said)
     }
@@ -228,7 +228,7 @@ impl Oracle {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    fn say(&mut self, ticket: Ticket, said: Answer) {
+    fn reply(&mut self, ticket: Ticket, said: Answer) {
         self.see(said.name());
         self.said.push((ticket, said));
     }
@@ -271,6 +271,19 @@ impl Oracle {
     /// A job that clients may still know of.
     fn known(&self, id: u64) -> Option<&Job> {
         self.find(id).filter(|job| !self.is_over(job))
+    }
+
+    /// A command names a job: one that is over is removed, as the engine does. One that the engine
+    /// may have come across before is perhaps gone there: then its queue is not looked at.
+    fn meet_over(&mut self, id: JobId, seen: &'static str) {
+        if let Some(job) = self.find(id.0).filter(|job| self.is_over(job)) {
+            let (queue, doubtful) = (job.queue, job.doubtful);
+            self.see(seen);
+            self.remove(id.0);
+            if !doubtful || !self.would_serve(queue) || self.notices() {
+                self.serve(&[queue]);
+            }
+        }
     }
 
     /// The reserve or pop of a client that waits.

@@ -99,17 +99,17 @@ impl Oracle {
         self.see("native: put");
         let (id, said) = match self.put_keyed(job.clone()) {
             Put::Added(id) => (id, None),
-            Put::KeyTaken(id) => return self.say(ticket, Answer::KeyTaken(id)),
-            Put::Refused(why) => return self.say(ticket, Answer::Refused(why)),
+            Put::KeyTaken(id) => return self.reply(ticket, Answer::KeyTaken(id)),
+            Put::Refused(why) => return self.reply(ticket, Answer::Refused(why)),
             Put::Duplicate(id) => (id, Some(Answer::Completed(id))),
         };
         match (self.find(id).is_some(), said) {
-            (true, None) => return self.say_details(ticket, id),
+            (true, None) => return self.reply_details(ticket, id),
             (true, Some(_)) => {
                 let details = Box::new(self.details(id));
-                return self.say(ticket, Answer::Duplicate(details));
+                return self.reply(ticket, Answer::Duplicate(details));
             }
-            (false, Some(said)) => return self.say(ticket, said),
+            (false, Some(said)) => return self.reply(ticket, said),
             (false, None) => {}
         }
         self.see("native: a pop waited for the put");
@@ -134,13 +134,13 @@ impl Oracle {
             group: job.deps.group,
             after: job.deps.after,
         };
-        self.say(ticket, Answer::Details(Box::new(details)));
+        self.reply(ticket, Answer::Details(Box::new(details)));
     }
 
     pub(crate) fn put_many(&mut self, ticket: Ticket, jobs: Vec<NewJob>) {
         self.see("native: put many");
         let ids = jobs.into_iter().map(|job| self.put_keyed(job)).collect();
-        self.say(ticket, Answer::Puts(ids));
+        self.reply(ticket, Answer::Puts(ids));
     }
 
     pub(super) fn add_native(&mut self, job: NewJob) -> u64 {
@@ -190,9 +190,9 @@ impl Oracle {
             self.see("native: several jobs are reserved");
         }
         if list.is_empty() {
-            self.wait_or_say(ticket, queues, wait);
+            self.wait_or_reply(ticket, queues, wait);
         } else {
-            self.say(ticket, Answer::Reserved(list));
+            self.reply(ticket, Answer::Reserved(list));
         }
     }
 
@@ -208,7 +208,7 @@ impl Oracle {
         let job = self.job(id);
         (job.holder, job.worker, job.due) = (None, None, due);
         job.runs.lease = Some(Lease { token, since, worker, length_ms });
-        self.tell(id, Awaited::Release, &Answer::Done);
+        self.notify(id, Awaited::Release, &Answer::Done);
     }
 
     /// A report about the run of a job; without a token by the client that holds it.
@@ -226,14 +226,14 @@ impl Oracle {
             RunReport::Progress { .. } => "report: progress",
         });
         if let Some(refusal) = self.refusal(ticket, (id, token), report) {
-            return self.say(ticket, refusal);
+            return self.reply(ticket, refusal);
         }
         self.see(if token.is_some() { "report: by token" } else { "report: by connection" });
         let id = id.0;
         let queue = self.find(id).unwrap().queue;
         match report {
             RunReport::Complete { result } => {
-                self.say(ticket, Answer::Done);
+                self.reply(ticket, Answer::Done);
                 let result = result.as_ref();
                 let result = result
                     .map(|(encoding, bytes)| Load { encoding: *encoding, text: Text::new(bytes) });
@@ -248,7 +248,7 @@ impl Oracle {
                 self.fail_native(id, retry, delay_ms);
             }
             RunReport::Release { priority, delay_ms } => {
-                self.happen(id, EventKind::Aborted);
+                self.record_event(id, EventKind::Aborted);
                 self.end_reservation(id);
                 if let Some(priority) = priority {
                     self.see("report: release with another priority");
@@ -280,10 +280,10 @@ impl Oracle {
             self.serve_after(id, queue, false);
         }
         if self.find(id).is_some() {
-            self.say_details(ticket, id);
+            self.reply_details(ticket, id);
         } else {
             self.see("report: the job is gone then");
-            self.say(ticket, Answer::Done);
+            self.reply(ticket, Answer::Done);
         }
     }
 
@@ -362,13 +362,13 @@ impl Oracle {
         let policy = job.options().retry;
         let again = retry && (job.has_retries_left() || !job.is_limited() && policy.is_none());
         job.count_attempt();
-        self.happen(id, EventKind::Failed);
+        self.record_event(id, EventKind::Failed);
         if !again {
             return self.put_away(id);
         }
         self.end_reservation(id);
         self.job(id).retries += 1;
-        self.happen(id, EventKind::Retried);
+        self.record_event(id, EventKind::Retried);
         let (number, policy) = (self.job(id).retries, policy.unwrap_or(Retry::DEFAULT));
         let end = match delay_ms {
             Some(delay_ms) => self.end_of(delay_ms),
@@ -403,7 +403,7 @@ impl Oracle {
         self.see("native: await end");
         let Some(job) = self.managed_job(ticket, id) else { return };
         if wait_ms == 0 || matches!(job.status, Status::Completed | Status::Buried) {
-            return self.say_details(ticket, id.0);
+            return self.reply_details(ticket, id.0);
         }
         let end = self.end_of(wait_ms);
         let due = self.arm(end);
@@ -413,8 +413,8 @@ impl Oracle {
     /// All jobs of a queue in a state, page after page.
     pub(crate) fn list_jobs(&mut self, ticket: Ticket, queue: Queue, state: Option<JobState>) {
         self.see("native: list");
-        if !self.is_heard_of(queue) {
-            return self.say(ticket, Answer::Missing(Missing::Queue));
+        if !self.is_registered(queue) {
+            return self.reply(ticket, Answer::Missing(Missing::Queue));
         }
         let fits =
             |job: &&Job| job.queue == queue && state.is_none_or(|state| job.api_state() == state);
@@ -431,13 +431,13 @@ impl Oracle {
             _ => jobs.sort_by_key(|job| job.id),
         }
         let list = jobs.iter().map(|job| self.details(job.id)).collect();
-        self.say(ticket, Answer::JobList(list));
+        self.reply(ticket, Answer::JobList(list));
     }
 
     /// Says all about a job.
-    pub(super) fn say_details(&mut self, ticket: Ticket, id: u64) {
+    pub(super) fn reply_details(&mut self, ticket: Ticket, id: u64) {
         let details = Box::new(self.details(id));
-        self.say(ticket, Answer::Details(details));
+        self.reply(ticket, Answer::Details(details));
     }
 
     /// All that the native API shows of a job.

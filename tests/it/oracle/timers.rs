@@ -89,17 +89,17 @@ impl Oracle {
         if let Some(until) = waiter.and_then(|waiter| waiter.until) {
             if let Some(answer) = self.ends_wait(ticket, until) {
                 self.waiters.retain(|waiter| waiter.ticket != ticket);
-                self.say(ticket, answer);
+                self.reply(ticket, answer);
             }
             return;
         }
         let is_its = |waiter: &mut Waiter| waiter.ticket == ticket;
         if self.waiters.extract_if(.., is_its).next().is_some() {
             self.see("end: wait");
-            self.say(ticket, Answer::NoJob);
+            self.reply(ticket, Answer::NoJob);
         } else {
             self.watchers.retain(|watcher| watcher.ticket != ticket);
-            self.say(ticket, Answer::NotYet);
+            self.reply(ticket, Answer::NotYet);
         }
     }
 
@@ -126,7 +126,7 @@ impl Oracle {
             }
             Status::Delayed => {
                 self.see(if retries > 0 { "end: backoff" } else { "end: delay" });
-                self.happen(id, EventKind::Due);
+                self.record_event(id, EventKind::Due);
                 self.requeue(id);
             }
             Status::Reserved if self.find(id).unwrap().is_limited() => {
@@ -134,7 +134,7 @@ impl Oracle {
                     let job = self.job(id);
                     (job.result, job.message) = (None, Some(Text::new(b"timeout")));
                 }
-                self.happen(id, EventKind::Expired);
+                self.record_event(id, EventKind::Expired);
                 if self.lose_run(id, "the lease of its worker has ended") {
                     self.see("end: lease, another attempt");
                     self.requeue(id);
@@ -150,7 +150,7 @@ impl Oracle {
                 } else {
                     self.job(id).count_attempt();
                 }
-                self.happen(id, EventKind::Expired);
+                self.record_event(id, EventKind::Expired);
                 let again = self.find(id).unwrap().has_retries_left();
                 self.retry_or_bury(id, again);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
@@ -159,7 +159,7 @@ impl Oracle {
             Status::Reserved => {
                 self.see("end: lease, back");
                 self.job(id).count_attempt();
-                self.happen(id, EventKind::Expired);
+                self.record_event(id, EventKind::Expired);
                 self.requeue(id);
             }
             Status::Completed | Status::Buried => {

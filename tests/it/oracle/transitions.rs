@@ -17,7 +17,7 @@ impl Oracle {
     pub(super) fn hand_out(&mut self, id: u64, ticket: Ticket) {
         self.hold(id, ticket);
         let view = self.find(id).unwrap().view();
-        self.say(ticket, Answer::Job(view));
+        self.reply(ticket, Answer::Job(view));
     }
 
     /// A client has reserved a job, and is not told yet.
@@ -31,7 +31,7 @@ impl Oracle {
         (job.status, job.due) = (Status::Reserved, due);
         (job.holder, job.worker) = (Some(ticket.client), worker);
         job.taken = taken;
-        self.happen(id, EventKind::Reserved { by: Some(ticket.client) });
+        self.record_event(id, EventKind::Reserved { by: Some(ticket.client) });
     }
 
     /// A pop takes a job, with all of its key group: it comes first, then the newest one.
@@ -65,14 +65,14 @@ impl Oracle {
         if group_only {
             self.see("a key group with a group-only job was popped");
         }
-        self.say(ticket, Answer::Packets(packets));
+        self.reply(ticket, Answer::Packets(packets));
     }
 
     /// A job is gone.
     pub(super) fn remove(&mut self, id: u64) {
         self.end_job(id, true);
         self.end_reservation(id);
-        self.tell_gone(id);
+        self.notify_gone(id);
         self.jobs.retain(|job| job.id != id);
         self.drop_indexes();
     }
@@ -127,15 +127,15 @@ impl Oracle {
         let job = self.job(id);
         (job.status, job.due) = (Status::Completed, due);
         (job.result, job.message) = (result, None);
-        self.happen(id, EventKind::Finished);
-        self.tell_end(id);
+        self.record_event(id, EventKind::Finished);
+        self.notify_end(id);
     }
 
     /// A run has failed.
     pub(super) fn fail_run(&mut self, id: u64, retry: bool, error: Load, message: Option<Text>) {
         let job = self.job(id);
         (job.result, job.message) = (Some(error), message);
-        self.happen(id, EventKind::Failed);
+        self.record_event(id, EventKind::Failed);
         let again = retry && self.job(id).has_retries_left();
         let job = self.job(id);
         if job.is_limited() {
@@ -150,8 +150,8 @@ impl Oracle {
         let (due, buried) = (self.arm(end), self.tick());
         let job = self.job(id);
         (job.status, job.due, job.buried) = (Status::Buried, due, buried);
-        self.happen(id, EventKind::Buried);
-        self.tell_end(id);
+        self.record_event(id, EventKind::Buried);
+        self.notify_end(id);
     }
 
     /// After a failure the job is retried, at once or later, or buried.
@@ -163,7 +163,7 @@ impl Oracle {
         let job = self.job(id);
         let policy = job.options().retry.unwrap_or(Retry::DEFAULT);
         job.retries += 1;
-        self.happen(id, EventKind::Retried);
+        self.record_event(id, EventKind::Retried);
         let job = self.job(id);
         let (number, ttl_end) = (job.retries, job.ttl_end);
         let Some(end) = self.end_of_backoff(id, &policy, (number, false)) else {

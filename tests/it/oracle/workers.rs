@@ -59,7 +59,7 @@ impl Watcher {
 impl Oracle {
     /// A watcher for the end of a job that is over, whose time is over too: both are due in one
     /// pass, in which the engine may come across the job before it comes to the wait.
-    pub(crate) fn told_either_way(&self) -> Vec<Ticket> {
+    pub(crate) fn may_reply_either_way(&self) -> Vec<Ticket> {
         let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
         let is_due = |it: &&Watcher| it.due.is_some_and(|due| due.at <= self.now.mono);
         let both = self.watchers.iter().filter(is_due).filter(|it| it.ends() && is_over(it.id));
@@ -68,7 +68,7 @@ impl Oracle {
 
     /// Whether there is a watcher for the end of a job that is over: the engine tells it when it
     /// comes across the job, which may be before earlier deadlines.
-    pub(crate) fn may_tell_early(&self) -> bool {
+    pub(crate) fn may_notify_early(&self) -> bool {
         let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
         self.watchers.iter().any(|watcher| watcher.ends() && is_over(watcher.id))
     }
@@ -86,7 +86,7 @@ impl Oracle {
         let former = self.workers.iter().find(|worker| worker.url == url);
         let former = former.map(|worker| worker.id);
         self.workers.push(Worker { id: self.last_id, client: None, url });
-        self.say(ticket, Answer::Worker(self.last_id));
+        self.reply(ticket, Answer::Worker(self.last_id));
         if let Some(former) = former {
             self.see("register: in place of another one");
             self.remove_worker(former);
@@ -96,9 +96,9 @@ impl Oracle {
     pub(crate) fn deregister(&mut self, ticket: Ticket, id: u64) {
         self.see("work: deregister");
         if self.workers.iter().all(|worker| worker.id != id) {
-            return self.say(ticket, Answer::NoWorker);
+            return self.reply(ticket, Answer::NoWorker);
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         self.remove_worker(id);
     }
 
@@ -114,7 +114,7 @@ impl Oracle {
             self.see("deregister: jobs go back");
         }
         for &id in &held {
-            self.happen(id, EventKind::Abandoned);
+            self.record_event(id, EventKind::Abandoned);
         }
         self.requeue_all(&held);
     }
@@ -122,7 +122,7 @@ impl Oracle {
     pub(crate) fn attach(&mut self, ticket: Ticket, id: u64) {
         self.see("work: attach");
         let Some(worker) = self.workers.iter().find(|worker| worker.id == id) else {
-            return self.say(ticket, Answer::NoWorker);
+            return self.reply(ticket, Answer::NoWorker);
         };
         let (client, former) = (ticket.client, worker.client);
         if former != Some(client) {
@@ -145,7 +145,7 @@ impl Oracle {
             let worker = self.workers.iter_mut().find(|worker| worker.id == id);
             worker.unwrap().client = Some(client);
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
     }
 
     /// A client no longer acts for a worker, which keeps what it holds.
@@ -158,7 +158,7 @@ impl Oracle {
         watchers.sort_unstable();
         for ticket in waiters.into_iter().chain(watchers) {
             self.see("detach: a wait ends with it");
-            self.say(ticket, Answer::Cancelled);
+            self.reply(ticket, Answer::Cancelled);
         }
         for id in self.linked(|job| job.holder == Some(client)) {
             let taken = self.tick();
@@ -199,7 +199,7 @@ impl Oracle {
             self.see("await release: of a job that is held");
             self.watchers.push(Watcher { ticket, id: id.0, awaited: Awaited::Release, due: None });
         } else {
-            self.say(ticket, Answer::Done);
+            self.reply(ticket, Answer::Done);
         }
     }
 
@@ -219,7 +219,7 @@ impl Oracle {
             if exclude {
                 oracle.exclude(id);
             }
-            oracle.happen(id, EventKind::Aborted);
+            oracle.record_event(id, EventKind::Aborted);
             oracle.requeue(id);
         });
     }
@@ -245,23 +245,23 @@ impl Oracle {
     ) {
         self.see("work: report");
         if self.workers.iter().all(|known| known.id != worker) {
-            return self.say(ticket, Answer::NoWorker);
+            return self.reply(ticket, Answer::NoWorker);
         }
         let Some(job) = self.known(id.0).filter(|job| job.worker == Some(worker)) else {
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         };
         let (queue, current, detached) = (job.queue, job.lease, job.holder.is_none());
         if let Some((FailureKind::Rejected(lease), _)) = failure
             && lease.0 != current
         {
             self.see("report: a rejection that is late");
-            return self.say(ticket, Answer::NoJob);
+            return self.reply(ticket, Answer::NoJob);
         }
         self.see(if failure.is_some() { "report: a failure" } else { "report: a success" });
         if detached {
             self.see("report: of a worker without a client");
         }
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         match failure {
             None => self.complete(id.0, Some(result)),
             Some((kind, message)) => {
@@ -276,22 +276,22 @@ impl Oracle {
 
     pub(crate) fn get_status(&mut self, ticket: Ticket, id: JobId) {
         self.see("work: get status");
-        self.say_status(ticket, id);
+        self.reply_status(ticket, id);
     }
 
-    fn say_status(&mut self, ticket: Ticket, id: JobId) {
+    fn reply_status(&mut self, ticket: Ticket, id: JobId) {
         if self.known(id.0).is_some() {
             return self.show_progress(ticket, id.0);
         }
         let absence = self.absence(id);
-        self.say(ticket, absence);
+        self.reply(ticket, absence);
     }
 
     pub(crate) fn await_result(&mut self, ticket: Ticket, id: JobId, wait_ms: u64) {
         self.see("work: await result");
         let ended = |job: &Job| matches!(job.status, Status::Completed | Status::Buried);
         if self.known(id.0).is_none_or(ended) {
-            return self.say_status(ticket, id);
+            return self.reply_status(ticket, id);
         }
         let end = if wait_ms == 0 { Some(self.now.mono) } else { self.end_of(wait_ms) };
         let due = self.arm(end);
@@ -325,7 +325,7 @@ impl Oracle {
             worker: job.worker,
             message: job.message.clone(),
         };
-        self.say(ticket, progress);
+        self.reply(ticket, progress);
         if fetched {
             self.see("fetched, and gone");
             self.remove(id);
@@ -336,14 +336,14 @@ impl Oracle {
         self.see("work: cancel");
         let Some(job) = self.known(id.0) else {
             let absence = self.absence(id);
-            return self.say(ticket, absence);
+            return self.reply(ticket, absence);
         };
         if !matches!(job.status, Status::Ready | Status::GroupOnly | Status::Delayed) {
-            return self.say(ticket, Answer::TooLate);
+            return self.reply(ticket, Answer::TooLate);
         }
         let (queue, was_in_front) = (job.queue, self.is_in_front(job));
         self.remove(id.0);
-        self.say(ticket, Answer::Done);
+        self.reply(ticket, Answer::Done);
         self.serve_after(id.0, queue, was_in_front);
     }
 
@@ -352,17 +352,17 @@ impl Oracle {
         let job = self.job(id);
         (job.holder, job.worker) = (None, None);
         job.runs.end();
-        self.tell(id, Awaited::Release, &Answer::Done);
+        self.notify(id, Awaited::Release, &Answer::Done);
     }
 
     /// This job is about to be gone.
-    pub(super) fn tell_gone(&mut self, id: u64) {
-        self.tell(id, Awaited::End, &Answer::Gone);
-        self.tell(id, Awaited::NativeEnd, &Answer::Gone);
+    pub(super) fn notify_gone(&mut self, id: u64) {
+        self.notify(id, Awaited::End, &Answer::Gone);
+        self.notify(id, Awaited::NativeEnd, &Answer::Gone);
     }
 
     /// What watchers are told comes behind everything else.
-    pub(super) fn tell(&mut self, id: u64, awaited: Awaited, said: &Answer) {
+    pub(super) fn notify(&mut self, id: u64, awaited: Awaited, said: &Answer) {
         let is_meant = |watcher: &mut Watcher| watcher.id == id && watcher.awaited == awaited;
         for watcher in self.watchers.extract_if(.., is_meant) {
             self.told.push((watcher.ticket, said.clone()));
@@ -370,12 +370,12 @@ impl Oracle {
     }
 
     /// This job is finished or has failed for good.
-    pub(super) fn tell_end(&mut self, id: u64) {
+    pub(super) fn notify_end(&mut self, id: u64) {
         let meant = |watcher: &Watcher| watcher.id == id && watcher.awaited == Awaited::NativeEnd;
         while let Some(place) = self.watchers.iter().position(meant) {
             self.see("told of an end, natively");
             let ticket = self.watchers.remove(place).ticket;
-            self.say_details(ticket, id);
+            self.reply_details(ticket, id);
         }
         let meant = |watcher: &Watcher| watcher.id == id && watcher.awaited == Awaited::End;
         while self.find(id).is_some()

@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) received: Vec<u8>,
     pub(super) output: Vec<u8>,
     /// Whether it reads what comes. It has had enough after each input, until the pass is over.
-    pub(super) hungry: bool,
+    pub(super) wants_input: bool,
 }
 
 impl Call {
@@ -57,7 +57,7 @@ pub(super) struct Calls {
     pub(super) actions: VecDeque<Action>,
     touched: Vec<ClientId>,
     /// Whether passes are to come even if nothing happens.
-    pub(super) restless: bool,
+    pub(super) keeps_polling: bool,
     begun: Option<Mono>,
     over: Option<&'static str>,
 }
@@ -70,7 +70,7 @@ pub(super) fn target(host: &str, address: SocketAddr, tls: bool) -> Arc<Target> 
 impl Calls {
     /// Dials, and sends bytes.
     pub(super) fn call(&mut self, target: Arc<Target>, words: &[u8]) -> ClientId {
-        let call = Call { output: words.to_vec(), hungry: true, ..Call::default() };
+        let call = Call { output: words.to_vec(), wants_input: true, ..Call::default() };
         let client = self.table.insert(call);
         self.actions.push_back(Action::Connect(client, target));
         client
@@ -148,10 +148,10 @@ impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], _now: Now) {
         let call = self.calls.table.get_mut(client).expect("input for a call that was forgotten");
-        assert!(call.hungry, "it has had enough");
+        assert!(call.wants_input, "it has had enough");
         assert_eq!(call.events.first(), Some(&Event::Connected));
         call.received.extend_from_slice(bytes);
-        call.hungry = false;
+        call.wants_input = false;
     }
 
     fn handle_peer_closed(&mut self, client: ClientId, _now: Now) {
@@ -185,23 +185,23 @@ impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
         let clients: Vec<ClientId> = self.calls.table.iter().map(|(client, _)| client).collect();
         for client in clients {
             if let Some(call) = self.calls.table.get_mut(client)
-                && !call.hungry
+                && !call.wants_input
             {
-                call.hungry = true;
+                call.wants_input = true;
                 self.calls.touched.push(client);
             }
         }
         let begun = *self.calls.begun.get_or_insert(now.mono);
         if (self.script)(self.calls) {
             self.calls.over = Some("over");
-        } else if now.mono >= begun.after(crate::support::PATIENCE) {
+        } else if now.mono >= begun.after(crate::support::TIMEOUT) {
             self.calls.over = Some("in vain waited for the end of the script");
         }
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
         let call = self.calls.table.get(client);
-        call.is_some_and(|call| call.hungry && !call.events.contains(&Event::Eof))
+        call.is_some_and(|call| call.wants_input && !call.events.contains(&Event::Eof))
     }
 
     fn output(&self, client: ClientId) -> &[u8] {
@@ -217,11 +217,11 @@ impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        if self.calls.restless {
+        if self.calls.keeps_polling {
             return Some(now.mono.after(Duration::from_millis(1)));
         }
         // The first pass comes without anything happening: then the script begins.
-        Some(self.calls.begun.map_or(now.mono, |begun| begun.after(crate::support::PATIENCE)))
+        Some(self.calls.begun.map_or(now.mono, |begun| begun.after(crate::support::TIMEOUT)))
     }
 
     fn failure(&self) -> Option<String> {

@@ -35,7 +35,7 @@ fn echo(stream: &mut (impl Read + Write)) -> usize {
 }
 
 /// Tells the client that nothing more comes.
-fn farewell(mut stream: Secure) {
+fn send_close_notify(mut stream: Secure) {
     stream.conn.send_close_notify();
     stream.flush().unwrap();
 }
@@ -72,7 +72,7 @@ fn tls_connection_carries_bytes_both_ways() {
     let (address, thread) = peer(move |stream| {
         let mut stream = identity.secure(stream);
         let total = echo(&mut stream);
-        farewell(stream);
+        send_close_notify(stream);
         total
     });
     let (mut calls, words) = (Calls::default(), content(3_000_000));
@@ -89,21 +89,21 @@ fn bytes_sent_before_a_close_reach_a_slow_peer() {
     let identity = authority.identity("localhost", YEAR);
     let (go, wait) = channel();
     let (address, thread) = peer(move |stream| {
-        let (mut stream, mut heard) = (identity.secure(stream), Vec::new());
+        let (mut stream, mut received) = (identity.secure(stream), Vec::new());
         stream.write_all(b"go").unwrap();
         wait.recv().unwrap();
-        stream.read_to_end(&mut heard).map(|_| heard)
+        stream.read_to_end(&mut received).map(|_| received)
     });
     // More than the system takes for a peer that does not read.
     let (mut calls, words) = (Calls::default(), content(8_000_000));
-    calls.restless = true;
+    calls.keeps_polling = true;
     let client = calls.call(target("localhost", address, true), &words);
     let (mut left, mut held_up) = (words.len(), false);
     calls.run(Some(authority.trust()), |calls| {
         // Unread bytes would make the system reset the connection.
-        let heard = calls.get(client).received == b"go";
+        let received = calls.get(client).received == b"go";
         let before = std::mem::replace(&mut left, calls.get(client).output.len());
-        if heard && left == before && !held_up {
+        if received && left == before && !held_up {
             held_up = true;
             go.send(()).unwrap();
         }
@@ -113,7 +113,7 @@ fn bytes_sent_before_a_close_reach_a_slow_peer() {
         left == 0
     });
     assert!(held_up, "the system has taken all at once");
-    // Not an error: the peer was told farewell.
+    // Not an error: close_notify was sent to the peer.
     assert!(thread.join().unwrap().unwrap() == words, "something is missing");
 }
 
@@ -173,7 +173,7 @@ fn reset_by_the_peer_closes_the_connection() {
 /// Why a call fails.
 fn failure(target: Arc<jobcentre::model::driver::Target>, authority: &Authority) -> ConnectError {
     let mut calls = Calls::default();
-    let client = calls.call(target, b"never heard");
+    let client = calls.call(target, b"never received");
     calls.run(Some(authority.trust()), |calls| calls.get(client).failure().is_some());
     assert!(calls.get(client).received.is_empty());
     calls.get(client).failure().cloned().unwrap()
@@ -201,9 +201,9 @@ fn unknown_host_name_fails_the_dial() {
 }
 
 /// Why a call to a peer with this identity fails, and what the peer makes of it.
-fn distrust(identity: Identity, authority: &Authority) -> (String, String) {
+fn untrusting_client(identity: Identity, authority: &Authority) -> (String, String) {
     let (address, thread) =
-        peer(move |mut stream| identity.greet(&mut stream).unwrap_err().to_string());
+        peer(move |mut stream| identity.handshake(&mut stream).unwrap_err().to_string());
     let why = failure(target(HOST, address, true), authority);
     assert!(matches!(why, ConnectError::Tls(_)), "{why:?}");
     (why.to_string(), thread.join().unwrap())
@@ -212,22 +212,22 @@ fn distrust(identity: Identity, authority: &Authority) -> (String, String) {
 #[test]
 fn invalid_certificate_is_named_in_the_error() {
     let (ours, theirs) = (Authority::new(), Authority::named("theirs"));
-    let (why, heard) = distrust(theirs.identity(HOST, YEAR), &ours);
+    let (why, received) = untrusting_client(theirs.identity(HOST, YEAR), &ours);
     let expected = "no secure connection: its certificate is not valid: its issuer is not among \
         the trusted CAs";
     assert_eq!(why, expected);
-    assert!(heard.contains("UnknownCA"), "{heard}");
-    let (why, heard) = distrust(ours.identity("other.example", YEAR), &ours);
+    assert!(received.contains("UnknownCA"), "{received}");
+    let (why, received) = untrusting_client(ours.identity("other.example", YEAR), &ours);
     assert!(why.contains("its certificate is for another name: "), "{why}");
     assert!(why.contains("127.0.0.1") && why.contains("other.example"), "{why}");
-    assert!(heard.contains("BadCertificate"), "{heard}");
-    let (why, heard) = distrust(ours.identity(HOST, 2000), &ours);
+    assert!(received.contains("BadCertificate"), "{received}");
+    let (why, received) = untrusting_client(ours.identity(HOST, 2000), &ours);
     assert!(why.contains("its certificate is out of date: "), "{why}");
-    assert!(heard.contains("CertificateExpired"), "{heard}");
+    assert!(received.contains("CertificateExpired"), "{received}");
 }
 
 /// Why a call by TLS fails if the peer does this.
-fn misgreeting(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
+fn failed_handshake(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let (address, thread) = peer(serve);
     let why = failure(target(HOST, address, true), &Authority::new());
     thread.join().unwrap();
@@ -237,19 +237,19 @@ fn misgreeting(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
 
 #[test]
 fn failed_tls_handshake_is_named_in_the_error() {
-    let why = misgreeting(|mut stream| {
+    let why = failed_handshake(|mut stream| {
         stream.read_exact(&mut [0; 5]).unwrap();
         reset(stream);
     });
     assert!(why.contains("the connection broke during the handshake: "), "{why}");
-    let why = misgreeting(|mut stream| {
+    let why = failed_handshake(|mut stream| {
         stream.shutdown(Shutdown::Write).unwrap();
         // What the client has said is read, so that it is not reset.
-        let mut heard = Vec::new();
-        assert!(stream.read_to_end(&mut heard).unwrap() > 0);
+        let mut received = Vec::new();
+        assert!(stream.read_to_end(&mut received).unwrap() > 0);
     });
     assert!(why.ends_with("it closed the connection during the handshake"), "{why}");
-    let why = misgreeting(|mut stream| {
+    let why = failed_handshake(|mut stream| {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         while stream.read(&mut [0; 1000]).is_ok_and(|count| count > 0) {}
     });
@@ -296,7 +296,7 @@ fn dial_can_be_cancelled_during_the_tls_handshake() {
         end
     });
     let mut calls = Calls::default();
-    let first = calls.call(target(HOST, silent, true), b"never heard");
+    let first = calls.call(target(HOST, silent, true), b"never received");
     let second = calls.call(target(HOST, address, false), b"");
     calls.run(None, |calls| {
         if calls.get(second).received == b"now" && calls.table.get(first).is_some() {
@@ -350,7 +350,7 @@ fn many_dials_run_in_one_loop() {
         threads.push(thread);
         said.push((calls.call(target(HOST, address, tls), b"0"), 1));
     }
-    // Each says more once it has heard the last that it has said, until all have said enough.
+    // Each says more once it has received the last that it has said, until all have said enough.
     calls.run(Some(authority.trust()), |calls| {
         for (client, count) in &mut said {
             if calls.get(*client).received.len() == *count && *count < ROUNDS {

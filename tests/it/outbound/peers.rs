@@ -27,7 +27,7 @@ pub(crate) fn peer<T: Send + 'static>(
     SockRef::from(&listener).set_recv_buffer_size(16 * 1024).unwrap();
     let thread = thread::spawn(move || {
         let stream = listener.accept().unwrap().0;
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(crate::support::TIMEOUT)).unwrap();
         serve(stream)
     });
     (address, thread)
@@ -109,7 +109,7 @@ impl Identity {
     }
 
     /// Shakes hands only. The error is what the peer hears.
-    pub(crate) fn greet(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+    pub(crate) fn handshake(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         let mut session = ServerConnection::new(Arc::clone(&self.0)).unwrap();
         while session.is_handshaking() {
             session.complete_io(stream)?;

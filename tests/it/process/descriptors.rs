@@ -2,7 +2,7 @@
 
 use crate::dispatcher_sim::server_client::ask;
 use crate::support::{
-    Client, PATIENCE, Program, Server, TempDir, number, plain_command, put, until,
+    Client, Program, Server, TIMEOUT, TempDir, number, plain_command, put, until,
 };
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -145,7 +145,7 @@ fn journal_without_descriptors_waits_and_continues() {
         });
         server.wait_for_log("there is no file descriptor for the journal");
         // A client that connects now waits, and costs nothing.
-        let waiting = TcpStream::connect_timeout(&server.address, PATIENCE).unwrap();
+        let waiting = TcpStream::connect_timeout(&server.address, TIMEOUT).unwrap();
         server.wait_for_log("cannot accept a connection");
         assert!(server.is_alive());
         assert!(set_limit(&server, 1_000));

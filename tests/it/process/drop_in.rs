@@ -1,7 +1,7 @@
 //! The program in place of beanstalkd: flags, exit statuses, what it opens.
 
 use super::unix_sockets::{connect, socket_path};
-use crate::support::{PATIENCE, Program, Server, TempDir, plain_command, until};
+use crate::support::{Program, Server, TIMEOUT, TempDir, plain_command, until};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ impl Link {
 /// Sends a line and receives one.
 fn ask(server: &Server, line: &str) -> String {
     let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).unwrap();

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 /// Starts a server, bothers it, stops it, and returns its log.
-fn log_of_a_life(format: &str) -> Vec<String> {
+fn log_of_a_run(format: &str) -> Vec<String> {
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", ":0", "--log-format", format]);
     let mut server = Server::spawn(command);
@@ -38,7 +38,7 @@ fn log_of_a_life(format: &str) -> Vec<String> {
 
 #[test]
 fn json_log_has_one_object_on_each_line() {
-    for line in log_of_a_life("json") {
+    for line in log_of_a_run("json") {
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         for field in ["timestamp", "level", "message"] {
             assert!(json[field].is_string(), "{line}");
@@ -48,7 +48,7 @@ fn json_log_has_one_object_on_each_line() {
 
 #[test]
 fn text_log_has_no_json() {
-    for line in log_of_a_life("human") {
+    for line in log_of_a_run("human") {
         assert!(line.contains(" INFO ") && !line.starts_with('{'), "{line}");
         assert!(!line.contains('\x1b'), "colours in a file: {line}");
     }

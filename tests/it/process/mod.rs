@@ -2,6 +2,7 @@
 
 mod binlog;
 mod crash;
+mod dashboard;
 mod data;
 mod descriptors;
 mod disconnects;
@@ -17,6 +18,10 @@ mod service_manager;
 mod settings;
 mod signals;
 mod slow_readers;
+mod socket_activation;
+mod system_calls;
 mod tls;
 mod unix_sockets;
+mod users;
+mod worker_net;
 mod workers;

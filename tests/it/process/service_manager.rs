@@ -1,14 +1,14 @@
 //! What systemd is told.
 
 use super::unix_sockets::socket_path;
-use crate::support::{PATIENCE, Program, Server, plain_command};
+use crate::support::{Program, Server, TIMEOUT, plain_command};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 /// A service manager's socket, with the next messages on it.
 fn manager(path: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -52,10 +52,10 @@ fn watchdog_of_another_process_is_not_served_and_a_missing_manager_stops_nothing
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", ":0", "--log-format", "json"]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "20000").env("WATCHDOG_PID", "1");
-    let mut lonely = Server::spawn(command);
-    lonely.wait_for_log("NOTIFY_SOCKET cannot be reached");
-    lonely.signal("TERM");
-    assert!(lonely.wait().success());
+    let mut without_manager = Server::spawn(command);
+    without_manager.wait_for_log("NOTIFY_SOCKET cannot be reached");
+    without_manager.signal("TERM");
+    assert!(without_manager.wait().success());
     let socket = manager(&path);
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", ":0", "--log-format", "json"]);

@@ -1,6 +1,6 @@
 //! Listeners with TLS: certificates of the server and of clients, and how connections end.
 
-use crate::support::{PATIENCE, Program, Server, TempDir, get, plain_command, put, until};
+use crate::support::{Program, Server, TIMEOUT, TempDir, get, plain_command, put, until};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
@@ -93,7 +93,7 @@ type Secure = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), stream)
 }
@@ -179,6 +179,29 @@ fn every_protocol_is_served_over_tls() {
     assert_eq!(answer, "HTTP/1.1 200 OK\r\n");
     server.signal("TERM");
     assert!(server.wait().success());
+}
+
+#[test]
+fn load_generator_checks_the_certificate_and_measures() {
+    let setup = Setup::new();
+    let server = setup.serve(&[]);
+    let bench = |protocol: &str, authority: Option<&str>| {
+        let mut command = plain_command(Program::PATH);
+        let port = server.address_of(if protocol == "jobq" { "http" } else { protocol }).port();
+        command.args(["bench", "put", "-c", "2", "-d", "16", "--requests", "2000", "--json", "-"]);
+        command.args(["--protocol", protocol, "--address", &format!("tls:localhost:{port}")]);
+        authority.map(|file| command.arg("--tls-ca").arg(setup.path(file)));
+        command.output().unwrap()
+    };
+    for protocol in ["job-centre", "beanstalkd", "pinpriq", "jobq"] {
+        let output = bench(protocol, Some("ca.pem"));
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{protocol}: {errors}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["requests"], 2000, "{protocol}: {json}");
+    }
+    let errors = String::from_utf8_lossy(&bench("job-centre", None).stderr).into_owned();
+    assert!(errors.contains("its issuer is not among the trusted CAs"), "{errors}");
 }
 
 #[test]
@@ -314,7 +337,7 @@ fn plain_client_of_a_tls_listener_is_closed_and_the_log_says_why() {
     let setup = Setup::new();
     let server = setup.serve(&[]);
     let mut plain = TcpStream::connect(server.address).unwrap();
-    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.set_read_timeout(Some(TIMEOUT)).unwrap();
     plain.write_all(format!("{}\n", get("none")).as_bytes()).unwrap();
     let mut answer = Vec::new();
     plain.read_to_end(&mut answer).unwrap();

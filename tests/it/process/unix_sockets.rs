@@ -1,6 +1,6 @@
 //! Listeners that are files.
 
-use crate::support::{PATIENCE, Program, Server, TempDir, plain_command, put, until};
+use crate::support::{Program, Server, TIMEOUT, TempDir, plain_command, put, until};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -30,7 +30,7 @@ pub(super) fn connect(path: &Path) -> UnixStream {
         stream.is_some()
     });
     let stream: UnixStream = stream.unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -123,4 +123,23 @@ fn file_that_is_in_use_or_no_socket_stays() {
     let output = Program::output(&["serve", "--listen", &listen], &[]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && text.contains("107 bytes"), "{text}");
+}
+
+/// A group that stands in no file of this machine: a program in place of `getent` knows it.
+#[test]
+fn group_of_a_directory_is_found() {
+    let (dir, path) = socket_path();
+    let gid = fs::metadata(dir.path()).unwrap().gid();
+    let getent = dir.path().join("getent");
+    let script = format!("#!/bin/sh\n[ \"$*\" = 'group staff-of-ldap' ] && echo $2:x:{gid}:\n");
+    fs::write(&getent, script).unwrap();
+    fs::set_permissions(&getent, fs::Permissions::from_mode(0o755)).unwrap();
+    let listen = format!("unix:{},group=staff-of-ldap", path.display());
+    let mut command = plain_command(Program::PATH);
+    let places = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{places}", dir.path().display()));
+    command.args(["serve", "--log-format", "json", "--listen", &listen, "--pinpriq", ":0"]);
+    let _server = Server::spawn(command);
+    assert!(ask(&connect(&path), &put("q", 1, "{}")).contains(r#""id":1"#));
+    assert_eq!(fs::metadata(&path).unwrap().gid(), gid);
 }

@@ -6,7 +6,7 @@
 use super::crash::seed;
 use crate::dispatcher_sim::server_client::{ask, protocol, try_ask};
 use crate::rng::TestRng;
-use crate::support::{PATIENCE, Program, Server, TempDir, plain_command};
+use crate::support::{Program, Server, TIMEOUT, TempDir, plain_command};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -103,7 +103,7 @@ fn crash(rounds: usize) {
 fn push(server: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
     let (mut promised, mut last) = (Vec::new(), Instant::now());
     while promised.len() < JOBS {
-        assert!(last.elapsed() < PATIENCE, "no job is put: {} were", promised.len());
+        assert!(last.elapsed() < TIMEOUT, "no job is put: {} were", promised.len());
         let token = tokens.fetch_add(1, Ordering::Relaxed);
         let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
             "max_retry": 1_000, "timeout": 3});

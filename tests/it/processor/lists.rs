@@ -45,7 +45,7 @@ fn list_has_the_topic_of_its_request() {
     let mut simulation = Simulation::new();
     simulation.say("list progress q");
     simulation.settle();
-    let line = simulation.heard.lines.pop_front().unwrap();
+    let line = simulation.received.lines.pop_front().unwrap();
     let start = "{\"topic\":\"default/job_queue/list_progress_queue/result\",\"service_name\":";
     assert!(line.starts_with(start) && line.ends_with(",\"payload\":[]}"), "{line}");
 }
@@ -116,23 +116,23 @@ fn long_list_is_one_uninterrupted_line() {
     for _ in 0..20 {
         simulation.pass();
     }
-    assert!(simulation.heard.lines.is_empty(), "the list is under way");
+    assert!(simulation.received.lines.is_empty(), "the list is under way");
     let put = b"{\"request\":\"put\",\"queue\":\"p\",\"job\":{},\"pri\":0}\n";
     simulation.server().handle_input(other, put, now);
     for _ in 0..1_000 {
         simulation.pass();
     }
     simulation.settle();
-    let list: serde_json::Value = serde_json::from_str(&simulation.heard.lines[0]).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&simulation.received.lines[0]).unwrap();
     let jobs = list["payload"].as_array().unwrap();
     assert_eq!(jobs.len(), 3_000);
     for (number, job) in jobs.iter().enumerate() {
         assert_eq!(job["uuid"], name(number));
     }
-    let line = simulation.heard.lines[1].clone();
+    let line = simulation.received.lines[1].clone();
     // The message behind the list waited for it; the other client did not.
     assert_eq!(simulation.assignment(&line), "w 3002");
-    assert_eq!(simulation.heard.lines.len(), 2);
+    assert_eq!(simulation.received.lines.len(), 2);
 }
 
 #[test]

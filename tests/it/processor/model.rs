@@ -38,7 +38,7 @@ pub(super) struct Model {
     jobs: Vec<Job>,
     workers: Vec<Worker>,
     assignments: Vec<String>,
-    remarks: Vec<String>,
+    notices: Vec<String>,
     pub(super) leases_over: u64,
 }
 
@@ -51,7 +51,7 @@ impl Model {
             jobs: Vec::new(),
             workers: Vec::new(),
             assignments: Vec::new(),
-            remarks: Vec::new(),
+            notices: Vec::new(),
             leases_over: 0,
         }
     }
@@ -70,7 +70,7 @@ impl Model {
     }
 
     pub(super) fn take_remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.remarks)
+        std::mem::take(&mut self.notices)
     }
 
     /// Matches idle workers and jobs.
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    pub(super) fn hear(&mut self, message: &str) {
+    pub(super) fn receive(&mut self, message: &str) {
         let words: Vec<&str> = message.split(' ').collect();
         match words[..] {
             ["tick"] => {
@@ -138,7 +138,7 @@ impl Model {
             }
             ["add", queue, name, priority] => {
                 if self.queue_of(name).is_some() {
-                    self.remarks.push(format!("add_job: there is a job '{name}' already"));
+                    self.notices.push(format!("add_job: there is a job '{name}' already"));
                 } else {
                     let number = self.count();
                     let priority = priority.parse().unwrap();
@@ -173,7 +173,7 @@ impl Model {
                 let count = self.jobs.len();
                 self.jobs.retain(|job| job.name != name || job.queue != queue);
                 if self.jobs.len() == count {
-                    self.remarks.push(format!("del_job: there is no job '{name}'"));
+                    self.notices.push(format!("del_job: there is no job '{name}'"));
                 }
             }
             _ => panic!("what is {message}?"),
@@ -184,11 +184,11 @@ impl Model {
     fn held(&mut self, verb: &str, queue: &str, name: &str) -> Option<&mut Job> {
         let meant = |job: &&mut Job| job.name == name && job.queue == queue;
         let Some(job) = self.jobs.iter_mut().find(meant) else {
-            self.remarks.push(format!("{verb}: there is no job '{name}'"));
+            self.notices.push(format!("{verb}: there is no job '{name}'"));
             return None;
         };
         if job.held.is_none() {
-            self.remarks.push(format!("{verb}: job '{name}' is not dispatched"));
+            self.notices.push(format!("{verb}: job '{name}' is not dispatched"));
             return None;
         }
         Some(job)
@@ -211,7 +211,7 @@ impl Model {
             .partition(|worker: &Worker| worker.seen + PERIOD <= now);
         self.workers = young;
         for Worker { name, .. } in old {
-            self.remarks.push(format!("worker '{name}' of"));
+            self.notices.push(format!("worker '{name}' of"));
         }
     }
 

@@ -42,8 +42,8 @@ fn workers_timed_out_with_a_lease_end_get_no_assignment() {
     }
     simulation.say("idle q w0");
     simulation.sleep(9_000);
-    assert_eq!(simulation.heard.lines, [""; 0]);
-    assert_eq!(simulation.heard.remarks.len(), 1 + WORKERS);
-    simulation.heard.remarks.clear();
+    assert_eq!(simulation.received.lines, [""; 0]);
+    assert_eq!(simulation.received.notices.len(), 1 + WORKERS);
+    simulation.received.notices.clear();
     simulation.play("> idle q x\n< x j");
 }

@@ -61,9 +61,9 @@ fn assignment_is_sent_once_durable_and_before_the_end() {
     let add = "{\"topic\":\"default/job_queue/add_job\",\
         \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
     simulation.send(format!("{idle}\n{add}").as_bytes());
-    assert!(simulation.heard.lines.is_empty(), "the disk has not done its work");
+    assert!(simulation.received.lines.is_empty(), "the disk has not done its work");
     assert!(simulation.end(), "the connection ends");
-    assert_eq!(simulation.heard.lines.len(), 1, "what was assigned is done");
+    assert_eq!(simulation.received.lines.len(), 1, "what was assigned is done");
     simulation.restart(0);
     simulation.play("> idle q v\n< v a");
 }
@@ -112,7 +112,7 @@ fn acceptance_before_the_assignment_is_durable_keeps_the_reservation() {
     let a = ",\"uuid\":\"a\"";
     let lines = [say("add_job", a), say("worker_idle", ""), say("job_accepted", a)];
     simulation.send(lines.concat().as_bytes());
-    assert!(simulation.heard.lines.is_empty(), "the disk has not done its work");
+    assert!(simulation.received.lines.is_empty(), "the disk has not done its work");
     simulation.settle();
     simulation.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]");
     simulation.restart(100);

@@ -88,7 +88,7 @@ impl Sim {
                 seeds::say(|| format!("{} > {message}", self.simulation.now.wall.0 % 1_000_000));
                 self.simulation.say(&message);
                 self.simulation.settle();
-                self.model.hear(&message);
+                self.model.receive(&message);
             }
             70..98 => {
                 let most = [10, 3_000, 12_000][self.rng.below(3)];
@@ -110,7 +110,7 @@ impl Sim {
     }
 
     fn compare(&mut self) {
-        let lines: Vec<String> = self.simulation.heard.lines.drain(..).collect();
+        let lines: Vec<String> = self.simulation.received.lines.drain(..).collect();
         let mut assigned: Vec<String> =
             lines.iter().map(|line| self.simulation.assignment(line)).collect();
         for assignment in &assigned {
@@ -123,15 +123,15 @@ impl Sim {
         assigned.sort();
         expected.sort();
         assert_eq!(assigned, expected, "other assignments");
-        let remarks: Vec<String> =
-            self.simulation.heard.remarks.drain(..).map(|(_, text)| text).collect();
+        let notices: Vec<String> =
+            self.simulation.received.notices.drain(..).map(|(_, text)| text).collect();
         let expected = self.model.take_remarks();
-        assert_eq!(remarks.len(), expected.len(), "{remarks:?} and not {expected:?}");
+        assert_eq!(notices.len(), expected.len(), "{notices:?} and not {expected:?}");
         for expected in expected {
-            assert!(remarks.iter().any(|text| text.contains(&expected)), "{expected}: {remarks:?}");
+            assert!(notices.iter().any(|text| text.contains(&expected)), "{expected}: {notices:?}");
         }
         for event in EVENTS {
-            if remarks.iter().any(|text| text.contains(event)) {
+            if notices.iter().any(|text| text.contains(event)) {
                 *self.seen.entry(event).or_default() += 1;
             }
         }

@@ -1,5 +1,5 @@
 //! A server without sockets, the processor's connection to it, and scripts of what is said and
-//! heard there.
+//! received there.
 //!
 //! ```text
 //! > add q j 3              add_job of job j to queue q, of priority 3; without it none is said
@@ -35,9 +35,9 @@ const START: u64 = 1_700_000_000_000;
 
 /// What comes out of the server.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Received {
     pub(super) lines: VecDeque<String>,
-    pub(super) remarks: VecDeque<(Severity, String)>,
+    pub(super) notices: VecDeque<(Severity, String)>,
     jobs: VecDeque<String>,
     /// What has come without a line end.
     rest: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Simulation {
     pub(super) piece: usize,
     /// Bytes of output that are taken in a pass.
     pub(super) room: usize,
-    pub(super) heard: Heard,
+    pub(super) received: Received,
     settings: processor::Settings,
 }
 
@@ -76,7 +76,7 @@ impl Simulation {
             disk: None,
             piece: usize::MAX,
             room: usize::MAX,
-            heard: Heard::default(),
+            received: Received::default(),
             settings,
         };
         simulation.start(Engine::in_memory(3));
@@ -104,7 +104,7 @@ impl Simulation {
         let now = self.now;
         self.client = self.server().handle_open(Protocol::Processor, now).unwrap();
         self.other = None;
-        self.heard = Heard::default();
+        self.received = Received::default();
         self.pass();
         self.settle();
     }
@@ -138,11 +138,11 @@ impl Simulation {
             self.write(other);
         }
         while let Some(action) = self.server().poll_action() {
-            self.heard.ended |= action == Action::Close(self.client);
+            self.received.ended |= action == Action::Close(self.client);
         }
         while let Some(notice) = self.server().poll_notice() {
             let Incident::LogLine(remark) = notice.incident else { panic!("{notice:?}") };
-            self.heard.remarks.push_back((remark.severity, remark.text));
+            self.received.notices.push_back((remark.severity, remark.text));
         }
     }
 
@@ -153,13 +153,13 @@ impl Simulation {
         self.server().handle_sent(client, taken.len(), now);
         if client != self.client {
             let lines = String::from_utf8(taken.to_vec()).unwrap();
-            self.heard.jobs.extend(lines.lines().map(str::to_owned));
+            self.received.jobs.extend(lines.lines().map(str::to_owned));
             return;
         }
-        self.heard.rest.extend_from_slice(taken);
-        while let Some(end) = self.heard.rest.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = self.heard.rest.drain(..=end).collect();
-            self.heard.lines.push_back(String::from_utf8(line[..end].to_vec()).unwrap());
+        self.received.rest.extend_from_slice(taken);
+        while let Some(end) = self.received.rest.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.received.rest.drain(..=end).collect();
+            self.received.lines.push_back(String::from_utf8(line[..end].to_vec()).unwrap());
         }
     }
 
@@ -216,7 +216,7 @@ impl Simulation {
         let (client, now) = (self.client, self.now);
         self.server().handle_eof(client, now);
         self.settle();
-        self.heard.ended
+        self.received.ended
     }
 
     fn message(&self, words: &str) -> String {
@@ -289,25 +289,25 @@ impl Simulation {
                 }
                 "@" => self.sleep(rest.parse().unwrap()),
                 "<" => {
-                    let line = self.heard.lines.pop_front();
+                    let line = self.received.lines.pop_front();
                     let line = line.unwrap_or_else(|| panic!("{}", at("nothing came".into())));
                     assert_eq!(self.assignment(&line), rest, "{}", at(line));
                 }
                 "=" => {
-                    let line = self.heard.lines.pop_front();
+                    let line = self.received.lines.pop_front();
                     let line = line.unwrap_or_else(|| panic!("{}", at("nothing came".into())));
                     let found: Json = serde_json::from_str(&line).unwrap();
                     let expected: Json = serde_json::from_str(rest).unwrap();
                     assert_eq!(found["payload"], expected, "{}", at(line));
                 }
                 "!" => {
-                    let remark = self.heard.remarks.pop_front();
+                    let remark = self.received.notices.pop_front();
                     let remark = remark.unwrap_or_else(|| panic!("{}", at("no remark".into())));
                     assert!(remark.1.contains(rest), "{}", at(format!("{remark:?}")));
                 }
                 "J>" => self.ask(rest),
                 "J<" => {
-                    let line = self.heard.jobs.pop_front();
+                    let line = self.received.jobs.pop_front();
                     assert_eq!(line.as_deref(), Some(rest), "{}", at(String::new()));
                 }
                 other => panic!("what is {other}?"),
@@ -349,9 +349,9 @@ impl Simulation {
     }
 
     fn assert_quiet(&self, step: &str) {
-        assert_eq!(self.heard.lines, [""; 0], "before {step}");
-        assert!(self.heard.remarks.is_empty(), "before {step}: {:?}", self.heard.remarks);
-        assert_eq!(self.heard.jobs, [""; 0], "before {step}");
+        assert_eq!(self.received.lines, [""; 0], "before {step}");
+        assert!(self.received.notices.is_empty(), "before {step}: {:?}", self.received.notices);
+        assert_eq!(self.received.jobs, [""; 0], "before {step}");
     }
 
     /// Worker and job of an assignment, which is checked.

@@ -1,4 +1,4 @@
-//! Each row of `docs/protocols/processor.md`, "Topics that are heard", and each of its rules.
+//! Each row of `docs/protocols/processor.md`, "Topics that are received", and each of its rules.
 
 use super::simulation::Simulation;
 use jobcentre::model::driver::{Core, Severity};
@@ -45,7 +45,7 @@ fn assignment_has_the_job_and_its_time() {
          \"created_at\":\"{at}\",\"payload\":{{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\
          \"n\":1.50,\"dispatched_at\":1,\"dispatched_at\":\"{at}\"}}}}"
     );
-    assert_eq!(simulation.heard.lines.pop_front(), Some(expected));
+    assert_eq!(simulation.received.lines.pop_front(), Some(expected));
     simulation.play("> accept q w/\u{e9} \u{e4}\\\"");
 }
 
@@ -317,7 +317,7 @@ fn uuid_is_unique_over_all_queues() {
     simulation.say("add q a");
     simulation.say("add q a");
     simulation.settle();
-    assert_eq!(simulation.heard.remarks[0].0, Severity::Error);
+    assert_eq!(simulation.received.notices[0].0, Severity::Error);
 }
 
 #[test]
@@ -329,8 +329,8 @@ fn invalid_line_is_reported_and_the_next_one_handled() {
             b"\n\r\nx\n[]\n{\"topic\":\"other\"}\n{\"topic\":\"default/job_queue/add_job\"}\r\n",
         );
         simulation.settle();
-        let remarks: Vec<_> = simulation.heard.remarks.drain(..).collect();
-        assert!(remarks.iter().all(|(severity, _)| *severity == Severity::Error));
+        let notices: Vec<_> = simulation.received.notices.drain(..).collect();
+        assert!(notices.iter().all(|(severity, _)| *severity == Severity::Error));
         let starts = [
             "no message: the line is empty",
             "no message: the line is empty",
@@ -338,14 +338,14 @@ fn invalid_line_is_reported_and_the_next_one_handled() {
             "no message: the line is an array",
             "add_job: field 'payload' is missing",
         ];
-        assert_eq!(remarks.len(), starts.len(), "{remarks:?}");
-        for ((_, text), start) in remarks.iter().zip(starts) {
+        assert_eq!(notices.len(), starts.len(), "{notices:?}");
+        for ((_, text), start) in notices.iter().zip(starts) {
             assert!(text.starts_with(start), "{text}");
         }
         simulation.send("x".repeat(5_000).as_bytes());
         simulation.send(b"\n");
         simulation.settle();
-        let (_, text) = simulation.heard.remarks.pop_front().unwrap();
+        let (_, text) = simulation.received.notices.pop_front().unwrap();
         assert_eq!(text, "no message: the line is longer than 1000 bytes (--max-request)");
         simulation.play("> tick");
     }
@@ -365,7 +365,7 @@ fn many_invalid_lines_are_each_reported() {
     let mut simulation = Simulation::new();
     simulation.send(&b"\n".repeat(10_000));
     simulation.settle();
-    assert_eq!(simulation.heard.remarks.len(), 10_000);
+    assert_eq!(simulation.received.notices.len(), 10_000);
 }
 
 #[test]
@@ -377,9 +377,9 @@ fn end_of_input_closes_after_all_messages_are_sent() {
             \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
         simulation.send(format!("{line}{last}").as_bytes());
         assert!(simulation.end(), "the connection ends");
-        let lines = std::mem::take(&mut simulation.heard.lines);
+        let lines = std::mem::take(&mut simulation.received.lines);
         assert_eq!(lines.len(), usize::from(assigned), "{last:?}");
-        assert_eq!(simulation.heard.remarks.len(), usize::from(!assigned), "{last:?}");
+        assert_eq!(simulation.received.notices.len(), usize::from(!assigned), "{last:?}");
     }
     let mut simulation = Simulation::new();
     assert!(simulation.end(), "and at once");
@@ -415,7 +415,7 @@ fn slow_reader_gets_every_message() {
         simulation.pass();
     }
     let mut workers = std::collections::BTreeSet::new();
-    while let Some(line) = simulation.heard.lines.pop_front() {
+    while let Some(line) = simulation.received.lines.pop_front() {
         assert!(workers.insert(simulation.assignment(&line)), "{line}");
     }
     assert!(workers.len() > 100);

@@ -191,15 +191,15 @@ fn long_or_deep_queries_are_rejected() {
 #[test]
 fn memory_is_bounded() {
     let (mut evaluator, rows) = (evaluator(), rows());
-    for greedy in [
+    for oversized in [
         "length(zeroblob(1000000000))",
         "length(printf('%1000000000d', 1))",
         "length(printf('%.*c', 1000000000, 'x'))",
         "length(replace(hex(zeroblob(1000000)), '0', hex(zeroblob(1000000))))",
     ] {
-        let said = run(&mut evaluator, &rows, &query([(text(greedy), Op::Greater, text("0"))]));
+        let said = run(&mut evaluator, &rows, &query([(text(oversized), Op::Greater, text("0"))]));
         // A text that would be too long is an error, or shorter.
-        assert!(said.is_err() || said == Ok(vec![1, 2, 3]), "{greedy}: {said:?}");
+        assert!(said.is_err() || said == Ok(vec![1, 2, 3]), "{oversized}: {said:?}");
     }
     let said = run(&mut evaluator, &rows, &query([(text("id"), Op::Is, Expr::Null)]));
     assert_eq!(said, Ok(vec![]), "it goes on afterwards");
@@ -236,7 +236,7 @@ fn json_invalid_for_sqlite_does_not_match() {
 }
 
 /// An evaluator that is told to stop when it has asked so often, and that count.
-fn patient(questions: u64) -> (Evaluator, Arc<AtomicU64>) {
+fn stopping_after(questions: u64) -> (Evaluator, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let own = Arc::clone(&asked);
     let stop = move || own.fetch_add(1, Ordering::Relaxed) >= questions;
@@ -258,7 +258,7 @@ fn query_beyond_its_time_is_stopped() {
         "json_extract(payload, '$') = json_quote(payload)",
         "length(json_array(payload, payload, payload)) = 1",
     ] {
-        let (mut evaluator, asked) = patient(20);
+        let (mut evaluator, asked) = stopping_after(20);
         let work = QueryTask {
             rows: rows.clone(),
             query: query([(text(slow), Op::Is, text("7"))]),
@@ -280,7 +280,7 @@ fn query_that_builds_long_texts_in_one_row_is_stopped() {
         // Such a text is no constant, however often it stands there.
         "json_valid(printf('\"%.*c\"', 40000, 'x'))",
     ] {
-        let (mut evaluator, asked) = patient(20);
+        let (mut evaluator, asked) = stopping_after(20);
         let many = [slow; 150].join("+");
         let query = query([(text(&many), Op::Is, Expr::Null)]);
         let work = QueryTask { rows: snapshot([row(1, "null", "null")]), query, limit: None };

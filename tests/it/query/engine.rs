@@ -31,7 +31,7 @@ pub(super) enum Mode {
     /// They do not end, unless the query is dropped.
     Hold,
     /// They do not end.
-    Stick,
+    Hang,
 }
 
 /// The last lane has a share of its own.
@@ -93,7 +93,7 @@ impl QueryExecutor for ManualExecutor {
             Mode::Share => *stop >= StopRequest::AtStepLimit || short(task),
             Mode::GiveBack => *stop >= StopRequest::Now,
             Mode::Hold => *stop == StopRequest::Cancel,
-            Mode::Stick => false,
+            Mode::Hang => false,
         };
         let lane = executor.lanes.iter().position(|lane| lane.as_ref().is_some_and(ends))?;
         let (task, stop) = executor.lanes[lane].take()?;

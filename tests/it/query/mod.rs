@@ -22,14 +22,14 @@ use std::time::Duration;
 
 /// A helper that has each query evaluated as soon as it is asked about.
 #[derive(Debug)]
-pub(crate) struct Prompt {
+pub(crate) struct ImmediateExecutor {
     task: Option<Task>,
     /// Its query was dropped, and that was not reported yet.
     dropped: bool,
     evaluator: Evaluator,
 }
 
-impl Prompt {
+impl ImmediateExecutor {
     pub(crate) fn new() -> Self {
         Self { task: None, dropped: false, evaluator: evaluator() }
     }
@@ -39,7 +39,7 @@ impl Prompt {
     }
 }
 
-impl QueryExecutor for Prompt {
+impl QueryExecutor for ImmediateExecutor {
     fn find(&mut self, _: bool) -> Option<FreeLane> {
         let free = self.task.is_none() && !self.dropped;
         free.then_some(FreeLane { lane: 0, has_share: true })

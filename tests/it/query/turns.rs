@@ -14,7 +14,7 @@ const TOO_LONG: &str = "the query took longer than 4s (--query-timeout) and was 
 #[test]
 fn search_times_out_from_its_arrival_even_if_the_thread_hangs() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
-        harness.mode(Mode::Stick);
+        harness.mode(Mode::Hang);
         let first = harness.find(1, &free());
         harness.reply_serials_at(second(0.5));
         let waiting = harness.find(2, &free());
@@ -133,7 +133,7 @@ fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
     for _ in 0..20 {
         harness.take_replies();
     }
-    harness.mode(Mode::Stick);
+    harness.mode(Mode::Hang);
     for number in 1..20_u32 {
         harness.reply_serials_at(second(0.01).after(Duration::from_millis(10) * number));
     }
@@ -148,7 +148,7 @@ fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
 fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
     for (looks, lanes) in [(&[0.5, 0.99][..], &[0][..]), (&[1.0], &[0]), (&[1.0, 2.0], &[0, 4])] {
         let mut harness = Harness::in_memory();
-        harness.mode(Mode::Stick);
+        harness.mode(Mode::Hang);
         let search = harness.find(1, &free());
         assert_eq!(harness.take_replies(), []);
         assert_eq!(harness.engine.poll_timeout(), Some(second(1.0)));

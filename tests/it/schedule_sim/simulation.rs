@@ -25,6 +25,10 @@ const HOUR: u64 = 60 * MINUTE;
 /// No run is longer: see `HORIZON_MINUTES`.
 const LONGEST: u64 = 7 * 24 * HOUR;
 
+/// The longest wait for a moment: also if the clock is set back by a day, it ends within the
+/// horizon.
+const LONGEST_WAIT: u64 = 18 * 24 * HOUR;
+
 /// Each schedule has its own queue, of its name.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
 
@@ -290,7 +294,7 @@ impl Simulation {
             Next::At(at) => at.checked_sub(self.wall),
             _ => None,
         });
-        let wait = nexts.min().unwrap_or(MINUTE);
+        let wait = nexts.min().unwrap_or(MINUTE).min(LONGEST_WAIT);
         (wait + self.rng.below(3) as u64).saturating_sub(1)
     }
 

@@ -30,7 +30,7 @@ impl ServerModel {
             wire::Request::Subscribe(_) | wire::Request::Unsubscribe(_) => {}
             wire::Request::Ready => wishes.credits += 1,
             wire::Request::Junk => {
-                self.client(id).dismiss();
+                self.client(id).end();
                 self.see("a byte began no request");
             }
             _ => return None,

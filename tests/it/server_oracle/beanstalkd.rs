@@ -204,7 +204,7 @@ impl ServerModel {
             }
             Request::Quit => {
                 let client = self.client(id);
-                client.dismiss();
+                client.end();
                 client.eof = true;
                 self.see("beanstalkd: quit");
                 return (Reply::Nothing, Replies::new());
@@ -306,7 +306,7 @@ impl ServerModel {
         if used.is_none() && watched.is_empty() {
             return Replies::new();
         }
-        self.store.submit(|oracle| oracle.lose_interest(used, &watched))
+        self.store.submit(|oracle| oracle.drop_queue_user(used, &watched))
     }
 
     /// A client that sends no more waits for a job: it is told that there is none, and what it has

@@ -37,7 +37,7 @@ pub(crate) struct Begun {
 
 /// What a client of packets has said about packets that it wants.
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct Subscriptions {
     pub(crate) queues: Vec<Queue>,
     pub(crate) credits: usize,
 }
@@ -57,7 +57,7 @@ fn without_cr(line: &[u8]) -> &[u8] {
 pub(crate) struct Client {
     pub(crate) protocol: Protocol,
     pub(crate) state: State,
-    pub(crate) wishes: Wishes,
+    pub(crate) wishes: Subscriptions,
     /// Of beanstalkd's protocol.
     pub(crate) tubes: Tubes,
     /// Requests that the client writes, the first one being what is next in the input.
@@ -79,7 +79,7 @@ pub(crate) struct Client {
     /// When it is cut off, and how many timers were armed before.
     pub(crate) deadline: Option<(Mono, usize)>,
     /// Of HTTP: when it will have been too slow.
-    pub(crate) patience: Option<Mono>,
+    pub(crate) reply_deadline: Option<Mono>,
     /// When the server looks whether it was, and how many timers were armed before.
     pub(crate) check: Option<(Mono, usize)>,
     pub(crate) begun: Begun,
@@ -102,7 +102,7 @@ impl Client {
         Self {
             protocol,
             state: State::Open,
-            wishes: Wishes::default(),
+            wishes: Subscriptions::default(),
             tubes: Tubes::default(),
             script: VecDeque::new(),
             handed: 0,
@@ -116,7 +116,7 @@ impl Client {
             passed: 0,
             skipping: false,
             deadline: None,
-            patience: (protocol == Protocol::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
+            reply_deadline: (protocol == Protocol::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
             check: None,
             begun: Begun::default(),
             spared: 0,
@@ -179,14 +179,14 @@ impl Client {
         }
         if self.handed < manner.head {
             if !std::mem::replace(&mut self.begun.head, true) {
-                self.patience = Some(now.after(HTTP_HEAD_TIMEOUT));
+                self.reply_deadline = Some(now.after(HTTP_HEAD_TIMEOUT));
             }
             return;
         }
         let since = *self.begun.body.get_or_insert(now);
         let earned = (self.handed - manner.head) as u64 / HTTP_BODY_MIN_BYTES_PER_SECOND;
         let earned = Duration::from_secs(earned);
-        self.patience = Some(since.after(HTTP_BODY_TIMEOUT).after(earned));
+        self.reply_deadline = Some(since.after(HTTP_BODY_TIMEOUT).after(earned));
     }
 
     /// Whether a part of a request is there.
@@ -198,15 +198,15 @@ impl Client {
     pub(crate) fn finish(&mut self, manner: HttpOptions, now: Mono) {
         self.begun = Begun::default();
         if manner.close {
-            self.dismiss();
+            self.end();
         } else {
             self.state = State::Open;
-            self.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
+            self.reply_deadline = Some(now.after(HTTP_IDLE_TIMEOUT));
         }
     }
 
-    pub(crate) fn dismiss(&mut self) {
-        (self.state, self.over, self.patience) = (State::Ended, true, None);
+    pub(crate) fn end(&mut self) {
+        (self.state, self.over, self.reply_deadline) = (State::Ended, true, None);
     }
 
     /// Whether it wants to be given packets, and would be told of them.
@@ -221,7 +221,7 @@ impl Client {
     }
 
     /// Whether there is an answer that is on its way.
-    pub(crate) fn is_owed(&self) -> bool {
+    pub(crate) fn has_pending_reply(&self) -> bool {
         matches!(self.state, State::Waiting | State::Asked(_) | State::Writing(..))
     }
 

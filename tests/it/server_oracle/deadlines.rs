@@ -20,7 +20,7 @@ impl ServerModel {
     }
 
     /// Ends the clients that were too slow, in the order of their timers: that of an HTTP client
-    /// may be before the end of its patience, which often moves later.
+    /// may be before the end of its deadline, which often moves later.
     pub(super) fn expire(&mut self) {
         loop {
             let now = self.now.mono;
@@ -30,14 +30,14 @@ impl ServerModel {
             };
             let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
             if self.client(id).deadline.is_some() {
-                self.see("patience came to an end");
+                self.see("a deadline passed");
                 self.end(id, true);
                 continue;
             }
             let client = self.client(id);
             client.check = None;
-            if client.patience.is_some_and(|at| at <= now) {
-                self.lose_patience(id);
+            if client.reply_deadline.is_some_and(|at| at <= now) {
+                self.time_out(id);
             }
             self.arm_check(id);
         }
@@ -48,7 +48,7 @@ impl ServerModel {
     pub(super) fn arm_check(&mut self, id: ClientId) {
         let armed = self.armed;
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let Some(at) = client.patience.filter(|_| !client.is_leaving()) else { return };
+        let Some(at) = client.reply_deadline.filter(|_| !client.is_leaving()) else { return };
         if client.check.is_none_or(|(before, _)| before > at) {
             client.check = Some((at, armed));
             self.armed += 1;
@@ -56,23 +56,23 @@ impl ServerModel {
     }
 
     /// An HTTP client was too slow.
-    fn lose_patience(&mut self, id: ClientId) {
+    fn time_out(&mut self, id: ClientId) {
         let now = self.now.mono;
         let client = self.client(id);
         let idle = client.state == State::Open && !client.has_begun();
         if client.state == State::Open && client.has_begun() {
             let manner = HttpOptions { close: true, expects: true, ..HttpOptions::default() };
             client.expect(&Reply::Page(Page::error(408)), manner);
-            client.dismiss();
+            client.end();
             self.see("a request took too long");
             self.go_on(id);
         } else if idle && client.unsent == 0 {
-            client.dismiss();
+            client.end();
             self.see("a connection was not used for long");
             self.go_on(id);
         } else if idle && client.unsent != client.spared {
             client.spared = client.unsent;
-            client.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
+            client.reply_deadline = Some(now.after(HTTP_IDLE_TIMEOUT));
             self.see("a reader was spared");
         } else {
             self.see("a reader was cut off");

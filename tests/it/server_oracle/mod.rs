@@ -111,7 +111,7 @@ impl ServerModel {
     pub(crate) fn refuse(&mut self, id: ClientId, why: Vec<u8>) {
         let client = self.client(id);
         client.expect(&Reply::Bytes(why), HttpOptions::default());
-        client.dismiss();
+        client.end();
         client.refused = true;
         self.settle(id);
     }
@@ -131,7 +131,7 @@ impl ServerModel {
 
     pub(crate) fn wants_input(&self, id: ClientId) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
-        let served = !client.is_owed() && !client.stalled;
+        let served = !client.has_pending_reply() && !client.stalled;
         !client.eof
             && client.unsent <= OUTPUT_HIGH_WATER_BYTES
             && (served || client.handed < STALLED_INPUT_MAX_BYTES)
@@ -184,7 +184,7 @@ impl ServerModel {
         if was_above
             && client.unsent <= OUTPUT_HIGH_WATER_BYTES
             && !client.peer_closed
-            && self.owes(id)
+            && self.is_due_packets(id)
         {
             self.see("a delivery was put off");
             self.go_on(id);
@@ -223,7 +223,7 @@ impl ServerModel {
         self.expire();
         let said = self.store.run(Oracle::expire);
         self.deliver(said, None);
-        self.serve_owing(None);
+        self.serve_due(None);
         self.rejections.take_report(self.now.mono);
         self.search();
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
@@ -264,7 +264,7 @@ impl ServerModel {
                 State::Writing(page, manner, turns) => {
                     *turns -= 1;
                     if *turns > 0 {
-                        client.patience = Some(now.after(HTTP_READER_TIMEOUT));
+                        client.reply_deadline = Some(now.after(HTTP_READER_TIMEOUT));
                         self.see("an answer went on");
                         self.go_on(id);
                         break true;
@@ -276,9 +276,9 @@ impl ServerModel {
                 }
                 State::Open => {}
             }
-            if self.owes(id) {
-                self.stand(id, Some(id));
-                self.serve_owing(Some(id));
+            if self.is_due_packets(id) {
+                self.enqueue_pop(id, Some(id));
+                self.serve_due(Some(id));
                 continue;
             }
             match self.clients.get_mut(&id).unwrap().take(self.max_request) {
@@ -300,23 +300,26 @@ impl ServerModel {
     }
 
     /// Whether a client is to be given packets, or to wait for them.
-    fn owes(&self, id: ClientId) -> bool {
+    fn is_due_packets(&self, id: ClientId) -> bool {
         let client = &self.clients[&id];
         client.wants_packets() && client.unwritten.is_empty() && self.store.waiting(id).is_none()
     }
 
-    fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
+    fn enqueue_pop(&mut self, id: ClientId, running: Option<ClientId>) {
         let queues = self.client(id).wishes.queues.clone();
         let said = wire::open_pop(&mut self.store, id, &queues);
         self.deliver(said, running);
     }
 
     /// Clients that got packets and have credits left are enqueued again, at once.
-    fn serve_owing(&mut self, running: Option<ClientId>) {
+    fn serve_due(&mut self, running: Option<ClientId>) {
         while let Some(id) = self.owing.pop_front() {
             let Some(client) = self.clients.get(&id) else { continue };
-            if !client.peer_closed && client.unsent <= OUTPUT_HIGH_WATER_BYTES && self.owes(id) {
-                self.stand(id, running);
+            if !client.peer_closed
+                && client.unsent <= OUTPUT_HIGH_WATER_BYTES
+                && self.is_due_packets(id)
+            {
+                self.enqueue_pop(id, running);
             }
         }
     }
@@ -334,7 +337,7 @@ impl ServerModel {
             Request::Wire(request) => {
                 if let Some(said) = self.wish(id, request) {
                     self.deliver(said, Some(id));
-                    return self.serve_owing(Some(id));
+                    return self.serve_due(Some(id));
                 }
                 self.submit(id, request)
             }
@@ -350,7 +353,7 @@ impl ServerModel {
         let client = self.client(id);
         match (reply, request) {
             (Reply::Later, Request::Http(question, manner)) => {
-                (client.state, client.patience) = (State::Asked(*manner), None);
+                (client.state, client.reply_deadline) = (State::Asked(*manner), None);
                 self.came += 1;
                 let (question, second) = (question.clone(), self.now.mono.0 / 1_000_000_000);
                 self.searches.push(Search { client: id, question, second, came: self.came });
@@ -363,7 +366,7 @@ impl ServerModel {
             (reply, _) => client.expect(&reply, HttpOptions::default()),
         }
         self.deliver(said, Some(id));
-        self.serve_owing(Some(id));
+        self.serve_due(Some(id));
     }
 
     /// Sends the replies of waiters; `running` is the client that is being served.
@@ -432,14 +435,18 @@ impl ServerModel {
         let client = self.client(id);
         if client.eof && !client.stalled {
             client.handed = 0;
-            if client.unsent == 0 && client.unwritten.is_empty() && !client.is_owed() {
+            if client.unsent == 0 && client.unwritten.is_empty() && !client.has_pending_reply() {
                 return self.end(id, true);
             }
         }
         if client.deadline.is_some() {
             return;
         }
-        if client.over && client.unsent == 0 && client.unwritten.is_empty() && !client.is_owed() {
+        if client.over
+            && client.unsent == 0
+            && client.unwritten.is_empty()
+            && !client.has_pending_reply()
+        {
             let armed = self.armed;
             self.client(id).deadline = Some((now.after(REJECTED_LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));
@@ -462,10 +469,10 @@ impl ServerModel {
         if client.protocol == Protocol::Beanstalkd {
             let said = self.lose_tubes(&client.tubes);
             self.deliver(said, None);
-            self.serve_owing(None);
+            self.serve_due(None);
         }
         let said = self.store.run(|store| store.forget(id));
         self.deliver(said, None);
-        self.serve_owing(None);
+        self.serve_due(None);
     }
 }

@@ -34,7 +34,7 @@ impl ServerModel {
                 && let Some(search) = self.next_search()
             {
                 match jobq::begin_search(&mut self.store, search.client, &search.question) {
-                    None => self.tell_found(search.client, Page::error(404)),
+                    None => self.reply_found(search.client, Page::error(404)),
                     Some(found) => self.searching = Some((search, found)),
                 }
             }
@@ -44,7 +44,7 @@ impl ServerModel {
             let Some((search, found)) = self.searching.take() else { return };
             let Search { client, ref question, .. } = search;
             if let Some(page) = jobq::end_search(&mut self.store, client, question, &found) {
-                self.tell_found(client, page);
+                self.reply_found(client, page);
             } else {
                 self.came += 1;
                 self.searches.push(Search { came: -self.came, ..search });
@@ -52,7 +52,7 @@ impl ServerModel {
         }
     }
 
-    fn tell_found(&mut self, id: ClientId, page: Page) {
+    fn reply_found(&mut self, id: ClientId, page: Page) {
         let client = self.client(id);
         let State::Asked(manner) = client.state else { panic!("no request is open") };
         let turns = if manner.to_head { 1 } else { page.turns };

@@ -1,6 +1,6 @@
 //! A blocking client of the Job Centre protocol.
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use socket2::SockRef;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,12 +13,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::new(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
+        Self::new(TcpStream::connect_timeout(&address, TIMEOUT).unwrap())
     }
 
     pub(crate) fn new(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream: BufReader::with_capacity(4096, stream) }
     }

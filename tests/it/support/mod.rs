@@ -11,13 +11,13 @@ pub(crate) use server::{Program, Server, plain_command};
 use std::time::{Duration, Instant};
 
 /// How long a test waits before it fails: generous, machines are shared.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Polls `done` until it is true.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "timed out: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,6 +1,6 @@
 //! The server as a child process.
 
-use super::{Client, PATIENCE, until};
+use super::{Client, TIMEOUT, until};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -22,7 +22,7 @@ impl Program {
         // It prints less than a pipe takes, so it need not be read from before its end.
         let start = Instant::now();
         while child.try_wait().unwrap().is_none() {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 child.kill().unwrap();
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -61,7 +61,13 @@ impl Server {
 
     /// Starts a server by a command of one's own, which has to log JSON.
     pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        command.stdin(Stdio::null());
+        Self::spawn_with_stdin(command)
+    }
+
+    /// The same, with the stdin that the command has.
+    pub(crate) fn spawn_with_stdin(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&log);
@@ -126,7 +132,7 @@ impl Server {
 
     /// Waits for the end of the process.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        until(&format!("the end of the server, within {PATIENCE:?}"), || {
+        until(&format!("the end of the server, within {TIMEOUT:?}"), || {
             self.child.try_wait().unwrap().is_some()
         });
         self.child.wait().unwrap()

@@ -13,9 +13,11 @@ use std::path::Path;
 
 /// The layers, from the lowest up: each folder of `src` with the folders that it may name besides
 /// itself.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("model", &["base"]),
+    // Which right a command needs.
+    ("access", &["base", "model"]),
     ("schedule", &["base"]),
     ("wire", &["base"]),
     // Constraints look into payloads, whatever their encoding: at places, nothing else.
@@ -23,14 +25,17 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("journal", &["base"]),
     ("query", &["base", "model", "wire"]),
     ("engine", &["base", "model", "store", "journal", "query"]),
-    ("protocol", &["base", "model", "schedule", "wire"]),
-    ("server", &["base", "model", "wire", "store", "journal", "query", "engine", "protocol"]),
+    ("protocol", &["base", "model", "access", "schedule", "wire"]),
+    (
+        "server",
+        &["base", "model", "access", "wire", "store", "journal", "query", "engine", "protocol"],
+    ),
     ("reactor", &["base", "model", "journal", "query"]),
     (
         "cli",
         &[
-            "base", "model", "wire", "store", "journal", "query", "engine", "protocol", "server",
-            "reactor",
+            "base", "model", "access", "wire", "store", "journal", "query", "engine", "protocol",
+            "server", "reactor",
         ],
     ),
 ];

@@ -49,7 +49,7 @@ impl Harness {
     fn drain(&mut self) -> String {
         let mut completions = Vec::new();
         while let Some(completion) = self.engine.poll_completion() {
-            completions.push(tell(&completion));
+            completions.push(event_of(&completion));
         }
         self.engine.check_invariants();
         completions.join(" ")
@@ -104,7 +104,7 @@ impl Harness {
         self.ask(client, &Command::Reserve { queues: names.from(0), wait })
     }
 
-    pub(super) fn enlist(&mut self, name: &str) -> String {
+    pub(super) fn register(&mut self, name: &str) -> String {
         // Each listens somewhere else.
         self.enlist_at(name, &format!("http://127.0.0.1:{}", self.serial + 1))
     }
@@ -145,7 +145,7 @@ impl Harness {
     }
 }
 
-fn tell(completion: &Completion<'_>) -> String {
+fn event_of(completion: &Completion<'_>) -> String {
     let Ticket { client, serial } = completion.ticket;
     let answer = match &completion.reply {
         Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),

@@ -20,7 +20,7 @@ fn success(bytes: &[u8]) -> RunOutcome<'_> {
 #[test]
 fn result_of_a_run_is_fetched_once() {
     let mut harness = Harness::new();
-    assert_eq!(harness.enlist("w"), "0.1:worker 1");
+    assert_eq!(harness.register("w"), "0.1:worker 1");
     assert_eq!(harness.serve(1, 1), "1.2:Done");
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
     assert_eq!(harness.put("q", 0, Some(&options())), "0.4:put 2 1.3:job 2 lease 1");
@@ -44,7 +44,7 @@ fn result_of_a_run_is_fetched_once() {
 #[test]
 fn result_is_retained_until_fetched_and_error_is_shown_again() {
     let mut harness = Harness::new();
-    harness.enlist("w");
+    harness.register("w");
     harness.serve(1, 1);
     for _ in 0..3 {
         harness.work(1, WorkerCommand::ReserveAny);
@@ -75,7 +75,7 @@ fn result_is_retained_until_fetched_and_error_is_shown_again() {
 #[test]
 fn failure_and_lease_end_are_retried_after_the_backoff() {
     let mut harness = Harness::new();
-    harness.enlist("w");
+    harness.register("w");
     harness.serve(1, 1);
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
@@ -133,7 +133,7 @@ fn waits_end_by_disconnect_or_cancellation() {
 #[test]
 fn deregistration_requeues_jobs_and_ends_waits() {
     let mut harness = Harness::new();
-    harness.enlist("w");
+    harness.register("w");
     harness.serve(1, 1);
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
@@ -148,7 +148,7 @@ fn deregistration_requeues_jobs_and_ends_waits() {
         "0.10:NoWorker"
     );
     assert_eq!(harness.serve(1, 1), "1.11:NoWorker");
-    assert_eq!(harness.enlist("w"), "0.12:worker 3", "no number is used again");
+    assert_eq!(harness.register("w"), "0.12:worker 3", "no number is used again");
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn worker_with_a_registered_url_replaces_the_earlier_one() {
 #[test]
 fn attached_client_takes_over_the_reservations_of_a_worker() {
     let mut harness = Harness::new();
-    harness.enlist("v");
-    harness.enlist("w");
+    harness.register("v");
+    harness.register("w");
     harness.serve(1, 1);
     harness.put("q", 0, Some(&options()));
     harness.put("p", 0, None);
@@ -200,7 +200,7 @@ fn end_of_an_attachment_answers_who_waits_for_it_and_fences_reserves() {
     let mut harness = Harness::new();
     let next = |from| WorkerCommand::AwaitWorkers { from: WorkerId(from) };
     assert_eq!(harness.work(9, next(0)), "");
-    assert_eq!(harness.enlist("v"), "0.2:worker 1 9.1:1");
+    assert_eq!(harness.register("v"), "0.2:worker 1 9.1:1");
     assert_eq!(harness.work(1, WorkerCommand::AwaitDetach), "1.3:Done", "it acts for no worker");
     let reserve = |worker| WorkerCommand::ReserveFor { worker: WorkerId(worker), queues: None };
     assert_eq!(harness.work(1, reserve(1)), "1.4:NoWorker");
@@ -216,7 +216,7 @@ fn end_of_an_attachment_answers_who_waits_for_it_and_fences_reserves() {
     assert_eq!(harness.forget(2), "");
     assert_eq!(harness.work(9, next(2)), "");
     harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
-    assert_eq!(harness.enlist("w"), "0.15:worker 2 9.13:2");
+    assert_eq!(harness.register("w"), "0.15:worker 2 9.13:2");
     assert_eq!(harness.work(9, next(3)), "");
     assert_eq!(harness.cancel(9, 16), "9.16:Cancelled");
 }

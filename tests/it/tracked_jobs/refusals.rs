@@ -10,7 +10,7 @@ use jobcentre::model::worker::{RunOutcome, WorkerCommand};
 fn harness_with(workers: u32) -> Harness {
     let mut harness = Harness::new();
     for number in 1..=workers {
-        harness.enlist("w");
+        harness.register("w");
         harness.serve(number, u64::from(number));
     }
     harness

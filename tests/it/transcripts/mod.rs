@@ -237,7 +237,7 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
 }
 
 /// Seeds of the engine that completes late.
-const LATE_SEEDS: u64 = 3;
+const LATE_SEEDS: u64 = 2;
 
 /// The folders of `tests/golden` whose protocols the server has.
 const PLAYED: [&str; 4] = ["beanstalkd", "http", "job-centre", "pinpriq"];

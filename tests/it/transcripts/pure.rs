@@ -3,7 +3,7 @@
 
 use super::Target;
 use crate::late_engine::LateEngine;
-use crate::query::Prompt;
+use crate::query::ImmediateExecutor;
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::{CommandExecutor, Engine};
@@ -56,7 +56,7 @@ pub(super) struct Pure<E = Engine> {
 
 fn engine(settings: Settings) -> Engine {
     Engine::in_memory(1)
-        .with_queries(Box::new(Prompt::new()), Duration::MAX)
+        .with_queries(Box::new(ImmediateExecutor::new()), Duration::MAX)
         .with_memory_limit(settings.max_memory)
 }
 

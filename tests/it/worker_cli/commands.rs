@@ -16,7 +16,7 @@ fn command_gets_the_job_on_stdin_and_in_variables() {
     let server = FakeServer::start();
     let line = r#"printf '["%s","%s","%s",' "$JOB_ID" "$JOB_NAME" "$JOB_TIMEOUT"; cat; echo ]"#;
     let worker = server.worker(&[], line);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     let mut caller = worker.connect();
     let argument = r#"{"a":[1,-2.5,null,"ä"]}"#;
     assert_eq!(caller.hand(7, "näme", argument, Some(1_500)), (202, String::new()));
@@ -35,13 +35,13 @@ fn large_arguments_and_results_pass() {
     let server = FakeServer::start();
     let text = format!("\"{}\"", "x".repeat(3_000_000));
     let worker = server.worker(&[], "cat");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, &text);
     assert_eq!(server.report().value, serde_json::from_str::<Value>(&text).unwrap());
 
     // A command need not read what it gets, nor print anything.
     let worker = server.worker(&[], "exit 0");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(2, &text);
     let report = server.report();
     assert_eq!((report.value, report.failure), (Value::Null, None));
@@ -51,7 +51,7 @@ fn large_arguments_and_results_pass() {
 fn exit_code_other_than_zero_is_a_failure() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "read status; echo first >&2; echo last >&2; exit $status");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     for (status, again) in [(1, true), (3, true), (100, true), (64, false), (65, false)] {
         worker.begin(1, &status.to_string());
         let report = server.report();
@@ -60,12 +60,12 @@ fn exit_code_other_than_zero_is_a_failure() {
     }
 
     let worker = server.worker(&[], "exit 1");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     assert_eq!(failure(&server.report()), (true, "exit status 1"));
 
     let worker = server.worker(&[], "kill -9 $$");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     let report = server.report();
     assert_eq!(failure(&report), (true, "ended by signal 9"));
@@ -75,7 +75,7 @@ fn exit_code_other_than_zero_is_a_failure() {
     let line =
         "for i in 1 2 3; do head -c 3000 /dev/zero | tr '\\0' $i >&2; echo >&2; done; exit 1";
     let worker = server.worker(&[], line);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     assert_eq!(failure(&server.report()), (true, &*"3".repeat(3_000)));
 }
@@ -84,25 +84,25 @@ fn exit_code_other_than_zero_is_a_failure() {
 fn output_that_is_not_json_is_a_failure() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "echo some words");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     let report = server.report();
     let (again, message) = failure(&report);
     assert!(!again && message.contains("no JSON") && message.contains("some words"), "{message}");
 
     let worker = server.worker(&["--text"], "echo some words; echo 12");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(2, "1");
     assert_eq!(server.report().value, json!("some words\n12"));
 
     let worker = server.worker(&["--text"], "printf '\\377'");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(3, "1");
     assert!(failure(&server.report()).1.contains("UTF-8"));
 
     // Without end: the command is killed.
     let worker = server.worker(&[], "yes");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(4, "1");
     let report = server.report();
     assert_eq!(failure(&report), (false, "the command printed more than 67108864 bytes"));
@@ -130,7 +130,7 @@ fn command_beyond_its_timeout_is_killed_with_its_children() {
     for (flags, ms) in [(&[][..], Some(1_000)), (&["--timeout", "1s"][..], Some(60_000))] {
         let server = FakeServer::start();
         let worker = server.worker(&[&["--max-jobs", "1"], flags].concat(), &line);
-        server.hear("POST /worker");
+        server.receive("POST /worker");
         assert_eq!(worker.hand(1, "1", ms).0, 202);
         let report = server.report();
         let (reason, should_retry, message) = report.failure.unwrap();
@@ -151,14 +151,14 @@ fn processes_left_by_a_command_are_killed() {
     let line = format!("sleep 1000 & echo $! > {}; echo 5", child.display());
     let server = FakeServer::start();
     let worker = server.worker(&[], &line);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     assert_eq!(server.report().value, json!(5));
     until("the end of the child", || is_gone(&child));
 
-    // What it prints just after its parent is heard.
+    // What it prints just after its parent is received.
     let worker = server.worker(&[], "(sleep 0.05; echo 6) & exit 0");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(2, "1");
     assert_eq!(server.report().value, json!(6));
 }
@@ -171,7 +171,7 @@ fn concurrent_commands_are_limited_by_max_jobs() {
     let line = format!("read n; touch {path}/on$n; until [ -e {path}/go$n ]; do sleep 0.02; done");
     let server = FakeServer::start();
     let worker = server.worker(&["--max-jobs", "2"], &line);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     let there = |name: &str| dir.path().join(name).exists();
     let go = |name: &str| drop(std::fs::File::create(dir.path().join(name)).unwrap());
     worker.begin(1, "1");

@@ -21,7 +21,7 @@ fn kill_of_a_worker_kills_its_commands_and_their_children() {
         );
         let server = FakeServer::start();
         let mut worker = server.worker(&[], &line);
-        server.hear("POST /worker");
+        server.receive("POST /worker");
         worker.begin(1, "1");
         until("the command", || {
             std::fs::read_to_string(there("own")).is_ok_and(|text| text.ends_with('\n'))
@@ -43,14 +43,14 @@ fn signal_of_a_command_to_its_group_does_not_reach_the_guard() {
     let server = FakeServer::start();
     let line = "trap '' TERM HUP INT USR1; for s in TERM HUP INT USR1; do kill -$s 0; done; echo 7";
     let worker = server.worker(&[], line);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     let report = server.report();
     assert_eq!((report.value, report.failure), (json!(7), None));
 
     // What is ignored by the guard is not ignored by the command.
     let worker = server.worker(&[], "kill -TERM $$; sleep 1000");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(2, "1");
     let report = server.report();
     assert_eq!(report.failure.unwrap().2, "ended by signal 15");
@@ -66,7 +66,7 @@ fn command_that_cannot_be_started_is_retried() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let server = FakeServer::start();
     let worker = Worker::start(server.address, &[], &[script.to_str().unwrap()]);
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     let (_, should_retry, message) = server.report().failure.unwrap();
     assert!(should_retry && message.starts_with("the command cannot be run: "), "{message}");

@@ -9,7 +9,7 @@ fn failed(lines: &[String]) -> Vec<String> {
 }
 
 /// Prints a forged line, what turns the direction of writing, colours, and much more besides.
-const NASTY: &str = r#"
+const CONTROL_CHARS: &str = r#"
     for i in $(seq 2000); do echo "line $i"; done >&2
     printf '2026-01-01T00:00:00.000Z  WARN forged\n' >&2
     printf '\033[31mred\342\200\256turned\302\233\r\a' >&2
@@ -17,8 +17,8 @@ const NASTY: &str = r#"
 
 fn lines_of_a_failure(format: &str) -> Vec<String> {
     let server = FakeServer::start();
-    let worker = server.worker(&["--log-format", format], NASTY);
-    server.hear("POST /worker");
+    let worker = server.worker(&["--log-format", format], CONTROL_CHARS);
+    server.receive("POST /worker");
     worker.begin(1, "1");
     let (_, _, message) = server.report().failure.unwrap();
     assert!(message.contains("forged\n\u{1b}[31mred"), "the server gets it as it was: {message}");
@@ -58,7 +58,7 @@ fn command_failure_is_one_object_of_the_json_log() {
 fn final_failure_is_logged_as_final() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "exit 65");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.begin(1, "1");
     assert!(!server.report().failure.unwrap().1);
     worker.process.wait_for_log("failed for good: it is not tried again");

@@ -18,17 +18,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 fn worker_registers_itself() {
     let server = FakeServer::start();
     let worker = server.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
-    let heard = server.hear("POST /worker");
+    let received = server.receive("POST /worker");
     let mut names = StringList::default();
-    let registered = read_worker(&heard.body, &mut names).unwrap();
+    let registered = read_worker(&received.body, &mut names).unwrap();
     assert_eq!((registered.name, registered.max_jobs), ("w", 3));
     assert_eq!(registered.url, format!("http://{}", worker.process.address));
     let queues = registered.queues.unwrap();
     assert!(queues.into_iter().eq([b"a", b"b"]));
 
     let _other = server.worker(&["--advertise", "http://worker:1/here"], "true");
-    let heard = server.hear("POST /worker");
-    let registered = read_worker(&heard.body, &mut names).unwrap();
+    let received = server.receive("POST /worker");
+    let registered = read_worker(&received.body, &mut names).unwrap();
     assert_eq!(registered.url, "http://worker:1/here");
     assert!(registered.queues.is_none());
     assert!(registered.max_jobs >= 1);
@@ -38,7 +38,7 @@ fn worker_registers_itself() {
 fn invalid_delivery_is_rejected() {
     let server = FakeServer::start();
     let worker = server.worker(&["--job", "a", "--advertise", "http://w/here"], "true");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     let mut caller = worker.connect();
     let refused = |(status, why): (u16, String), wanted, text| {
         assert_eq!(status, wanted, "{why}");
@@ -63,7 +63,7 @@ fn invalid_delivery_is_rejected() {
 fn request_of_a_foreign_origin_runs_no_command() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "cat");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     let mut caller = worker.connect();
     for field in ["Origin: http://localhost:1\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
         caller.fields = field;
@@ -86,8 +86,8 @@ fn worker_waits_until_the_server_runs() {
     socket.listen(16).unwrap();
     let server = FakeServer::on(socket.into());
     server.answer("POST /worker", 503);
-    server.hear("POST /worker");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
+    server.receive("POST /worker");
     worker.process.wait_for_log("\"registered\"");
     worker.begin(1, "[1]");
     assert_eq!(server.report().value, serde_json::json!([1]));
@@ -115,35 +115,35 @@ fn worker_given_the_job_centre_port_names_the_http_one() {
 fn worker_registers_again_with_a_server_that_lost_it() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "true");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     server.answer("POST /done", 404);
     server.explain("POST /done", 404, "field 'worker-id': there is no such worker");
     worker.begin(1, "1");
-    assert_eq!(server.hear("POST /done").worker, Some(1));
+    assert_eq!(server.receive("POST /done").worker, Some(1));
     // What is asked is about no job.
-    let question = server.hear("POST /done");
+    let question = server.receive("POST /done");
     assert_eq!(question.worker, Some(1));
     assert_eq!(Done::read(&question.body).unwrap().job_id, JobId(0));
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.process.wait_for_log("\"worker\":2");
     worker.begin(2, "1");
-    assert_eq!(server.hear("POST /done").worker, Some(2));
+    assert_eq!(server.receive("POST /done").worker, Some(2));
 
     // One that cannot say whether it knows a worker.
     server.answer("POST /done", 404);
     server.answer("POST /done", 404);
     worker.begin(3, "1");
-    assert_eq!(server.hear("POST /done").worker, Some(2));
-    server.hear("POST /done");
-    server.hear("POST /worker");
+    assert_eq!(server.receive("POST /done").worker, Some(2));
+    server.receive("POST /done");
+    server.receive("POST /worker");
     worker.process.wait_for_log("\"worker\":3");
 
     // One that knows it, and only the job was another one's.
     server.answer("POST /done", 404);
     server.explain("POST /done", 404, "field 'job_id': the worker does not hold this job");
     worker.begin(4, "1");
-    assert_eq!(server.hear("POST /done").worker, Some(3));
-    server.hear("POST /done");
+    assert_eq!(server.receive("POST /done").worker, Some(3));
+    server.receive("POST /done");
     worker.begin(5, "1");
     assert_eq!(server.report().job, 5, "it does not register again");
 
@@ -151,8 +151,8 @@ fn worker_registers_again_with_a_server_that_lost_it() {
     server.hang_up();
     server.answer("POST /done", 404);
     worker.begin(6, "1");
-    assert_eq!(server.hear("POST /done").worker, Some(3));
-    server.hear("POST /worker");
+    assert_eq!(server.receive("POST /done").worker, Some(3));
+    server.receive("POST /worker");
     worker.process.wait_for_log("\"worker\":4");
 }
 

@@ -1,6 +1,6 @@
 //! A server that answers as the test says, and a worker as its child process.
 
-use crate::support::{PATIENCE, Program, Server, plain_command};
+use crate::support::{Program, Server, TIMEOUT, plain_command};
 use jobcentre::base::buf::Input;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{Encoding, Payload};
@@ -21,7 +21,7 @@ use std::thread;
 
 /// A request that the server got.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Received {
     /// Method and target.
     pub(super) what: String,
     /// The value of the header `worker-id`.
@@ -47,7 +47,7 @@ type Ties = Arc<Mutex<Vec<TcpStream>>>;
 /// A listener that plays the server.
 pub(super) struct FakeServer {
     pub(super) address: SocketAddr,
-    heard: Receiver<Heard>,
+    received: Receiver<Received>,
     script: Script,
     /// By which workers have registered.
     ties: Ties,
@@ -61,7 +61,7 @@ impl FakeServer {
     /// Workers get the numbers 1, 2, ..., and everything is taken.
     pub(super) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
-        let (tell, heard) = channel();
+        let (tell, received) = channel();
         let script = Script::default();
         let ties = Ties::default();
         let (scripted, kept) = (Arc::clone(&script), Arc::clone(&ties));
@@ -74,7 +74,7 @@ impl FakeServer {
                 thread::spawn(move || serve(stream, &tell, &scripted, &workers, &kept));
             }
         });
-        Self { address, heard, script, ties }
+        Self { address, received, script, ties }
     }
 
     /// The connections by which workers have registered end.
@@ -96,17 +96,17 @@ impl FakeServer {
     }
 
     /// The next request, which has to be of this kind.
-    pub(super) fn hear(&self, what: &str) -> Heard {
-        let heard = self.heard.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(heard.what, what);
-        heard
+    pub(super) fn receive(&self, what: &str) -> Received {
+        let received = self.received.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!(received.what, what);
+        received
     }
 
     pub(super) fn report(&self) -> Report {
-        let heard = self.hear("POST /done");
-        let done = Done::read(&heard.body).unwrap();
+        let received = self.receive("POST /done");
+        let done = Done::read(&received.body).unwrap();
         assert!(done.finished_at.is_some());
-        assert!(heard.worker.is_some());
+        assert!(received.worker.is_some());
         let json = |payload: Payload<'_>| {
             let mut text = Vec::new();
             to_json(payload.bytes, &mut text).unwrap();
@@ -123,7 +123,7 @@ impl FakeServer {
     }
 
     pub(super) fn is_silent(&self) -> bool {
-        self.heard.try_recv().is_err()
+        self.received.try_recv().is_err()
     }
 
     /// A worker with these flags that runs a line of shell.
@@ -134,19 +134,19 @@ impl FakeServer {
 
 fn serve(
     mut stream: TcpStream,
-    tell: &Sender<Heard>,
+    tell: &Sender<Received>,
     script: &Script,
     workers: &AtomicU64,
     ties: &Ties,
 ) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    while let Some(heard) = read_request(&mut stream) {
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    while let Some(received) = read_request(&mut stream) {
         let mut script = script.lock().unwrap();
-        let next = script.iter().position(|(what, ..)| *what == heard.what);
+        let next = script.iter().position(|(what, ..)| *what == received.what);
         let scripted = next.and_then(|number| script.remove(number));
         drop(script);
         let mut body = Vec::new();
-        let status = match (scripted, heard.what.as_str()) {
+        let status = match (scripted, received.what.as_str()) {
             (Some((_, status, _)), _) => status,
             (None, "POST /worker") => {
                 let id = workers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -161,7 +161,7 @@ fn serve(
             write_error(&scripted.map_or("because", |(_, _, why)| why), &mut body);
         }
         // The test may be over.
-        let _ = tell.send(heard);
+        let _ = tell.send(received);
         let length = body.len();
         let first = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
         let _ = stream.write_all(&[first.as_bytes(), &body].concat());
@@ -187,7 +187,7 @@ impl Worker {
 
     pub(super) fn connect(&self) -> Caller {
         let stream = TcpStream::connect(self.process.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Caller { stream, fields: "" }
     }
 
@@ -263,7 +263,7 @@ fn whole(framing: Framing, mut input: Input<'_>) -> Option<Vec<u8>> {
     }
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Heard> {
+fn read_request(stream: &mut TcpStream) -> Option<Received> {
     let mut bytes = Vec::new();
     loop {
         if !read_on(stream, &mut bytes) {
@@ -275,6 +275,6 @@ fn read_request(stream: &mut TcpStream) -> Option<Heard> {
         let text = String::from_utf8_lossy(&bytes);
         let field = text.lines().find_map(|line| line.strip_prefix("worker-id: "));
         let worker = field.map(|value| value.parse().unwrap());
-        return Some(Heard { what: format!("{} {}", head.method, head.target), worker, body });
+        return Some(Received { what: format!("{} {}", head.method, head.target), worker, body });
     }
 }

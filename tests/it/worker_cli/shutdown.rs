@@ -9,7 +9,7 @@ use std::net::TcpListener;
 fn failed_outcome_report_is_retried() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "cat");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     for status in [500, 503, 408] {
         server.answer("POST /done", status);
     }
@@ -26,7 +26,7 @@ fn failed_outcome_report_is_retried() {
 fn rejected_result_is_reported_as_a_failure() {
     let server = FakeServer::start();
     let worker = server.worker(&[], "cat");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     for status in [413, 400] {
         server.answer("POST /done", status);
         worker.begin(1, "1");
@@ -57,7 +57,7 @@ fn worker_in_shutdown_finishes_running_commands() {
         let _ = std::fs::remove_file(dir.path().join("go"));
         let server = FakeServer::start();
         let mut worker = server.worker(&["--patience", "1min"], &line);
-        server.hear("POST /worker");
+        server.receive("POST /worker");
         worker.begin(1, "1");
         until("the command", || dir.path().join("on").exists());
         worker.process.signal(signal);
@@ -67,7 +67,7 @@ fn worker_in_shutdown_finishes_running_commands() {
         assert!(server.is_silent());
         drop(std::fs::File::create(dir.path().join("go")).unwrap());
         assert_eq!(server.report().value, json!(1));
-        assert_eq!(server.hear("DELETE /worker").worker, Some(1));
+        assert_eq!(server.receive("DELETE /worker").worker, Some(1));
         assert_eq!(worker.process.wait().code(), Some(0));
         worker.process.wait_for_log("\"stopped\"");
     }
@@ -77,10 +77,10 @@ fn worker_in_shutdown_finishes_running_commands() {
 fn idle_worker_stops_at_once() {
     let server = FakeServer::start();
     let mut worker = server.worker(&[], "true");
-    server.hear("POST /worker");
+    server.receive("POST /worker");
     worker.process.wait_for_log("\"registered\"");
     worker.process.signal("TERM");
-    server.hear("DELETE /worker");
+    server.receive("DELETE /worker");
     assert_eq!(worker.process.wait().code(), Some(0));
 }
 
@@ -90,13 +90,13 @@ fn command_beyond_the_shutdown_timeout_is_returned() {
     for (patience, signals) in [("10ms", 1), ("1h", 2)] {
         let server = FakeServer::start();
         let mut worker = server.worker(&["--patience", patience], "sleep 1000");
-        server.hear("POST /worker");
+        server.receive("POST /worker");
         worker.begin(1, "1");
         for _ in 0..signals {
             worker.process.signal("TERM");
             worker.process.wait_for_log("stopping");
         }
-        server.hear("DELETE /worker");
+        server.receive("DELETE /worker");
         assert_eq!(worker.process.wait().code(), Some(0));
         worker.process.wait_for_log("the job goes back");
         assert!(server.is_silent(), "no report");

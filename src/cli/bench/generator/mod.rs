@@ -10,18 +10,18 @@ mod stop;
 
 use super::args::{BenchSettings, RunLength, Workload};
 use super::clock::{Clock, float, nanos};
-use super::connection::{self, Connection, InFlight};
+use super::connection::{Connection, InFlight};
 use super::content::Content;
 use super::interrupts::Interrupts;
 use super::job_tracker::JobTracker;
 use super::phase::{Phase, PhaseKind, RateSchedule, TokenStep};
 use super::protocols::{Codec, Request};
+use super::stream::{BlockingStream, Stream, Target};
 use super::window::{MeasurementWindow, Snapshot};
 use crate::cli::progress_line::ProgressLine;
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const READ_BYTES: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub(super) struct Generator<'a> {
     /// Those that put and get, then those of waiting workers.
     connections: Vec<Connection>,
     /// Idle connections.
-    idle: Vec<TcpStream>,
+    idle: Vec<Stream>,
     pub(super) tracker: JobTracker,
     pub(super) window: MeasurementWindow,
     /// Before anything was connected, and before anything was put.
@@ -82,12 +82,12 @@ impl<'a> Generator<'a> {
     /// Opens all connections.
     pub(super) fn connect(
         plan: &'a BenchSettings,
-        address: SocketAddr,
+        target: &Target,
         interrupts: Interrupts,
     ) -> Result<Self, String> {
         let clock = Clock::start();
         let content = Content::new(plan.payload, plan.priorities, plan.queues, plan.seed);
-        let codec = Codec::new(plan.protocol, content, &plan.prefix);
+        let codec = Codec::new(plan.protocol, content, &plan.prefix, plan.token.as_ref());
         let poll = Poll::new().map_err(|error| format!("the system has no epoll: {error}"))?;
         let mut generator = Self {
             plan,
@@ -122,11 +122,14 @@ impl<'a> Generator<'a> {
             let registry = generator.poll.registry();
             let codec = &generator.codec;
             let connection =
-                Connection::open(address, plan.patience, codec, registry, Token(number))?;
+                Connection::open(target, plan.patience, codec, registry, Token(number))?;
             generator.connections.push(connection);
         }
         for _ in 0..plan.idle {
-            generator.idle.push(connection::connect(address, plan.patience)?);
+            let mut stream = Stream::connect(target, plan.patience)?;
+            let patience = plan.patience;
+            generator.codec.authenticate(&mut BlockingStream { stream: &mut stream, patience })?;
+            generator.idle.push(stream);
         }
         generator.connected = generator.snapshot();
         Ok(generator)
@@ -171,12 +174,8 @@ impl<'a> Generator<'a> {
     }
 
     /// Checks that the server has neither closed nor written to the idle connections.
-    fn check_idle(&self) -> Result<(), String> {
-        let is_quiet = |idle: &TcpStream| {
-            let peeked = idle.set_nonblocking(true).and_then(|()| idle.peek(&mut [0]));
-            peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
-        };
-        match self.idle.iter().filter(|idle| !is_quiet(idle)).count() {
+    fn check_idle(&mut self) -> Result<(), String> {
+        match self.idle.iter_mut().filter_map(|idle| (!idle.is_quiet()).then_some(())).count() {
             0 => Ok(()),
             count => Err(format!(
                 "the server has closed {count} idle connections, or said \
@@ -410,10 +409,10 @@ impl<'a> Generator<'a> {
         scratch: &mut [u8],
         unfinished: &mut Vec<usize>,
     ) -> Result<(), String> {
-        let Some(count) = self.connections[number].read(scratch)? else { return Ok(()) };
+        let Some((count, more)) = self.connections[number].read(scratch)? else { return Ok(()) };
         let now = self.clock.now();
         self.last_reply_ns = now;
-        if count == scratch.len() {
+        if more {
             unfinished.push(number);
         }
         let mut input = std::mem::take(&mut self.connections[number].input);

@@ -7,12 +7,15 @@
 use super::{Answer, BenchProtocol, Job, Parsed, Request, queue_index, unexpected};
 use crate::cli::bench::content::{Content, parse_number};
 use crate::cli::bench::job_tracker::quote;
+use crate::cli::client_token::ClientToken;
 use crate::wire::json::push_number;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
-const HOST: &str = " HTTP/1.1\r\nHost: localhost\r\n";
-const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// What follows the target of each request: the version, and the same fields.
+fn fields(token: Option<&ClientToken>) -> String {
+    let authorization = token.map(|token| format!("Authorization: {}\r\n", token.bearer()));
+    format!(" HTTP/1.1\r\nHost: localhost\r\n{}", authorization.unwrap_or_default())
+}
 
 /// The body of a put, before and after the job's text. All jobs have the same state.
 const BEFORE_PAYLOAD: &[u8] = b"{\"payload\":";
@@ -34,19 +37,22 @@ const CONFLICT: u16 = 409;
 pub(super) struct HttpCodec {
     post: Vec<Vec<u8>>,
     get: Vec<Vec<u8>>,
+    fields: String,
 }
 
 impl HttpCodec {
     /// For jobs whose text has `size` bytes, in queues of these names.
-    pub(super) fn new(names: &[String], size: usize) -> Self {
+    pub(super) fn new(names: &[String], size: usize, token: Option<&ClientToken>) -> Self {
+        let fields = fields(token);
         let length = BEFORE_PAYLOAD.len() + size + AFTER_PAYLOAD.len();
         let post = |name: &String| {
-            format!("POST /api/v0/queue/{name}/job{HOST}Content-Length: {length}\r\n\r\n")
+            format!("POST /api/v0/queue/{name}/job{fields}Content-Length: {length}\r\n\r\n")
         };
         let get = |name: &String| format!("GET /api/v0/queue/{name}/job/");
         Self {
             post: names.iter().map(|name| post(name).into_bytes()).collect(),
             get: names.iter().map(|name| get(name).into_bytes()).collect(),
+            fields,
         }
     }
 
@@ -62,47 +68,52 @@ impl HttpCodec {
             Request::Get { queue, id, .. } => {
                 out.extend_from_slice(&self.get[queue_index(queue)]);
                 push_number(out, id);
-                out.extend_from_slice(HOST.as_bytes());
+                out.extend_from_slice(self.fields.as_bytes());
                 out.extend_from_slice(b"\r\n");
             }
             Request::Delete { .. } => unreachable!("nothing is taken, so nothing is deleted"),
         }
     }
-}
 
-#[inline]
-pub(super) fn write_health(out: &mut Vec<u8>) {
-    out.extend_from_slice(HEALTH);
-}
-
-/// Creates the queues that do not exist yet, blocking.
-pub(super) fn set_up(stream: &mut TcpStream, names: &[String]) -> Result<(), String> {
-    let error = |cause| format!("the server did not answer the set-up: {cause}");
-    let mut scratch = [0; 4096];
-    let mut received = Vec::new();
-    for name in names {
-        let body = format!("{{\"id\":\"{name}\"}}");
-        let length = body.len();
-        let head = format!("POST /api/v0/queue{HOST}Content-Length: {length}\r\n\r\n");
-        stream.write_all(format!("{head}{body}").as_bytes()).map_err(error)?;
-        let (used, status) = loop {
-            let answer = parse_response(&received);
-            let answer = answer.map_err(|why| BenchProtocol::Jobq.explain(why, &received))?;
-            if let Some((used, status, _)) = answer {
-                break (used, status);
+    /// Creates the queues that do not exist yet, blocking.
+    pub(super) fn set_up(
+        &self,
+        stream: &mut (impl Read + Write),
+        names: &[String],
+    ) -> Result<(), String> {
+        let fields = &self.fields;
+        let error = |cause| format!("the server did not answer the set-up: {cause}");
+        let mut scratch = [0; 4096];
+        let mut received = Vec::new();
+        for name in names {
+            let body = format!("{{\"id\":\"{name}\"}}");
+            let length = body.len();
+            let head = format!("POST /api/v0/queue{fields}Content-Length: {length}\r\n\r\n");
+            stream.write_all(format!("{head}{body}").as_bytes()).map_err(error)?;
+            let (used, status) = loop {
+                let answer = parse_response(&received);
+                let answer = answer.map_err(|why| BenchProtocol::Jobq.explain(why, &received))?;
+                if let Some((used, status, _)) = answer {
+                    break (used, status);
+                }
+                match stream.read(&mut scratch).map_err(error)? {
+                    0 => return Err("the server closed a connection during the set-up".to_owned()),
+                    count => received.extend_from_slice(&scratch[..count]),
+                }
+            };
+            if !matches!(status, CREATED | CONFLICT) {
+                let answer = quote(&received);
+                return Err(format!("the server does not make the queue {name}: {answer}"));
             }
-            match stream.read(&mut scratch).map_err(error)? {
-                0 => return Err("the server closed a connection during the set-up".to_owned()),
-                count => received.extend_from_slice(&scratch[..count]),
-            }
-        };
-        if !matches!(status, CREATED | CONFLICT) {
-            let answer = quote(&received);
-            return Err(format!("the server does not make the queue {name}: {answer}"));
+            received.drain(..used);
         }
-        received.drain(..used);
+        Ok(())
     }
-    Ok(())
+}
+
+/// The request of the protocol health.
+pub(super) fn health(token: Option<&ClientToken>) -> Vec<u8> {
+    format!("GET /health{}\r\n", fields(token)).into_bytes()
 }
 
 /// Parses the response to `GET /health`.
@@ -245,7 +256,7 @@ mod tests {
 
     #[test]
     fn requests_are_http() {
-        let heads = HttpCodec::new(&["a0".into(), "a1".into()], content().size());
+        let heads = HttpCodec::new(&["a0".into(), "a1".into()], content().size(), None);
         let written = |request| {
             let mut out = Vec::new();
             heads.write(&request, &content(), &mut out);

@@ -1,6 +1,7 @@
 //! Encoding of requests and parsing of replies. Other protocols and servers are measured with the
 //! same generator, jobs and checks through [`Codec`].
 
+mod authentication;
 mod beanstalkd;
 mod echo;
 mod job_centre;
@@ -9,10 +10,10 @@ mod pinpriq;
 mod redis;
 
 use super::content::Content;
+use crate::cli::client_token::ClientToken;
 use crate::model::driver::Protocol;
 use clap::ValueEnum;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 /// The protocols that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
@@ -46,6 +47,11 @@ impl BenchProtocol {
     /// Whether a get takes the most urgent job of its queue, and finds none when all are taken.
     pub(super) fn takes(self) -> bool {
         !matches!(self, Self::Echo | Self::Health | Self::Jobq)
+    }
+
+    /// Whether a client of it can say by a token who it is.
+    pub(super) fn authenticates(self) -> bool {
+        matches!(self, Self::JobCentre | Self::Beanstalkd | Self::Health | Self::Jobq)
     }
 
     /// The default address of a server of this protocol.
@@ -136,6 +142,8 @@ pub(super) struct Codec {
     pub(super) content: Content,
     names: Vec<String>,
     protocol: ProtocolCodec,
+    /// What a connection sends first.
+    authentication: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -146,13 +154,20 @@ enum ProtocolCodec {
     Pinpriq(Vec<u8>),
     Beanstalkd,
     Redis(redis::RespCodec),
-    Health,
+    /// With the request.
+    Health(Vec<u8>),
     Jobq(jobq::HttpCodec),
 }
 
 impl Codec {
-    /// For queues named `prefix` and a number.
-    pub(super) fn new(protocol: BenchProtocol, content: Content, prefix: &str) -> Self {
+    /// For queues named `prefix` and a number, and connections that authenticate by `token`.
+    pub(super) fn new(
+        protocol: BenchProtocol,
+        content: Content,
+        prefix: &str,
+        token: Option<&ClientToken>,
+    ) -> Self {
+        let authentication = token.map(|token| authentication::request(protocol, token));
         let names: Vec<String> =
             (0..content.queues()).map(|number| format!("{prefix}{number}")).collect();
         let protocol = match protocol {
@@ -163,12 +178,12 @@ impl Codec {
             BenchProtocol::Pinpriq => ProtocolCodec::Pinpriq(pinpriq::receipt(prefix)),
             BenchProtocol::Beanstalkd => ProtocolCodec::Beanstalkd,
             BenchProtocol::Redis => ProtocolCodec::Redis(redis::RespCodec::new(prefix, &names)),
-            BenchProtocol::Health => ProtocolCodec::Health,
+            BenchProtocol::Health => ProtocolCodec::Health(jobq::health(token)),
             BenchProtocol::Jobq => {
-                ProtocolCodec::Jobq(jobq::HttpCodec::new(&names, content.size()))
+                ProtocolCodec::Jobq(jobq::HttpCodec::new(&names, content.size(), token))
             }
         };
-        Self { content, names, protocol }
+        Self { content, names, protocol, authentication: authentication.unwrap_or_default() }
     }
 
     /// The name of a queue.
@@ -176,29 +191,30 @@ impl Codec {
         &self.names[queue_index(queue)]
     }
 
+    /// Says who the client is, where the protocol does so once for a connection, and waits for the
+    /// answer.
+    pub(super) fn authenticate(&self, stream: &mut (impl Read + Write)) -> Result<(), String> {
+        if self.authentication.is_empty() {
+            return Ok(());
+        }
+        let answer = exchange(stream, &self.authentication, 1)?;
+        authentication::check(&answer)
+    }
+
     /// Sends the requests that precede the first one, and waits for their replies.
-    pub(super) fn set_up(&self, stream: &mut TcpStream) -> Result<(), String> {
+    pub(super) fn set_up(&self, stream: &mut (impl Read + Write)) -> Result<(), String> {
         let (request, replies) = match &self.protocol {
             ProtocolCodec::JobCentre(_)
             | ProtocolCodec::Echo(_)
             | ProtocolCodec::Pinpriq(_)
-            | ProtocolCodec::Health => {
+            | ProtocolCodec::Health(_) => {
                 return Ok(());
             }
-            ProtocolCodec::Jobq(_) => return jobq::set_up(stream, &self.names),
+            ProtocolCodec::Jobq(codec) => return codec.set_up(stream, &self.names),
             ProtocolCodec::Beanstalkd => beanstalkd::set_up_requests(&self.names),
             ProtocolCodec::Redis(_) => redis::set_up_requests(),
         };
-        let error = |cause| format!("the server did not answer the set-up: {cause}");
-        stream.write_all(&request).map_err(error)?;
-        let mut received = Vec::new();
-        let mut byte = [0; 1];
-        let mut missing = replies;
-        while missing > 0 {
-            stream.read_exact(&mut byte).map_err(error)?;
-            received.push(byte[0]);
-            missing -= usize::from(byte[0] == b'\n');
-        }
+        let received = exchange(stream, &request, replies)?;
         match &self.protocol {
             ProtocolCodec::Beanstalkd => beanstalkd::check_set_up(&received),
             ProtocolCodec::Redis(_) => redis::check_set_up(&received),
@@ -220,7 +236,7 @@ impl Codec {
                 beanstalkd::write(request, &self.names, &self.content, state, out);
             }
             ProtocolCodec::Redis(commands) => commands.write(request, &self.content, out),
-            ProtocolCodec::Health => jobq::write_health(out),
+            ProtocolCodec::Health(request) => out.extend_from_slice(request),
             ProtocolCodec::Jobq(heads) => heads.write(request, &self.content, out),
         }
     }
@@ -253,10 +269,29 @@ impl Codec {
             ProtocolCodec::Pinpriq(_) => pinpriq::parse(request, receipt, bytes),
             ProtocolCodec::Beanstalkd => beanstalkd::parse(request, bytes),
             ProtocolCodec::Redis(_) => redis::parse(request, bytes),
-            ProtocolCodec::Health => jobq::parse_health(request, bytes),
+            ProtocolCodec::Health(_) => jobq::parse_health(request, bytes),
             ProtocolCodec::Jobq(_) => jobq::parse(request, &self.content, bytes),
         }
     }
+}
+
+/// Sends requests, and receives this many lines of replies, which are short.
+fn exchange(
+    stream: &mut (impl Read + Write),
+    request: &[u8],
+    lines: usize,
+) -> Result<Vec<u8>, String> {
+    let error = |cause| format!("the server did not answer the set-up: {cause}");
+    stream.write_all(request).map_err(error)?;
+    let mut received = Vec::new();
+    let mut byte = [0; 1];
+    let mut missing = lines;
+    while missing > 0 {
+        stream.read_exact(&mut byte).map_err(error)?;
+        received.push(byte[0]);
+        missing -= usize::from(byte[0] == b'\n');
+    }
+    Ok(received)
 }
 
 /// Queues are counted from 0.

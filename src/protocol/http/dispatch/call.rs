@@ -204,7 +204,7 @@ impl WorkerConnection {
             Phase::Answering => self.read_head(input),
             Phase::Body(_) => self.read_body(input, shared.turn.now, out),
             // Bytes that belong to no request.
-            Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.abandon(),
+            Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.discard(),
             Phase::Idle | Phase::Asked => SessionAction::NeedInput,
             Phase::Over => {
                 input.consume(input.unread().len());
@@ -215,17 +215,17 @@ impl WorkerConnection {
 
     fn read_head<'s>(&mut self, input: &mut Input<'_>) -> SessionAction<'s> {
         let before = input.unread().len();
-        let Ok(head) = next_response(input, false) else { return self.abandon() };
+        let Ok(head) = next_response(input, false) else { return self.discard() };
         if !matches!(head, Some(ResponseHead { status: 200.., .. })) {
             self.interim += before - input.unread().len();
             if self.interim > WORKER_INTERIM_MAX_BYTES {
-                return self.abandon();
+                return self.discard();
             }
         }
         let Some(head) = head else { return SessionAction::NeedInput };
         match head.status {
             // No other protocol can follow (`101 Switching Protocols`).
-            101 => return self.abandon(),
+            101 => return self.discard(),
             100..200 => return SessionAction::Continue,
             202 => self.outcome = Some(DeliveryOutcome::Accepted),
             400 | 404 => self.outcome = Some(DeliveryOutcome::Rejected(head.status)),
@@ -237,7 +237,7 @@ impl WorkerConnection {
                 self.phase = Phase::Body(body);
                 SessionAction::Continue
             }
-            _ => self.abandon(),
+            _ => self.discard(),
         }
     }
 
@@ -254,19 +254,19 @@ impl WorkerConnection {
                 Ok(Piece::Incomplete) => return SessionAction::NeedInput,
                 // A response before the request was sent completely: the rest would be read as the
                 // next request.
-                Ok(Piece::End) if !out.is_empty() => return self.abandon(),
+                Ok(Piece::End) if !out.is_empty() => return self.discard(),
                 Ok(Piece::End) => {
                     self.phase = Phase::Idle;
                     self.deadline = Some(now.mono.after(WORKER_KEEPALIVE));
                     return SessionAction::Continue;
                 }
-                Err(_) => return self.abandon(),
+                Err(_) => return self.discard(),
             }
         }
     }
 
     /// Makes the connection unusable.
-    fn abandon<'s>(&mut self) -> SessionAction<'s> {
+    fn discard<'s>(&mut self) -> SessionAction<'s> {
         self.phase = Phase::Over;
         SessionAction::Continue
     }
@@ -317,7 +317,7 @@ impl WorkerConnection {
 
     /// Ends the attempt to connect: no outbound connection is free, which says nothing about the
     /// worker.
-    pub fn hinder(&mut self) {
+    pub fn fail_busy(&mut self) {
         self.outcome = Some(DeliveryOutcome::Busy);
     }
 

@@ -347,7 +347,7 @@ impl WorkerDispatcher {
             DeliveryOutcome::Rejected(status) => {
                 self.failures = 0;
                 if status == 404 {
-                    self.forget_name(queue);
+                    self.remove_name(queue);
                 }
                 if holds {
                     self.submit(
@@ -401,7 +401,7 @@ impl WorkerDispatcher {
     }
 
     /// Stops offering jobs of this name.
-    fn forget_name(&mut self, queue: &[u8]) {
+    fn remove_name(&mut self, queue: &[u8]) {
         match &mut self.queues {
             Some(queues) => {
                 let Some(number) = queues.position(queue) else { return };

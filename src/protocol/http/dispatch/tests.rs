@@ -10,7 +10,7 @@ use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 const NOW: Now = Now { mono: Mono(5), wall: crate::base::time::Wall(7) };
 const AGENT: ClientId = ClientId { index: 3, generation: 1 };
 
-fn errand(id: u64) -> Delivery {
+fn delivery(id: u64) -> Delivery {
     Delivery { id: JobId(id), lease: LeaseEpoch(1), round: 0, fresh: false }
 }
 
@@ -33,7 +33,7 @@ fn seen(status: Status, lease_ms: u64) -> Reply<'static> {
 
 fn begun() -> (WorkerConnection, OutBuf) {
     let address = Address::parse("http://worker:81/a/").unwrap();
-    let mut call = WorkerConnection::new(AGENT, address, errand(7));
+    let mut call = WorkerConnection::new(AGENT, address, delivery(7));
     let (_, command) = call.begin(NOW);
     assert!(matches!(command, Command::Peek { id: JobId(7) }));
     let mut out = OutBuf::default();
@@ -76,12 +76,12 @@ fn delivery_request_carries_the_job() {
 fn released_job_is_not_delivered() {
     for reply in [Reply::NoJob, seen(Status::Ready, 0)] {
         let mut call =
-            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
+            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), delivery(7));
         call.begin(NOW);
         let mut out = OutBuf::default();
         call.handle_reply(&reply, &mut out);
         assert!(out.is_empty());
-        assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Discarded)));
+        assert_eq!(call.take_outcome(), Some((delivery(7), DeliveryOutcome::Discarded)));
         assert!(call.take_idle() && !call.take_idle(), "it is told once that it is idle");
     }
 }
@@ -123,7 +123,7 @@ fn response_split_anywhere_has_the_same_outcome() {
             let (mut call, _) = begun();
             hear(&mut call, &OutBuf::default(), &[&answer[..cut], &answer[cut..]]);
             let text = answer.escape_ascii();
-            assert_eq!(call.take_outcome(), Some((errand(7), verdict)), "{text} at {cut}");
+            assert_eq!(call.take_outcome(), Some((delivery(7), verdict)), "{text} at {cut}");
             assert_eq!(call.take_idle(), kept, "{text} at {cut}");
             assert_eq!(call.is_over(), !kept, "{text} at {cut}");
             if kept {
@@ -140,7 +140,7 @@ fn truncated_response_head_fails_the_delivery() {
         for cut in 0..answer.len() {
             let (mut call, _) = begun();
             hear(&mut call, &OutBuf::default(), &[&answer[..cut]]);
-            let (_, ended) = call.handle_end(true).expect("the errand is still there");
+            let (_, ended) = call.handle_end(true).expect("the delivery is still there");
             if ended == Some(verdict) && verdict != (DeliveryOutcome::Failed { in_doubt: true }) {
                 whole += 1;
             } else {
@@ -165,7 +165,7 @@ fn malformed_response_fails_the_delivery() {
         hear(&mut call, &OutBuf::default(), &[answer]);
         assert!(call.is_over(), "{}", answer.escape_ascii());
         let ended = call.handle_end(true);
-        assert_eq!(ended, Some((errand(7), Some(DeliveryOutcome::Failed { in_doubt: true }))));
+        assert_eq!(ended, Some((delivery(7), Some(DeliveryOutcome::Failed { in_doubt: true }))));
     }
 }
 
@@ -185,18 +185,18 @@ fn interim_responses_beyond_the_limit_fail_the_delivery() {
             assert_eq!(call.is_over(), ends, "{times} times {}", interim.escape_ascii());
             if ends {
                 let failed = Some(DeliveryOutcome::Failed { in_doubt: true });
-                assert_eq!(call.handle_end(true), Some((errand(7), failed)));
+                assert_eq!(call.handle_end(true), Some((delivery(7), failed)));
                 continue;
             }
             hear(&mut call, &OutBuf::default(), &[answer]);
-            assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Accepted)));
+            assert_eq!(call.take_outcome(), Some((delivery(7), DeliveryOutcome::Accepted)));
             // The next delivery on this connection starts afresh.
             assert!(call.take_idle());
-            call.start_delivery(errand(8));
+            call.start_delivery(delivery(8));
             call.begin(NOW);
             call.handle_reply(&seen(Status::Reserved, 0), &mut OutBuf::default());
             hear(&mut call, &OutBuf::default(), &[&all, answer]);
-            assert_eq!(call.take_outcome(), Some((errand(8), DeliveryOutcome::Accepted)));
+            assert_eq!(call.take_outcome(), Some((delivery(8), DeliveryOutcome::Accepted)));
         }
     }
 }
@@ -206,7 +206,7 @@ fn second_response_closes_the_connection_only() {
     let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let (mut call, _) = begun();
     hear(&mut call, &OutBuf::default(), &[&[*answer, *answer].concat()]);
-    assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Accepted)));
+    assert_eq!(call.take_outcome(), Some((delivery(7), DeliveryOutcome::Accepted)));
     assert!(call.is_over() && !call.take_idle());
     assert_eq!(call.handle_end(true), None);
 }
@@ -215,7 +215,7 @@ fn second_response_closes_the_connection_only() {
 fn response_before_the_request_ends_closes_the_connection() {
     let (mut call, out) = begun();
     hear(&mut call, &out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
-    assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Rejected(400))));
+    assert_eq!(call.take_outcome(), Some((delivery(7), DeliveryOutcome::Rejected(400))));
     assert!(call.is_over());
 }
 
@@ -227,7 +227,7 @@ fn reused_connection_closed_early_is_retried_on_a_new_one() {
         hear(&mut call, &out, &[b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n"]);
         call.take_outcome();
         assert!(call.take_idle());
-        call.start_delivery(errand(8));
+        call.start_delivery(delivery(8));
         let (_, _) = call.begin(NOW);
         assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_CALL_TIMEOUT)));
         call.handle_reply(&seen(Status::Reserved, 0), &mut out);
@@ -248,18 +248,18 @@ fn missing_outbound_connection_is_no_failure_of_the_worker() {
     let mut agent = agent(1, &[]);
     for _ in 0..2 * WORKER_FAILURES_MAX {
         let mut call =
-            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
-        call.hinder();
-        assert_eq!(call.handle_end(false), Some((errand(7), Some(DeliveryOutcome::Busy))));
-        let wishes = wishes(&mut agent);
-        let Some(&DispatchAction::Reserve(serial)) = wishes.last() else { panic!("{wishes:?}") };
+            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), delivery(7));
+        call.fail_busy();
+        assert_eq!(call.handle_end(false), Some((delivery(7), Some(DeliveryOutcome::Busy))));
+        let actions = actions(&mut agent);
+        let Some(&DispatchAction::Reserve(serial)) = actions.last() else { panic!("{actions:?}") };
         agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
-        let Some(DispatchAction::Request(minds, _)) = agent.poll() else {
+        let Some(DispatchAction::Request(watch, _)) = agent.poll() else {
             panic!("it does not mind the job")
         };
-        assert_eq!(agent.poll(), Some(DispatchAction::Deliver(errand(7))));
-        agent.handle_outcome(errand(7), DeliveryOutcome::Busy, b"", NOW);
-        agent.handle_reply(minds, &Reply::Done);
+        assert_eq!(agent.poll(), Some(DispatchAction::Deliver(delivery(7))));
+        agent.handle_outcome(delivery(7), DeliveryOutcome::Busy, b"", NOW);
+        agent.handle_reply(watch, &Reply::Done);
         assert!(agent.deadline().is_some(), "it rests");
         agent.handle_timeout();
     }
@@ -296,26 +296,26 @@ fn queues_of(agent: &WorkerDispatcher) -> Option<Vec<&[u8]>> {
     queues.map(|queues| queues.into_iter().collect())
 }
 
-fn wishes(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
-    let wishes = std::iter::from_fn(|| agent.poll()).collect();
+fn actions(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
+    let actions = std::iter::from_fn(|| agent.poll()).collect();
     agent.check_invariants();
-    wishes
+    actions
 }
 
 #[test]
 fn open_reserves_do_not_exceed_free_slots() {
     let mut agent = agent_with(2, &[], &[(JobId(1), LeaseEpoch(4))]);
-    let minds = DispatchAction::Request(3, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
-    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Reserve(4)]);
+    let watch = DispatchAction::Request(3, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
+    assert_eq!(actions(&mut agent), [watch, DispatchAction::Reserve(4)]);
     agent.handle_reply(4, &Reply::Job(job(7, b"q")));
-    let minds = DispatchAction::Request(5, StoreRequest::AwaitRelease(JobId(7), LeaseEpoch(1)));
-    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Deliver(errand(7))]);
-    agent.handle_outcome(errand(7), DeliveryOutcome::Accepted, b"q", NOW);
-    assert_eq!(wishes(&mut agent), [], "both places are taken");
+    let watch = DispatchAction::Request(5, StoreRequest::AwaitRelease(JobId(7), LeaseEpoch(1)));
+    assert_eq!(actions(&mut agent), [watch, DispatchAction::Deliver(delivery(7))]);
+    agent.handle_outcome(delivery(7), DeliveryOutcome::Accepted, b"q", NOW);
+    assert_eq!(actions(&mut agent), [], "both places are taken");
     agent.handle_reply(3, &Reply::Done);
-    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(6)]);
+    assert_eq!(actions(&mut agent), [DispatchAction::Reserve(6)]);
     agent.handle_reply(5, &Reply::Done);
-    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(7)]);
+    assert_eq!(actions(&mut agent), [DispatchAction::Reserve(7)]);
 }
 
 #[test]
@@ -323,17 +323,17 @@ fn failing_worker_backs_off_and_is_deregistered() {
     let mut agent = agent(4, &[b"q"]);
     let mut now = NOW;
     for failure in 1..=5_u32 {
-        let takes = wishes(&mut agent);
+        let takes = actions(&mut agent);
         assert_eq!(takes.len(), if failure == 1 { 4 } else { 1 }, "{takes:?}");
         let Some(&DispatchAction::Reserve(serial)) = takes.first() else { panic!("{takes:?}") };
         agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
-        let asked = wishes(&mut agent);
-        let DispatchAction::Deliver(errand) = asked[1] else { panic!("{asked:?}") };
-        agent.handle_outcome(errand, DeliveryOutcome::Failed { in_doubt: false }, b"", now);
+        let asked = actions(&mut agent);
+        let DispatchAction::Deliver(delivery) = asked[1] else { panic!("{asked:?}") };
+        agent.handle_outcome(delivery, DeliveryOutcome::Failed { in_doubt: false }, b"", now);
         // Another delivery that began before does not count.
-        let told = wishes(&mut agent);
-        let gives = |wish: &&DispatchAction| {
-            matches!(wish, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(_, _, false)))
+        let told = actions(&mut agent);
+        let gives = |action: &&DispatchAction| {
+            matches!(action, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(_, _, false)))
         };
         assert_eq!(told.iter().filter(gives).count(), 1, "{told:?}");
         if failure == 5 {
@@ -343,17 +343,17 @@ fn failing_worker_backs_off_and_is_deregistered() {
                 told[told.len() - 2],
                 DispatchAction::Request(_, StoreRequest::Deregister)
             ));
-            assert_eq!(wishes(&mut agent), []);
+            assert_eq!(actions(&mut agent), []);
             return;
         }
-        for wish in told {
-            if let DispatchAction::Cancel(serial) = wish {
+        for action in told {
+            if let DispatchAction::Cancel(serial) = action {
                 agent.handle_reply(serial, &Reply::Cancelled);
             }
         }
         let until = now.mono.after(WORKER_BACKOFF_MIN * (1 << (failure - 1)));
         assert_eq!(agent.deadline(), Some(until));
-        assert_eq!(wishes(&mut agent), [], "it rests");
+        assert_eq!(actions(&mut agent), [], "it rests");
         now.mono = until;
         agent.handle_timeout();
         let DispatchAction::Request(mind, _) = asked[0] else { panic!("{asked:?}") };
@@ -364,12 +364,12 @@ fn failing_worker_backs_off_and_is_deregistered() {
 #[test]
 fn concurrent_failed_deliveries_count_once() {
     let mut agent = agent(3, &[b"q"]);
-    for wish in wishes(&mut agent) {
-        let DispatchAction::Reserve(serial) = wish else { panic!("{wish:?}") };
+    for action in actions(&mut agent) {
+        let DispatchAction::Reserve(serial) = action else { panic!("{action:?}") };
         agent.handle_reply(serial, &Reply::Job(job(u64::from(serial), b"q")));
     }
     for id in 3..=5 {
-        agent.handle_outcome(errand(id), DeliveryOutcome::Failed { in_doubt: true }, b"", NOW);
+        agent.handle_outcome(delivery(id), DeliveryOutcome::Failed { in_doubt: true }, b"", NOW);
     }
     assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_BACKOFF_MIN)));
 }
@@ -378,12 +378,12 @@ fn concurrent_failed_deliveries_count_once() {
 fn unknown_job_name_is_not_offered_again() {
     for queues in [&[b"a".as_slice(), b"b"][..], &[]] {
         let mut agent = agent(1, queues);
-        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = actions(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
-        let [_, DispatchAction::Deliver(errand)] = wishes(&mut agent)[..] else { panic!() };
-        agent.handle_outcome(errand, DeliveryOutcome::Rejected(404), b"a", NOW);
+        let [_, DispatchAction::Deliver(delivery)] = actions(&mut agent)[..] else { panic!() };
+        agent.handle_outcome(delivery, DeliveryOutcome::Rejected(404), b"a", NOW);
         let [DispatchAction::Request(refuse, StoreRequest::Reject(JobId(7), LeaseEpoch(1), 404))] =
-            wishes(&mut agent)[..]
+            actions(&mut agent)[..]
         else {
             panic!()
         };
@@ -392,10 +392,10 @@ fn unknown_job_name_is_not_offered_again() {
         if let Some(left) = queues_of(&agent) {
             assert_eq!(left, [b"b"]);
         }
-        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = actions(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(8, b"a")));
         let [_, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(JobId(8), _, true))] =
-            wishes(&mut agent)[..]
+            actions(&mut agent)[..]
         else {
             panic!("it was offered again")
         };
@@ -406,18 +406,18 @@ fn unknown_job_name_is_not_offered_again() {
 fn stop_waits_for_deliveries_in_flight() {
     for in_doubt in [true, false] {
         let mut agent = agent(1, &[]);
-        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = actions(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
-        wishes(&mut agent);
+        actions(&mut agent);
         agent.stop();
-        assert_eq!(wishes(&mut agent), []);
-        agent.handle_outcome(errand(7), DeliveryOutcome::Failed { in_doubt }, b"a", NOW);
-        let wishes = wishes(&mut agent);
-        assert_eq!(wishes.last(), Some(&DispatchAction::Close { dropped: false }));
-        let gives = |wish: &&DispatchAction| {
-            matches!(wish, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(..)))
+        assert_eq!(actions(&mut agent), []);
+        agent.handle_outcome(delivery(7), DeliveryOutcome::Failed { in_doubt }, b"a", NOW);
+        let actions = actions(&mut agent);
+        assert_eq!(actions.last(), Some(&DispatchAction::Close { dropped: false }));
+        let gives = |action: &&DispatchAction| {
+            matches!(action, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(..)))
         };
-        let count = wishes.iter().filter(gives).count();
+        let count = actions.iter().filter(gives).count();
         assert_eq!(count, usize::from(!in_doubt), "a job that the worker may have is left to it");
     }
 }
@@ -425,16 +425,19 @@ fn stop_waits_for_deliveries_in_flight() {
 #[test]
 fn job_reserved_before_a_stop_is_returned() {
     let mut agent = agent(2, &[]);
-    let [DispatchAction::Reserve(first), DispatchAction::Reserve(second)] = wishes(&mut agent)[..]
+    let [DispatchAction::Reserve(first), DispatchAction::Reserve(second)] = actions(&mut agent)[..]
     else {
         panic!()
     };
     agent.stop();
-    assert_eq!(wishes(&mut agent), [DispatchAction::Cancel(first), DispatchAction::Cancel(second)]);
+    assert_eq!(
+        actions(&mut agent),
+        [DispatchAction::Cancel(first), DispatchAction::Cancel(second)]
+    );
     agent.handle_reply(first, &Reply::Cancelled);
-    assert_eq!(wishes(&mut agent), [], "the other answer is on the way");
+    assert_eq!(actions(&mut agent), [], "the other answer is on the way");
     agent.handle_reply(second, &Reply::Job(job(7, b"a")));
-    let [_, DispatchAction::Request(_, order), end] = wishes(&mut agent)[..] else { panic!() };
+    let [_, DispatchAction::Request(_, order), end] = actions(&mut agent)[..] else { panic!() };
     let gives = StoreRequest::ReturnUnstarted(JobId(7), LeaseEpoch(1), false);
     assert_eq!(order, gives, "it is left to a worker that was never called");
     assert_eq!(end, DispatchAction::Close { dropped: false });
@@ -443,13 +446,13 @@ fn job_reserved_before_a_stop_is_returned() {
 #[test]
 fn dispatcher_without_its_worker_ends() {
     let mut detached = agent(2, &[]);
-    wishes(&mut detached);
+    actions(&mut detached);
     detached.handle_reply(2, &Reply::Done);
-    assert_eq!(wishes(&mut detached), [DispatchAction::Close { dropped: false }]);
+    assert_eq!(actions(&mut detached), [DispatchAction::Close { dropped: false }]);
     let mut refused = agent(1, &[]);
-    let [DispatchAction::Reserve(reserve)] = wishes(&mut refused)[..] else { panic!() };
+    let [DispatchAction::Reserve(reserve)] = actions(&mut refused)[..] else { panic!() };
     refused.handle_reply(reserve, &Reply::Worker(WorkerReply::NoWorker));
-    assert_eq!(wishes(&mut refused), [DispatchAction::Close { dropped: false }]);
+    assert_eq!(actions(&mut refused), [DispatchAction::Close { dropped: false }]);
     refused.handle_reply(2, &Reply::Done);
-    assert_eq!(wishes(&mut refused), [], "it ends once");
+    assert_eq!(actions(&mut refused), [], "it ends once");
 }

@@ -5,12 +5,14 @@ use super::messages::{
     read_worker_json,
 };
 use super::{HttpError, Operation, RequestParams};
+use crate::base::address_set::AddressSet;
 use crate::base::strings::StringList;
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Priority, Retry, TieBreak};
 use crate::model::worker::{Constraint, WorkerCommand};
 use crate::wire::msgpack::{DEPTH_MAX, Error};
+use crate::wire::url;
 
 /// A request with its head and its body.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +100,22 @@ pub(in crate::protocol::http) fn parse<'a>(
         }
         Operation::RemoveConstraint => WorkerCommand::RemoveConstraint { name: name() },
     }))
+}
+
+/// Refuses a worker whose URL has an address that is not called. A name is checked at each call.
+///
+/// # Errors
+/// Which addresses are called, and what would permit this one.
+pub(in crate::protocol::http) fn permit<'a>(
+    command: Command<'a>,
+    worker_net: &AddressSet,
+) -> Result<Command<'a>, HttpError> {
+    let Command::Work(WorkerCommand::Register(worker)) = &command else { return Ok(command) };
+    let address = url::parse(worker.url).ok().and_then(|url| url.host.parse().ok());
+    match address.and_then(|address| worker_net.refusal(address)) {
+        Some(why) => Err(HttpError::new(403, why)),
+        None => Ok(command),
+    }
 }
 
 #[cold]

@@ -11,7 +11,7 @@ mod schema;
 mod tests;
 
 pub(super) use answer::{Response, respond};
-pub(super) use ask::{Request, Scratch, parse};
+pub(super) use ask::{Request, Scratch, parse, permit};
 pub(super) use schema::{describe, error, parameters, webhook};
 
 use super::media::{self, Said};

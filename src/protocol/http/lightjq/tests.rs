@@ -169,8 +169,8 @@ fn every_lightjq_route_submits_its_command() {
         let found = Client::new().ask(line, "Worker-Id: 3\r\n", &body);
         assert!(found.starts_with(asked), "{line}: {found}");
     }
-    let stranger = Client::new().ask("DELETE /worker", "worker-id: 03\r\n", &Value::Null);
-    assert_eq!(stranger, "Deregister { worker: WorkerId(0) }", "no worker has this id");
+    let unknown = Client::new().ask("DELETE /worker", "worker-id: 03\r\n", &Value::Null);
+    assert_eq!(unknown, "Deregister { worker: WorkerId(0) }", "no worker has this id");
 }
 
 /// The response to a request that submits no command.

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::histogram::Histogram;
 use crate::base::time::Wall;
 use crate::model::stats::{
-    BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats, TlsStats,
+    AccessStats, BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats, TlsStats,
 };
 use crate::protocol::http::Long;
 
@@ -40,6 +40,7 @@ fn figures() -> Box<ServerStats> {
     figures.resident_bytes = Some(25);
     let certificate_expires = Some(Wall(105_000));
     figures.tls = TlsStats { certificate_expires, handshakes: 106, failures: 107 };
+    figures.access = AccessStats { users: Some(108), failures: 109, denied: 110 };
     figures.memory =
         MemoryStats { store_bytes: 101, buffer_bytes: 102, limit_bytes: Some(103), refused: 104 };
     figures.bus_workers =

@@ -227,6 +227,18 @@ impl General {
         out.counters("tls_handshakes", None, help, counted)
     }
 
+    fn encode_access(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let access = &self.figures.access;
+        let Some(users) = access.users else { return Ok(()) };
+        let help = "Users of the settings; absent if there are none, so that clients need not say \
+            who they are.";
+        out.gauge("users", None, help, &users)?;
+        let help = "Tokens that clients have shown and no user has.";
+        out.counter("authentication_failures", None, help, &access.failures)?;
+        let help = "Requests that were not carried out because their user lacks a right.";
+        out.counter("requests_denied", None, help, &access.denied)
+    }
+
     fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let passes = &self.figures.passes;
         let help = "Durations of passes of the loop, from the wake-up to the last write.";
@@ -242,6 +254,7 @@ impl General {
             out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
         }
         self.encode_tls(out)?;
+        self.encode_access(out)?;
         let memory = &self.figures.memory;
         let help = "Memory of jobs and the tables about them (store), and of unfinished requests \
             and unsent replies (buffers).";

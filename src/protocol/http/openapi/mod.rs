@@ -108,6 +108,7 @@ fn describe(route: &Route, shapes: &mut Schemas) -> Description {
             jobq::describe(operation, default, shapes)
         }
         Operation::Native(_) => unreachable!("the native API describes itself"),
+        Operation::Page(_) => unreachable!("the dashboard is no row of the table"),
         Operation::LightJq(operation) => lightjq::describe(operation, shapes),
     }
 }

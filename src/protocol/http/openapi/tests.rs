@@ -70,7 +70,7 @@ fn document_has_exactly_the_routes() {
 }
 
 /// An event of every kind.
-fn happenings() -> Vec<EventKind> {
+fn event_kinds() -> Vec<EventKind> {
     let by = Some(ClientId { index: 7, generation: 1 });
     let (old, new) = (Arc::from(*b"null"), Arc::from(*b"{\"a\":[1]}"));
     vec![
@@ -94,7 +94,7 @@ fn happenings() -> Vec<EventKind> {
 
 fn row() -> Arc<Row> {
     let mut events = EventLog::default();
-    for what in happenings() {
+    for what in event_kinds() {
         events = events.with(Event { kind: what, at: 1_790_000_000 });
     }
     Arc::new(Row {
@@ -243,7 +243,9 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            SessionAction::FetchStats => shared.turn.stats = Some(Box::default()),
+            SessionAction::FetchStats(_) => {
+                shared.turn.stats = Some(Box::default());
+            }
             SessionAction::FetchWorkers(..) => {
                 let member = |busy| WorkerRow { uuid: "w".into(), busy, seen: Wall(7) };
                 let list = vec![member(false), member(true)];

@@ -8,14 +8,14 @@ use crate::model::command::Command;
 use crate::model::manage::ManageCommand;
 use crate::protocol::operations::{Args, Import};
 use crate::protocol::{SessionAction, SessionContext};
-use crate::wire::http::{Body, Expect, Framing, Piece, RequestHead};
+use crate::wire::http::{Body, Expect, Framing, Piece};
 use std::sync::Arc;
 
 impl Session {
     /// Begins an import: with a batch without jobs, which tells whether the server takes any.
     pub(super) fn begin_import<'s>(
         &mut self,
-        head: &RequestHead<'_>,
+        expect: Expect,
         framing: Framing,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
@@ -24,7 +24,7 @@ impl Session {
             Ok(body) => body,
             Err(parse_error) => return self.respond_parse_error(parse_error, shared, out),
         };
-        if head.expect == Expect::Continue {
+        if expect == Expect::Continue {
             out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         let import = Box::new(Importing {

@@ -13,7 +13,7 @@ use crate::protocol::http::live::{
 };
 use crate::protocol::http::response::BodyLength;
 use crate::protocol::operations::{Call, Next, ServerLimits, Topic, overview_frame, queue_frame};
-use crate::protocol::{SessionAction, SessionContext};
+use crate::protocol::{SessionAction, SessionContext, StatsKind};
 use crate::wire::http::{Version, push_chunk, push_last_chunk};
 
 /// What a stream does next to collect its frames.
@@ -100,7 +100,7 @@ impl Session {
                 return SessionAction::Stalled;
             }
             Collected::Later => return SessionAction::Yield,
-            Collected::FetchStats => return SessionAction::FetchStats,
+            Collected::FetchStats => return SessionAction::FetchStats(StatsKind::Metrics),
             Collected::AskForQueue => return self.ask_for_queue(shared),
         }
         if !std::mem::replace(&mut self.head_written, true) {

@@ -1,6 +1,7 @@
 //! The session of one HTTP connection: it reads requests and submits their commands; `write` writes
 //! the responses.
 
+mod authentication;
 mod import;
 mod importing;
 mod live;
@@ -13,7 +14,7 @@ use super::live::Due;
 use super::metrics::{self, Form};
 use super::native;
 use super::request::{PendingBody, is_import, route_request};
-use super::response::{HttpError, JSON};
+use super::response::{ExtraField, HttpError, JSON};
 use super::route::{RouteMatch, reads_body};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
@@ -22,7 +23,7 @@ use crate::model::id::JobId;
 use crate::model::reply::Reply;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{
-    Body, Expect, Framing, ParseError, Piece, RequestHead, Version, next_request,
+    Body, Expect, Framing, ParseError, Piece, Version, next_request, target_of_faulty,
 };
 use phase::{Phase, Submitted};
 
@@ -35,8 +36,8 @@ pub struct Session {
     head_written: bool,
     /// The rest of a long response cannot be sent: it is not made.
     is_broken: bool,
-    /// The path of what the current request has made.
-    location: Option<String>,
+    /// Fields of the response to the current request, such as the path of what it has made.
+    extra: Vec<ExtraField>,
     /// The serial of the latest command.
     serial: u32,
     deadline: Option<Mono>,
@@ -46,6 +47,10 @@ pub struct Session {
 }
 
 /// How the response to the current request is written.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Clone, Copy, Debug)]
 struct ResponseFormat {
     /// The connection ends with the response.
@@ -55,6 +60,8 @@ struct ResponseFormat {
     head_only: bool,
     /// Of the native API: errors are problem details, and nothing is cached.
     is_native: bool,
+    /// It was asked over https, as the browser says: also if a proxy has taken the TLS off.
+    is_secure: bool,
     media_type: &'static str,
     /// The text format of metrics.
     metrics: Form,
@@ -66,6 +73,7 @@ impl ResponseFormat {
         version: Version::Http11,
         head_only: false,
         is_native: false,
+        is_secure: false,
         media_type: JSON,
         metrics: Form::Classic,
     };
@@ -80,7 +88,7 @@ impl Session {
             format: ResponseFormat::DEFAULT,
             head_written: false,
             is_broken: false,
-            location: None,
+            extra: Vec::new(),
             serial: 0,
             deadline: Some(now.mono.after(HTTP_IDLE_TIMEOUT)),
             unsent_bytes: 0,
@@ -96,6 +104,7 @@ impl Session {
     ) -> SessionAction<'s> {
         match &mut self.phase {
             Phase::Head { .. } => self.read_head(input, shared, out),
+            Phase::Authenticating(_) => self.authenticated(input, shared, out),
             Phase::Body(_) => self.read_body(input, shared, out),
             Phase::Importing(_) => self.read_import(input, shared, out),
             Phase::Submitted(_) => SessionAction::Stalled,
@@ -146,6 +155,7 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
+        let unread = input.unread();
         let head = match next_request(input) {
             Ok(Some(head)) => head,
             Ok(None) => {
@@ -157,12 +167,13 @@ impl Session {
                 return SessionAction::NeedInput;
             }
             Err(parse_error) => {
-                self.format = ResponseFormat::DEFAULT;
+                let is_native = native::is_native_target(target_of_faulty(unread));
+                self.format = ResponseFormat { is_native, ..ResponseFormat::DEFAULT };
                 return self.respond_parse_error(parse_error, shared, out);
             }
         };
         let (routed, media_type) =
-            route_request(&head, &shared.settings.http_names, &mut shared.scratch.http.queue);
+            route_request(&head, &shared.settings, &mut shared.scratch.http.queue);
         let is_native = native::is_native_target(head.target);
         if is_native {
             let query = head.target.split_once('?').map_or("", |(_, query)| query);
@@ -171,6 +182,7 @@ impl Session {
         }
         self.format = ResponseFormat {
             is_native,
+            is_secure: head.origin.is_some_and(|origin| origin.starts_with(b"https://")),
             close: !head.keep_alive,
             version: head.version,
             head_only: head.method == "HEAD",
@@ -178,10 +190,25 @@ impl Session {
             metrics: metrics::form(&routed, &head),
         };
         let framing = head.framing.unwrap_or(Framing::Length(0));
+        if shared.has_users {
+            return self.ask_who(&head, routed, shared);
+        }
+        self.take_request(routed, (framing, head.expect), input, shared, out)
+    }
+
+    /// Executes a request whose head is read, or collects its body first.
+    fn take_request<'s, 'i: 's>(
+        &mut self,
+        routed: Result<RouteMatch, HttpError>,
+        (framing, expect): (Framing, Expect),
+        input: &mut Input<'i>,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
         if let Ok(call) = &routed
             && is_import(call.operation)
         {
-            return self.begin_import(&head, framing, shared, out);
+            return self.begin_import(expect, framing, shared, out);
         }
         let body = match Body::new(framing, body_max(shared)) {
             Ok(body) => body,
@@ -197,21 +224,21 @@ impl Session {
                 Err(error) => self.respond_error(&error, shared, out),
             };
         }
-        self.expect_body(&head, routed, body, input, shared, out)
+        self.expect_body(expect, routed, body, input, shared, out)
     }
 
     /// Collects a body that has not arrived completely. A client that waits for `100 Continue` and
     /// whose request is rejected gets the rejection instead.
     fn expect_body<'s, 'i: 's>(
         &mut self,
-        head: &RequestHead<'_>,
+        expect: Expect,
         routed: Result<RouteMatch, HttpError>,
         body: Body,
         input: &mut Input<'i>,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        if head.expect != Expect::Nothing
+        if expect != Expect::Nothing
             && let Err(error) = &routed
         {
             // The client may or may not send the body after this response, so what follows cannot
@@ -219,7 +246,7 @@ impl Session {
             self.format.close = true;
             return self.respond_error(error, shared, out);
         }
-        if head.expect == Expect::Continue && input.unread().is_empty() {
+        if expect == Expect::Continue && input.unread().is_empty() {
             out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         let pending = Box::new(PendingBody {
@@ -376,6 +403,7 @@ impl Session {
             | Phase::Collecting(..)
             | Phase::FetchingStats(_)
             | Phase::Listing(_)
+            | Phase::Authenticating(_)
             | Phase::Over => TimeoutAction::Rearm,
         }
     }
@@ -406,7 +434,11 @@ impl Session {
             | Phase::Streaming(_) => true,
             Phase::Importing(import) => import.is_due(),
             Phase::Live(stream) => stream.due != Due::Nothing,
-            Phase::Head { .. } | Phase::Body(_) | Phase::Submitted(_) | Phase::Over => false,
+            Phase::Head { .. }
+            | Phase::Authenticating(_)
+            | Phase::Body(_)
+            | Phase::Submitted(_)
+            | Phase::Over => false,
         }
     }
 

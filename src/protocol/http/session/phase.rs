@@ -13,7 +13,9 @@ use crate::protocol::http::metrics::{self, StatsCollector};
 use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::request::PendingBody;
 use crate::protocol::http::response::HttpError;
+use crate::protocol::http::route::RouteMatch;
 use crate::protocol::operations::{Call, Next};
+use crate::wire::http::{Expect, Framing};
 
 /// What a session does: it reads a request, waits for a reply, or writes a response.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(super) enum Phase {
     Head {
         begun: bool,
     },
+    /// The head is read, and it is not known yet who asks.
+    Authenticating(Box<Arrived>),
     Body(Box<PendingBody>),
     /// The body of an import, which is executed as it arrives.
     Importing(Box<Importing>),
@@ -48,6 +52,17 @@ pub(super) enum Phase {
     Live(Box<LiveStream>),
     /// Further input is discarded.
     Over,
+}
+
+/// A request whose head is read.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) routed: Result<RouteMatch, HttpError>,
+    pub(super) framing: Framing,
+    pub(super) expect: Expect,
+    /// The name of the queue in the path.
+    pub(super) queue: Vec<u8>,
+    pub(super) query_text: String,
 }
 
 /// The request to which a submitted command belongs.

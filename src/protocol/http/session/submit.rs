@@ -9,11 +9,11 @@ use crate::protocol::http::health::HEALTHY;
 use crate::protocol::http::jobq::{self, PagedRequest};
 use crate::protocol::http::metrics::StatsCollector;
 use crate::protocol::http::processor_status::ProcessorStatus;
-use crate::protocol::http::response::HTML;
+use crate::protocol::http::response::{HTML, PAGE_FIELDS};
 use crate::protocol::http::route::{Operation, RouteMatch};
 use crate::protocol::http::{Scratch, index, lightjq, native, openapi};
 use crate::protocol::operations::{Args, Call, Local, Next, ServerLimits, Style, parse};
-use crate::protocol::{SessionAction, SessionContext};
+use crate::protocol::{SessionAction, SessionContext, StatsKind};
 
 impl Session {
     /// Reads the body, and answers what takes no command.
@@ -55,7 +55,13 @@ impl Session {
                 let status = ProcessorStatus::new(&shared.scratch.http.queue);
                 return Prepared::Listing(Box::new(status));
             }
-            Operation::Index if self.format.media_type == HTML => index::PAGE,
+            Operation::Page(page) => {
+                return Prepared::Answered(self.write_file(page, call, shared, out));
+            }
+            Operation::Index if self.format.media_type == HTML => {
+                self.extra.extend(PAGE_FIELDS);
+                index::PAGE
+            }
             Operation::Index => index::LINKS,
             Operation::Health => HEALTHY,
             Operation::OpenApi => openapi::document(),
@@ -108,7 +114,9 @@ impl Session {
             name: queue,
             body: body.unwrap_or(collected),
         };
-        match lightjq::parse(request, scratch) {
+        let command = lightjq::parse(request, scratch)
+            .and_then(|command| lightjq::permit(command, &shared.settings.worker_net));
+        match command {
             Ok(command) => SessionAction::Submit(serial, command),
             Err(error) => {
                 self.phase = Phase::Respond(Err(error));
@@ -132,11 +140,19 @@ impl Session {
             }
             Local::Stream(topics) => {
                 self.phase = Self::live_phase(call, topics, shared);
-                return SessionAction::Continue;
+                return SessionAction::Observe;
+            }
+            Local::Caller => {
+                self.phase = Phase::Replied(call, Next::Submit);
+                return SessionAction::FetchCaller;
+            }
+            Local::Browser(request) => {
+                self.phase = Phase::Replied(call, Next::Submit);
+                return SessionAction::Browser(request);
             }
             Local::Stats => {
                 self.phase = Phase::Replied(call, Next::Submit);
-                return SessionAction::FetchStats;
+                return SessionAction::FetchStats(StatsKind::Server);
             }
             Local::Connections(request) => {
                 self.phase = Phase::Replied(call, Next::Submit);

@@ -16,10 +16,13 @@ use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::response::{
     BodyLength, HTML, HttpError, JSON, ResponseHead, write_error, write_head,
 };
+use crate::protocol::http::route::RouteMatch;
 use crate::protocol::http::session::Submitted;
+use crate::protocol::http::session_cookie;
+use crate::protocol::http::ui::{self, PageRoute};
 use crate::protocol::operations::{Call, Next, Problem};
 use crate::protocol::queue_listing::ListingNeed;
-use crate::protocol::{SessionAction, SessionContext};
+use crate::protocol::{SessionAction, SessionContext, StatsKind};
 use crate::wire::http::{ParseError, Version, push_chunk, push_last_chunk};
 
 #[cold]
@@ -108,6 +111,8 @@ impl Session {
                 shared.scratch.http.answer = body;
                 self.write_whole(status, None, shared, out)
             }
+            // Its rights have changed in the middle of a response.
+            Err(_) if self.head_written => self.abort(),
             Err(error) => self.respond_error(&error, shared, out),
         }
     }
@@ -125,7 +130,7 @@ impl Session {
             }
             Some(sample) => {
                 self.phase = Phase::FetchingStats(sample);
-                SessionAction::FetchStats
+                SessionAction::FetchStats(StatsKind::Metrics)
             }
         }
     }
@@ -138,7 +143,7 @@ impl Session {
     ) -> SessionAction<'static> {
         let Some(stats) = shared.turn.stats.take() else {
             self.phase = Phase::FetchingStats(sample);
-            return SessionAction::FetchStats;
+            return SessionAction::FetchStats(StatsKind::Metrics);
         };
         let stream = metrics::Stream::new(stats, sample, self.format.metrics);
         self.phase = Phase::Streaming(Box::new(stream));
@@ -172,7 +177,7 @@ impl Session {
             }
             ListingNeed::WorkersPage(from) => {
                 self.phase = Phase::Listing(status);
-                SessionAction::FetchWorkers(&shared.scratch.http.queue, from)
+                SessionAction::FetchWorkers(shared.scratch.http.queue.as_slice().into(), from)
             }
             ListingNeed::Peek(id) => {
                 let serial = self.begin_command(Submitted::Listing(status));
@@ -246,6 +251,37 @@ impl Session {
         self.write_whole(200, None, shared, out)
     }
 
+    /// Writes a file of the dashboard, or where the page is.
+    #[cold]
+    pub(super) fn write_file(
+        &mut self,
+        page: PageRoute,
+        call: &RouteMatch,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        shared.scratch.http.answer.clear();
+        self.format.media_type = "text/plain; charset=utf-8";
+        let number = match page {
+            PageRoute::Asset(number) => number,
+            PageRoute::Redirect(to) => {
+                self.extra.push(("Location", to.into()));
+                shared.scratch.http.answer.extend_from_slice(b"the page is at ui/\n");
+                return self.write_whole(302, None, shared, out);
+            }
+        };
+        let content = ui::content(number, &shared.settings.ui);
+        let version = ui::version(&content);
+        self.extra.extend(ui::fields(number, version));
+        if call.is_known {
+            self.write_head(304, BodyLength::None, None, shared, out);
+            return self.finish(shared);
+        }
+        self.format.media_type = ui::media_type(number);
+        shared.scratch.http.answer.extend_from_slice(&content);
+        self.write_whole(200, None, shared, out)
+    }
+
     /// Goes on with a request of the native API after a reply.
     pub(super) fn write_native<'s>(
         &mut self,
@@ -270,12 +306,16 @@ impl Session {
             }
             Next::Problem(problem) => self.respond_problem(&problem, None, shared, out),
             Next::Answer(answer) if answer.status == 204 => {
+                if let Some(cookie) = &answer.cookie {
+                    let name = &shared.settings.cookie;
+                    self.extra.push(session_cookie::field(name, cookie, self.format.is_secure));
+                }
                 self.write_head(204, BodyLength::None, None, shared, out);
                 self.finish(shared)
             }
             Next::Answer(answer) => {
                 shared.scratch.http.answer = answer.body;
-                self.location = answer.location;
+                self.extra.extend(answer.location.map(|path| ("Location", path.into())));
                 self.write_whole(answer.status, None, shared, out)
             }
         }
@@ -376,13 +416,12 @@ impl Session {
     ) {
         let ResponseFormat { close, version, media_type, is_native: no_store, .. } = self.format;
         let keep_alive = version == Version::Http10 && !close;
-        let location = self.location.as_deref();
         let head = ResponseHead {
             status,
             length,
             media_type,
             allow,
-            location,
+            extra: &self.extra,
             no_store,
             close,
             keep_alive,
@@ -393,7 +432,7 @@ impl Session {
     /// Ends the request whose response is written.
     pub(super) fn finish(&mut self, shared: &SessionContext) -> SessionAction<'static> {
         self.head_written = false;
-        self.location = None;
+        self.extra.clear();
         if self.format.close {
             self.end();
             return SessionAction::Close;

@@ -19,9 +19,10 @@ impl Harness {
     /// A reserve without wait, and its outcome if it comes at once.
     pub(super) fn try_reserve(&mut self, index: u32, queue: &str) -> (Ticket, Option<Outcome>) {
         let list = names(&[queue]);
-        let told = self.apply(index, &Command::Reserve { queues: list.from(0), wait: Wait::No });
+        let answered =
+            self.apply(index, &Command::Reserve { queues: list.from(0), wait: Wait::No });
         let ticket = Ticket { client: client(index), serial: self.serial };
-        let own = told.into_iter().find(|&(told, _)| told == ticket);
+        let own = answered.into_iter().find(|&(answered, _)| answered == ticket);
         (ticket, own.map(|(_, outcome)| outcome))
     }
 
@@ -41,9 +42,9 @@ impl Harness {
         while self.store.next_deadline() == Some(Mono(0)) {
             passes += 1;
             assert!(passes < 1_000, "it never ends");
-            let told = self.run_pass();
-            if !told.is_empty() {
-                return (passes, told);
+            let answered = self.run_pass();
+            if !answered.is_empty() {
+                return (passes, answered);
             }
         }
         (passes, Vec::new())
@@ -112,16 +113,16 @@ fn reserve_removes_a_bounded_number_of_expired_jobs_and_misses_no_job() {
     let live = harness.put_with("q", 0, "{}", None);
     // No deadline has fired yet.
     harness.now = ms(100);
-    let (steps, (ticket, told)) = harness.steps(|harness| harness.try_reserve(1, "q"));
+    let (steps, (ticket, answered)) = harness.steps(|harness| harness.try_reserve(1, "q"));
     assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one reserve");
-    assert_eq!(told, None, "the live job is not found yet");
+    assert_eq!(answered, None, "the live job is not found yet");
     let left = u64::try_from(harness.store.counts().jobs).unwrap();
     assert!((5_001 - STEPS_AT_ONCE..5_001).contains(&left), "{left} jobs are left");
     harness.store.check_invariants();
     let (passes, answers) = harness.run_passes();
     assert!(passes > 2, "{passes} passes");
-    let [(told, found)] = answers[..] else { panic!("{answers:?}") };
-    assert_eq!((told, harness.id_of(found)), (ticket, live));
+    let [(answered, found)] = answers[..] else { panic!("{answers:?}") };
+    assert_eq!((answered, harness.id_of(found)), (ticket, live));
     harness.store.check_invariants();
 }
 
@@ -130,14 +131,14 @@ fn reserve_without_wait_scans_a_bounded_number_and_misses_no_job() {
     let mut harness = Harness::new();
     put_ready_then_block(&mut harness, 5_000);
     let free = harness.put_with("q", -1, "{\"u\":9}", None);
-    let (steps, (ticket, told)) = harness.steps(|harness| harness.try_reserve(1, "q"));
+    let (steps, (ticket, answered)) = harness.steps(|harness| harness.try_reserve(1, "q"));
     assert!(steps <= STEPS_AT_ONCE, "{steps} steps in one reserve");
-    assert_eq!(told, None, "it is not known yet");
+    assert_eq!(answered, None, "it is not known yet");
     harness.store.check_invariants();
     // Others who ask in the same pass have their own few steps.
-    let (steps, (other, told)) = harness.steps(|harness| harness.try_reserve(2, "q"));
+    let (steps, (other, answered)) = harness.steps(|harness| harness.try_reserve(2, "q"));
     assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in another reserve");
-    assert_eq!(told, None);
+    assert_eq!(answered, None);
     let (passes, answers) = harness.run_passes();
     assert!(passes > 3, "{passes} passes");
     let [(first, found), (second, Outcome::NoJob)] = answers[..] else { panic!("{answers:?}") };
@@ -160,9 +161,9 @@ fn pop_and_waiting_reserve_scan_a_bounded_number() {
     assert_eq!(found, []);
     let list = names(&["q"]);
     let pop = Command::Pop { queues: list.from(0), wait: Wait::No };
-    let (steps, told) = harness.steps(|harness| harness.apply(2, &pop));
+    let (steps, answered) = harness.steps(|harness| harness.apply(2, &pop));
     assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in one pop");
-    assert_eq!(told, []);
+    assert_eq!(answered, []);
     let (_, answers) = harness.run_passes();
     let [(_, found), (_, Outcome::Packets { count: 1, .. })] = answers[..] else {
         panic!("{answers:?}");
@@ -178,16 +179,16 @@ fn pop_and_waiting_reserve_scan_a_bounded_number() {
 fn deferred_reply_is_sent_when_the_scan_has_ended() {
     let mut harness = Harness::new();
     put_ready_then_block(&mut harness, 5_000);
-    let (ticket, told) = harness.try_reserve(1, "q");
-    assert_eq!(told, None);
+    let (ticket, answered) = harness.try_reserve(1, "q");
+    assert_eq!(answered, None);
     harness.now.mono = Mono(harness.now.mono.0 + SCAN_CHECK_INTERVAL_MS * 1_000_000);
     assert_eq!(harness.run_pass(), []);
     harness.store.check_invariants();
     assert_eq!(harness.run_passes().1, [(ticket, Outcome::NoJob)]);
     put_ready_then_block(&mut harness, 5_000);
     // Or called off, or its client gone.
-    let (ticket, told) = harness.try_reserve(2, "q");
-    assert_eq!(told, None);
+    let (ticket, answered) = harness.try_reserve(2, "q");
+    assert_eq!(answered, None);
     harness.fx.clear();
     harness.store.cancel(ticket, &mut harness.fx);
     assert_eq!(harness.fx.outcomes, [(ticket, Outcome::Cancelled)]);
@@ -243,8 +244,8 @@ fn reserve_without_wait_gets_a_job_that_is_about_to_be_unblocked() {
     }
     let last = harness.put_with("q", -9, "{}", None);
     harness.set_constraint(&on("all", "q*").running(u32::MAX));
-    let (ticket, told) = harness.try_reserve(1, "q");
-    assert_eq!(told, None, "it sleeps still");
+    let (ticket, answered) = harness.try_reserve(1, "q");
+    assert_eq!(answered, None, "it sleeps still");
     let (_, mut answers) = harness.run_passes();
     answers.retain(|&(_, outcome)| {
         !matches!(outcome, Outcome::Constraint(ConstraintReply::Set { .. }))
@@ -342,9 +343,10 @@ fn changed_limits_reevaluate_no_job() {
     }
     harness.store.check_invariants();
     for queue in ["q0", "q1"] {
-        let (ticket, told) = harness.try_reserve(1, queue);
-        let told = told.map_or_else(|| harness.run_passes().1, |told| vec![(ticket, told)]);
-        assert_eq!(told, [(ticket, Outcome::NoJob)]);
+        let (ticket, answered) = harness.try_reserve(1, queue);
+        let answered =
+            answered.map_or_else(|| harness.run_passes().1, |answered| vec![(ticket, answered)]);
+        assert_eq!(answered, [(ticket, Outcome::NoJob)]);
     }
     // While it goes on, it is changed again, and removed.
     harness.set_constraint(&on("c", "q*").running(2).per("h"));

@@ -19,10 +19,10 @@ impl Harness {
     fn worker(&mut self, index: u32) -> WorkerId {
         let url = format!("http://w{index}");
         let worker = Worker { name: "w", url: &url, max_jobs: 9, queues: None };
-        let told = self.apply(0, &Command::Work(WorkerCommand::Register(worker)));
-        let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
-        let told = self.apply(index, &Command::Work(WorkerCommand::Attach { worker }));
-        assert_eq!(told[0].1, Outcome::Owned(0));
+        let answered = self.apply(0, &Command::Work(WorkerCommand::Register(worker)));
+        let Outcome::Registered(worker) = answered[0].1 else { panic!("{answered:?}") };
+        let answered = self.apply(index, &Command::Work(WorkerCommand::Attach { worker }));
+        assert_eq!(answered[0].1, Outcome::Owned(0));
         worker
     }
 
@@ -35,9 +35,9 @@ impl Harness {
     fn return_unstarted(&mut self, index: u32, id: JobId, exclude: bool) {
         let slot = self.store.ids.find(id.0).unwrap();
         let lease = self.store.jobs[slot].lease();
-        let told = self
+        let answered = self
             .apply(index, &Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude }));
-        assert_eq!(told[0].1, Outcome::Done);
+        assert_eq!(answered[0].1, Outcome::Done);
     }
 }
 

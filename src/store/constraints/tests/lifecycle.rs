@@ -2,6 +2,7 @@
 
 use super::{Harness, argument, ms, names, on};
 use crate::model::command::{Command, Wait};
+use crate::model::consumer::ConsumerCommand;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::snapshot::{PersistedStatus, Record};
@@ -396,4 +397,40 @@ fn partly_full_bucket_unblocks_at_the_next_token() {
     harness.advance_to(ms(101));
     assert_eq!(harness.jobs().first().map(|&(_, id)| id), Some(id));
     harness.store.check_invariants();
+}
+
+/// A job without a priority has no limiters, so those of its priority have to be found when it gets
+/// one, whatever its state.
+#[test]
+fn job_that_gets_a_priority_while_it_is_held_is_limited() {
+    let priority = Priority::Small(5);
+    let delayed = JobOptions { delay_ms: 1_000, ..JobOptions::default() };
+    for buries in [true, false] {
+        let mut harness = Harness::new();
+        harness.set_constraint(&on("c", "q").running(0));
+        let put = Command::Put {
+            queue: b"q",
+            priority: Priority::Unselected,
+            tie_break: TieBreak::Fifo,
+            payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
+            // A job without a priority that is not delayed cannot be reserved.
+            options: Some(&delayed),
+        };
+        let (_, Outcome::Put(id)) = harness.apply(0, &put)[0] else { panic!("it is put") };
+        harness.apply(1, &Command::Consumer(ConsumerCommand::ReserveJob { id }));
+        assert_eq!(harness.jobs().first().map(|&(_, id)| id), Some(id));
+        if buries {
+            harness.apply(1, &Command::Consumer(ConsumerCommand::Bury { id, priority }));
+            harness.store.check_invariants();
+            harness.apply(0, &Command::Consumer(ConsumerCommand::KickJob { id }));
+        } else {
+            let release = ConsumerCommand::Release { id, priority, delay_ms: 0 };
+            harness.apply(1, &Command::Consumer(release));
+        }
+        harness.store.check_invariants();
+        assert_eq!(harness.reserve(2, &["q"]), None, "the constraint permits no job");
+        harness.remove_constraint("c");
+        harness.settle();
+        assert_eq!(harness.reserve(2, &["q"]), Some(id));
+    }
 }

@@ -73,8 +73,8 @@ impl Oracle {
         for holder in ATTACHED {
             let url = format!("http://w{holder}");
             let worker = Worker { name: "w", url: &url, max_jobs: 1, queues: None };
-            let told = oracle.work(0, &WorkerCommand::Register(worker));
-            let Outcome::Registered(id) = told else { panic!("{told:?}") };
+            let answered = oracle.work(0, &WorkerCommand::Register(worker));
+            let Outcome::Registered(id) = answered else { panic!("{answered:?}") };
             oracle.workers.push(id);
             oracle.attach(holder);
         }
@@ -274,7 +274,7 @@ impl Oracle {
         let expected = self.best(holder, &Source::Any);
         let outcomes = self.harness.apply(holder, &Command::Work(WorkerCommand::ReserveAny));
         let ticket = Ticket { client: client(holder), serial: self.harness.serial };
-        let found = outcomes.iter().find(|(told, _)| *told == ticket);
+        let found = outcomes.iter().find(|(answered, _)| *answered == ticket);
         let found = found.map(|&(_, outcome)| match outcome {
             Outcome::Job(slot) => self.harness.store.view(slot).id,
             other => panic!("{other:?}"),
@@ -309,8 +309,8 @@ impl Oracle {
         let list = names(queues);
         self.harness.apply(holder, &Command::Reserve { queues: list.from(0), wait: Wait::No });
         let ticket = Ticket { client: client(holder), serial: self.harness.serial };
-        let told = self.harness.fx.outcomes.iter().find(|(told, _)| *told == ticket);
-        let found = match told {
+        let answered = self.harness.fx.outcomes.iter().find(|(answered, _)| *answered == ticket);
+        let found = match answered {
             Some(&(_, Outcome::Job(slot))) => Some(self.harness.store.view(slot).id),
             Some((_, Outcome::NoJob)) => None,
             Some(other) => panic!("{other:?}"),
@@ -343,8 +343,8 @@ impl Oracle {
                 let job = &self.harness.store.jobs[slot];
                 job.waits() && !job.is_expired_waiting(self.harness.now)
             });
-            let told = self.work(0, &WorkerCommand::Cancel { id });
-            assert_eq!(told == Outcome::Tracked(TrackedReply::Removed), waits, "{told:?}");
+            let answered = self.work(0, &WorkerCommand::Cancel { id });
+            assert_eq!(answered == Outcome::Tracked(TrackedReply::Removed), waits, "{answered:?}");
             return;
         }
         let result = Payload { encoding: Encoding::Json, bytes: b"1" };
@@ -368,8 +368,8 @@ impl Oracle {
             let worker = self.worker(holder).unwrap();
             let error = Payload { encoding: Encoding::Json, bytes: b"1" };
             let report = RunOutcome::Rejected { error, message: "no", lease };
-            let told = self.work(holder, &WorkerCommand::Report { worker, id, report });
-            self.refused += usize::from(told == Outcome::Done);
+            let answered = self.work(holder, &WorkerCommand::Report { worker, id, report });
+            self.refused += usize::from(answered == Outcome::Done);
             return;
         }
         let job = &self.harness.store.jobs[slot];

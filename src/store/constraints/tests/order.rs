@@ -163,8 +163,8 @@ fn disconnect_reserves_the_more_urgent_job_before_the_released_one() {
 fn deregister_reserves_the_more_urgent_job_before_the_released_one() {
     let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-    let told = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
-    let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
+    let answered = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
+    let Outcome::Registered(worker) = answered[0].1 else { panic!("{answered:?}") };
     harness.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
     harness.set_constraint(&on("c", "q*").running(1));
     let tracked = JobOptions { tracked: true, ..JobOptions::default() };
@@ -261,9 +261,9 @@ fn changed_constraint_keeps_the_order_of_deadlines() {
     harness.remove_constraint("c");
     harness.now = ms(3);
     harness.expire();
-    let told: Vec<Outcome> = harness.fx.outcomes.iter().map(|&(_, outcome)| outcome).collect();
+    let answered: Vec<Outcome> = harness.fx.outcomes.iter().map(|&(_, outcome)| outcome).collect();
     assert_eq!(
-        told,
+        answered,
         [Outcome::Tracked(TrackedReply::Deleted)],
         "its time was over before that of the wait"
     );
@@ -276,8 +276,8 @@ fn worker_report_reserves_the_most_urgent_job() {
     for number in 0..3 {
         let mut harness = Harness::new();
         let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-        let told = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
-        let Outcome::Registered(worker) = told[0].1 else { panic!("{told:?}") };
+        let answered = harness.apply(9, &Command::Work(WorkerCommand::Register(worker)));
+        let Outcome::Registered(worker) = answered[0].1 else { panic!("{answered:?}") };
         harness.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
         let (held, urgent) = harness.with_blocked_jobs();
         let lease = harness.store.jobs[harness.store.ids.find(held.0).unwrap()].lease();

@@ -24,6 +24,7 @@ fn job(id: Option<u64>) -> ImportedJob {
         created_at: None,
         stage: ImportedStage::Waiting,
         attempts: 0,
+        retries: 0,
         last_error: None,
         progress: None,
         progress_message: None,

@@ -53,7 +53,7 @@ fn an_import(rng: &mut TestRng) -> ImportedJob {
     let result = rng.percent(50).then(|| (Encoding::Json, b"7"[..].into()));
     let stage = match rng.below(4) {
         0 | 1 => ImportedStage::Waiting,
-        2 => ImportedStage::Buried,
+        2 => ImportedStage::Buried(None),
         _ => ImportedStage::Completed { result, kept_ms: LONG_MS },
     };
     let (error, message) = ("E".into(), "it broke".into());
@@ -66,6 +66,7 @@ fn an_import(rng: &mut TestRng) -> ImportedJob {
         created_at: None,
         stage,
         attempts: u32::try_from(rng.below(4)).unwrap(),
+        retries: 0,
         last_error: rng.percent(30).then_some(ErrorDetails { error, message, at: None }),
         progress: None,
         progress_message: None,

@@ -249,7 +249,7 @@ impl NativeModel {
     }
 
     /// A client is told something.
-    pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
+    pub(super) fn on_reply(&mut self, ticket: Ticket, reply: &Reply<'_>) {
         let Asked { expected, rests_on } = self.asked.remove(&ticket).expect("it was asked");
         seeds::say(|| format!("{} < {reply:?} rests on {rests_on}", ticket.serial));
         let reply = match reply {
@@ -264,7 +264,7 @@ impl NativeModel {
         }
         self.certain = self.certain.max(rests_on);
         match expected {
-            Expected::Put(owner, on_duplicate) => self.told_put(owner, on_duplicate, reply),
+            Expected::Put(owner, on_duplicate) => self.on_reply_put(owner, on_duplicate, reply),
             Expected::Valid(report) => {
                 let completes = matches!(report, RunReport::Complete { .. });
                 let fits = match reply {
@@ -290,7 +290,7 @@ impl NativeModel {
         }
     }
 
-    fn told_put(&mut self, owner: Owner, on_duplicate: OnDuplicate, reply: &ManageReply) {
+    fn on_reply_put(&mut self, owner: Owner, on_duplicate: OnDuplicate, reply: &ManageReply) {
         let found = match reply {
             ManageReply::Job(_) => None,
             ManageReply::Duplicate(job) => Some(job.id.0),

@@ -4,7 +4,7 @@
 mod damage;
 mod writer;
 
-use crate::support::{PATIENCE, Program, Server, TempDir, delete, plain_command, put};
+use crate::support::{Program, Server, TIMEOUT, TempDir, delete, plain_command, put};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -133,7 +133,7 @@ fn buried_jobs_keep_the_order_of_burying() {
     // So they are kicked, one by one.
     let server = Server::start(&["--data", data.text(), "--beanstalkd", ":0"]);
     let mut stream = TcpStream::connect(server.address_of("beanstalkd")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
     for id in order {
@@ -207,4 +207,21 @@ fn binlog_without_jobs_makes_no_data_directory() {
     let text = import_into(&binlog, &data, &[], 0);
     assert!(text.contains("no job is left"), "{text}");
     assert!(!data.path().exists());
+}
+
+/// Writes fail as on a full disk: a new data directory is there whole or not at all.
+#[test]
+fn import_that_ends_early_leaves_no_data_directory() {
+    let (binlog, data) = (small(), TempDir::new());
+    let mut command = plain_command("sh");
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
+    command.args(["-c", script, "sh", Program::PATH, "import-binlog", binlog.text()]);
+    let output = command.args(["--data", data.text()]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(!data.path().exists(), "{text}");
+    import_into(&binlog, &data, &[], 0);
+    assert_eq!(of(&dump(&data), "id"), [3, 4, 7]);
+    let staging = format!("{}.import", data.text());
+    assert!(!std::path::Path::new(&staging).exists());
 }

@@ -2,7 +2,7 @@
 
 use super::clients::{Common, connect, until_the_end};
 use super::content::{Content, Protocol, TUBES, token_of_body};
-use super::ledger::Event;
+use super::job_log::Event;
 use crate::rng::TestRng;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -3,9 +3,9 @@
 use super::content::{
     Content, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, Protocol, TUBES, recognise, token_of,
 };
-use super::ledger::Event;
+use super::job_log::Event;
 use crate::rng::TestRng;
-use crate::support::{NO_JOB, PATIENCE, Server, delete, number};
+use crate::support::{NO_JOB, Server, TIMEOUT, delete, number};
 use jobcentre::wire::packets::{Request, push_request};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,9 +13,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
     Ok(BufReader::new(stream))
 }

@@ -8,13 +8,13 @@
 mod bodies;
 mod clients;
 mod content;
-mod ledger;
+mod job_log;
 
 use crate::rng::TestRng;
 use crate::support::{Program, Server, TempDir, plain_command, until};
 use bodies::Bodies;
 use clients::{Common, Lines, Packets};
-use ledger::Ledger;
+use job_log::JobLog;
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::thread;
@@ -50,7 +50,7 @@ fn crash(rounds: usize) {
     let seed = seed();
     eprintln!("CRASH_SEED={seed}");
     let dir = TempDir::new();
-    let (mut rng, mut ledger, common) = (TestRng::new(seed), Ledger::default(), Common::default());
+    let (mut rng, mut job_log, common) = (TestRng::new(seed), JobLog::default(), Common::default());
     for round in 0..rounds {
         let mode = rng.word(&["always", "always", "10ms", "never"]);
         let mut server = start(&dir, mode);
@@ -58,7 +58,7 @@ fn crash(rounds: usize) {
         let protocols = (server.address, addresses);
         // Some rounds end before anything is answered.
         let is_patient = round + 1 == rounds || rng.percent(80);
-        load(protocols, &mut rng, &mut ledger, &common, |rng| {
+        load(protocols, &mut rng, &mut job_log, &common, |rng| {
             thread::sleep(Duration::from_millis(rng.between(5, 400) as u64));
             if is_patient {
                 until("answers to the clients", || common.is_enough(round + 1));
@@ -74,14 +74,14 @@ fn crash(rounds: usize) {
         }
         let server = start(&dir, mode);
         let there = clients::look(&server);
-        ledger.oracle(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
+        job_log.oracle(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
     }
-    eprintln!("{}", ledger.summary());
+    eprintln!("{}", job_log.summary());
     assert!(common.is_enough(rounds));
     let check = Program::output(&["journal", "check", dir.text()], &[]);
     let text = String::from_utf8(check.stdout).unwrap();
     assert_eq!(check.status.code(), Some(0), "{text}");
-    assert!(text.contains(&format!("jobs       {}\n", ledger.there())), "{text}");
+    assert!(text.contains(&format!("jobs       {}\n", job_log.there())), "{text}");
 }
 
 fn start(dir: &TempDir, mode: &str) -> Server {
@@ -94,11 +94,11 @@ fn start(dir: &TempDir, mode: &str) -> Server {
 fn load(
     (lines, [packets, bodies]): (SocketAddr, [SocketAddr; 2]),
     rng: &mut TestRng,
-    ledger: &mut Ledger,
+    job_log: &mut JobLog,
     common: &Common,
     end: impl FnOnce(&mut TestRng),
 ) {
-    let known = ledger.some_known(rng);
+    let known = job_log.some_known(rng);
     thread::scope(|scope| {
         let mut running = Vec::new();
         for number in 0..LINES {
@@ -118,7 +118,7 @@ fn load(
         end(rng);
         // Deletions may have been acknowledged to another client than the one that put the job.
         for client in running {
-            ledger.book(client.join().unwrap());
+            job_log.record(client.join().unwrap());
         }
     });
 }

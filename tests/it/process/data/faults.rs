@@ -72,32 +72,38 @@ fn fails(server: &mut Server, words: &str) {
 
 #[test]
 fn failed_write_stops_every_reply() {
-    for mode in ["always", "never"] {
-        let dir = TempDir::new();
-        let mut command = plain_command("sh");
-        // A write beyond the limit is an error then, and no signal.
-        let script = "trap '' XFSZ; exec \"$@\"";
-        command.args(["-c", script, "sh", Program::PATH, "serve", "--listen", ":0"]);
-        command.args(["--log-format", "json", "--fsync", mode, "--data", dir.text()]);
-        let mut server = Server::spawn(command);
-        let mut client = server.connect();
-        let kept = number(&client.ask(&put("q", 1, "{}")), "id");
-        until("two segments", || dir.segments().len() == 2);
-        let limit = Command::new("prlimit")
-            .args(["--fsize=64:64", "--pid", &server.pid().to_string()])
-            .status();
-        if !limit.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: there is no prlimit to make writes fail with");
-            return;
+    std::thread::scope(|scope| {
+        for mode in ["always", "never"] {
+            scope.spawn(move || replies_stop_at_a_failed_write(mode));
         }
-        client.send(&put("q", 1, r#"{"lost":1}"#));
-        assert_eq!(client.receive_all(), "", "{mode}: nothing is promised any more");
-        fails(&mut server, "cannot write");
-        let server = serve(&dir, &[]);
-        let mut client = server.connect();
-        assert_eq!(number(&client.ask(&get("q")), "id"), kept);
-        assert_eq!(client.ask(&get("q")), NO_JOB);
+    });
+}
+
+fn replies_stop_at_a_failed_write(mode: &str) {
+    let dir = TempDir::new();
+    let mut command = plain_command("sh");
+    // A write beyond the limit is an error then, and no signal.
+    let script = "trap '' XFSZ; exec \"$@\"";
+    command.args(["-c", script, "sh", Program::PATH, "serve", "--listen", ":0"]);
+    command.args(["--log-format", "json", "--fsync", mode, "--data", dir.text()]);
+    let mut server = Server::spawn(command);
+    let mut client = server.connect();
+    let kept = number(&client.ask(&put("q", 1, "{}")), "id");
+    until("two segments", || dir.segments().len() == 2);
+    let limit = Command::new("prlimit")
+        .args(["--fsize=64:64", "--pid", &server.pid().to_string()])
+        .status();
+    if !limit.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: there is no prlimit to make writes fail with");
+        return;
     }
+    client.send(&put("q", 1, r#"{"lost":1}"#));
+    assert_eq!(client.receive_all(), "", "{mode}: nothing is promised any more");
+    fails(&mut server, "cannot write");
+    let server = serve(&dir, &[]);
+    let mut client = server.connect();
+    assert_eq!(number(&client.ask(&get("q")), "id"), kept);
+    assert_eq!(client.ask(&get("q")), NO_JOB);
 }
 
 /// A file system in memory, of `mib` MiB.

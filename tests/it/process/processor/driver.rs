@@ -1,6 +1,6 @@
 //! The real program as a processor: its stdin and stdout.
 
-use crate::support::{PATIENCE, Program, plain_command, until};
+use crate::support::{Program, TIMEOUT, plain_command, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -26,7 +26,7 @@ pub(super) fn lines(stream: impl Read + Send + 'static) -> Lines {
 
 /// What is left of a stream.
 pub(super) fn rest(lines: &Lines) -> Vec<String> {
-    std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok()).collect()
+    std::iter::from_fn(|| lines.recv_timeout(TIMEOUT).ok()).collect()
 }
 
 /// `serve --processor` with these flags, and time that passes slowly.
@@ -170,7 +170,7 @@ impl Piped {
 
     /// The next message on stdout.
     pub(super) fn receive(&self) -> Value {
-        let line = self.stdout.recv_timeout(PATIENCE).expect("a message on stdout");
+        let line = self.stdout.recv_timeout(TIMEOUT).expect("a message on stdout");
         serde_json::from_str(&line).unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! The life of jobs, restarts included, and the names of the processor.
 
 use super::driver::{Processor, add, assigned, command, idle, lines, list, message, rest, says};
-use crate::support::{PATIENCE, TempDir};
+use crate::support::{TIMEOUT, TempDir};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::Stdio;
@@ -187,7 +187,7 @@ fn signal_ends_the_run_after_the_received_messages() {
         piped.processor.signal("CONT");
         let got: Vec<String> = (0..PAIRS).map(|_| assigned(&piped.receive()).1).collect();
         assert!(got.iter().enumerate().all(|(number, job)| *job == format!("j{number}")));
-        assert!(piped.stdout.recv_timeout(PATIENCE).is_err(), "nothing follows");
+        assert!(piped.stdout.recv_timeout(TIMEOUT).is_err(), "nothing follows");
         let (status, log) = piped.processor.wait();
         assert_eq!(status.code(), Some(0), "{log:?}");
     }

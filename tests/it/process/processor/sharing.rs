@@ -1,7 +1,7 @@
 //! Modes of a pipe or socket that other processes share with the processor are never changed.
 
 use super::driver::{Processor, add, assigned, command, idle, lines};
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::Value;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
@@ -34,7 +34,7 @@ fn the_modes_of_shared_pipes_are_never_changed() {
             to.write_all(format!("{}\n{}\n", add("q", &job), idle("q", &worker)).as_bytes())
                 .unwrap();
             let line: Value =
-                serde_json::from_str(&messages.recv_timeout(PATIENCE).unwrap()).unwrap();
+                serde_json::from_str(&messages.recv_timeout(TIMEOUT).unwrap()).unwrap();
             assert_eq!(assigned(&line), (worker, job));
             assert_eq!((flags(&stdin), flags(&stdout)), before, "while it runs");
         }
@@ -58,7 +58,7 @@ fn the_modes_of_shared_sockets_are_never_changed() {
     let mut processor = Processor::spawn(command);
     let messages = lines(ours.try_clone().unwrap());
     (&ours).write_all(format!("{}\n{}\n", add("q", "j"), idle("q", "w")).as_bytes()).unwrap();
-    assert!(messages.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
+    assert!(messages.recv_timeout(TIMEOUT).unwrap().contains("job_assignment"));
     assert_eq!(flags(&theirs), before, "while it runs");
     ours.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(processor.wait().0.code(), Some(0));
@@ -77,7 +77,7 @@ fn nonblocking_mode_set_by_others_is_kept() {
     let mut processor = Processor::spawn(command);
     let messages = lines(from);
     to.write_all(format!("{}\n{}\n", add("q", "j"), idle("q", "w")).as_bytes()).unwrap();
-    assert!(messages.recv_timeout(PATIENCE).unwrap().contains("job_assignment"));
+    assert!(messages.recv_timeout(TIMEOUT).unwrap().contains("job_assignment"));
     drop(to);
     assert_eq!(processor.wait().0.code(), Some(0));
     assert_eq!((flags(&stdin), flags(&stdout)), before);

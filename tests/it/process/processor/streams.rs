@@ -1,7 +1,7 @@
 //! Every kind of stdin and stdout.
 
 use super::driver::{Lines, Processor, add, assigned, by_shell, command, idle, lines, list, rest};
-use crate::support::{Client, PATIENCE, TempDir, until};
+use crate::support::{Client, TIMEOUT, TempDir, until};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -119,7 +119,7 @@ fn named_pipe_works_as_a_pipe() {
     let mut processor = Processor::spawn(command);
     let stdout = lines(processor.child.stdout.take().unwrap());
     writer.write_all(pairs(2).as_bytes()).unwrap();
-    let got: Vec<String> = (0..2).map(|_| stdout.recv_timeout(PATIENCE).unwrap()).collect();
+    let got: Vec<String> = (0..2).map(|_| stdout.recv_timeout(TIMEOUT).unwrap()).collect();
     check_pairs(&got, 2);
     processor.signal("TERM");
     assert_eq!(processor.wait().0.code(), Some(0));
@@ -278,7 +278,7 @@ fn other_listeners_outlive_the_end_of_input() {
 }
 
 fn end_comes(lines: &Lines) -> bool {
-    lines.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
+    lines.recv_timeout(TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
 }
 
 #[test]
