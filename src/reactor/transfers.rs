@@ -99,9 +99,9 @@ impl PassWork {
     }
 }
 
-/// Bytes that are read of one connection while these numbers of them arrive and are busy, unless its
-/// requests are longer. Arrivals count beyond [`ARRIVALS_READ_WHOLE`]: as a rule each of them has
-/// one short request.
+/// Bytes that are read of one connection while these numbers of them arrive and are busy, unless
+/// its requests are longer. Arrivals count beyond [`ARRIVALS_READ_WHOLE`]: as a rule each of them
+/// has one short request.
 fn read_share(arrivals: usize, busy: usize) -> usize {
     let sharing = busy + arrivals.saturating_sub(ARRIVALS_READ_WHOLE);
     (BUSY_READS_BYTES / sharing.max(1)).clamp(READ_BUDGET_MIN_BYTES, READ_BUDGET_BYTES)
