@@ -74,6 +74,8 @@ pub(crate) fn connections(
     let server = programs.start(target)?;
     let memory = |server: &Server| {
         settle(server.pid())?;
+        // The tables have grown by copies, whose memory goes back later.
+        sleep(LATER);
         resident(server.pid()).map(float)
     };
     let fresh = memory(&server)?;
