@@ -5,24 +5,30 @@
 //! [`output`] prints rows. One module for each group of verbs uses them.
 
 mod address;
+mod changes;
 mod connection;
 mod failure;
 mod get;
+mod http_client;
 mod interrupts;
+mod jobs;
 mod line_client;
 mod output;
 mod payload;
 mod probes;
 mod put;
 mod put_lines;
+mod queue_verbs;
 mod queues;
 mod record;
 mod request;
+mod selection;
 mod stream;
 mod style;
 mod table;
 mod targets;
 mod units;
+mod where_terms;
 
 use super::print_error;
 use clap::{Args, Subcommand};
@@ -51,26 +57,44 @@ impl ClientArgs {
     }
 }
 
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub(super) enum ClientCommand {
-    Put(Box<put::Put>),
-    Get(Box<get::Get>),
-    Queues(Box<queues::Queues>),
-    Ping(Box<probes::Ping>),
+/// Declares the verbs: the variant, and the arguments with their `run`.
+macro_rules! verbs {
+    ($($(#[$attribute:meta])* $variant:ident($arguments:ty),)*) => {
+        /// The verbs.
+        #[derive(Debug, Subcommand)]
+        pub(super) enum ClientCommand {
+            $($(#[$attribute])* $variant(Box<$arguments>),)*
+        }
+
+        impl ClientCommand {
+            /// Runs the verb.
+            pub(super) fn run(&self) -> ExitCode {
+                match self {
+                    $(Self::$variant(verb) => finish(verb.run(), verb.client.ignore_missing),)*
+                }
+            }
+        }
+    };
 }
 
-impl ClientCommand {
-    /// Runs the verb.
-    pub(super) fn run(&self) -> ExitCode {
-        let (outcome, args) = match self {
-            Self::Put(verb) => (verb.run(), &verb.client),
-            Self::Get(verb) => (verb.run(), &verb.client),
-            Self::Queues(verb) => (verb.run(), &verb.client),
-            Self::Ping(verb) => (verb.run(), &verb.client),
-        };
-        finish(outcome, args.ignore_missing)
-    }
+verbs! {
+    Put(put::Put),
+    Get(get::Get),
+    Peek(jobs::Peek),
+    List(jobs::List),
+    Delete(changes::Delete),
+    Kick(changes::Kick),
+    Bury(changes::Bury),
+    Release(changes::Release),
+    Move(changes::Move),
+    Change(changes::Change),
+    Queues(queues::Queues),
+    Pause(queue_verbs::Pause),
+    Resume(queue_verbs::Resume),
+    Stats(queue_verbs::Stats),
+    Info(queue_verbs::Info),
+    Drain(queue_verbs::Drain),
+    Ping(probes::Ping),
 }
 
 /// Says what went wrong, and ends with its exit status.
@@ -83,6 +107,12 @@ fn finish(outcome: Outcome, ignore_missing: bool) -> ExitCode {
         print_error(&failure.sentence);
     }
     failure.exit.into()
+}
+
+/// Waits.
+#[expect(clippy::disallowed_methods, reason = "client programs wait; the server does not")]
+fn pause(time: std::time::Duration) {
+    std::thread::sleep(time);
 }
 
 /// Prints a note on stderr. A closed stderr is ignored.

@@ -132,6 +132,17 @@ impl OutputArgs {
         printer
     }
 
+    /// Whether rows are printed for people.
+    pub(super) fn is_for_people(&self) -> bool {
+        let is_terminal = io::stdout().is_terminal();
+        self.output.map_or(is_terminal, |format| format == Format::Table)
+    }
+
+    /// Whether whole objects are printed.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.output, Some(Format::Json | Format::Jsonl))
+    }
+
     /// Whether it was said how to print.
     pub(super) fn is_said(&self) -> bool {
         self.output.is_some() || !self.columns.is_empty()
