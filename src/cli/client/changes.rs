@@ -6,12 +6,12 @@ use super::failure::{Failure, Outcome};
 use super::jobs::{State, each_id, found_job};
 use super::line_client::{LineClient, Reply};
 use super::output::{Meaning, OutputArgs, column};
-use super::put::parse_time;
 use super::queues::pages;
 use super::record::{Record, quoted};
 use super::request::Request;
 use super::selection::{Chosen, Selection, act, confirm, count};
-use super::units::grouped;
+use super::units::jobs;
+use super::values::{parse_json, parse_time};
 use clap::Args;
 use std::io::{IsTerminal as _, Write as _, stdout};
 use std::time::Duration;
@@ -26,10 +26,8 @@ const PURGED: [State; 5] =
 /// Prints how many jobs it were: a sentence on a terminal, or else a column.
 fn print_count(output: &OutputArgs, name: &'static str, number: u64) -> Outcome {
     if !output.is_said() && stdout().is_terminal() {
-        let shown = grouped(&number.to_string());
-        let noun = if number == 1 { "job" } else { "jobs" };
         // A closed stdout is ignored: the jobs are changed.
-        let _ = writeln!(stdout(), "{shown} {noun} {name}");
+        let _ = writeln!(stdout(), "{} {name}", jobs(number));
         return Ok(());
     }
     let mut record = Record::default();
@@ -404,12 +402,6 @@ struct NewValues {
     /// Their new payload, as JSON.
     #[arg(long, value_name = "JSON", value_parser = parse_json)]
     payload: Option<String>,
-}
-
-/// A JSON text, in one line.
-pub(super) fn parse_json(text: &str) -> Result<String, String> {
-    let json = crate::wire::json::value(text.as_bytes());
-    json.map(super::payload::in_line).map_err(|error| format!("this {error}"))
 }
 
 impl NewValues {

@@ -5,6 +5,7 @@ use super::address::{Address, ServerUrl};
 use super::failure::{Failure, Outcome};
 use super::stream::Stream;
 use super::targets;
+use super::values::parse_time;
 use crate::cli::client_token::{ClientToken, TOKEN_VARIABLE, TokenSource};
 use crate::reactor::TrustStore;
 use clap::Args;
@@ -61,13 +62,9 @@ pub(super) struct ConnectArgs {
 
     /// Give up connecting, and waiting for an answer that the server need not wait for, after this
     /// time.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     #[arg(hide_short_help = true)]
     timeout: Option<Duration>,
-}
-
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    crate::cli::settings::duration::parse(text, "give a time such as 5s or 500ms")
 }
 
 /// A server, and how it is reached.

@@ -5,9 +5,10 @@ use super::failure::{Exit, Failure, Outcome};
 use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::payload::payload_bytes;
-use super::put::parse_time;
 use super::record::Record;
 use super::request::Request;
+use super::units::jobs;
+use super::values::parse_time;
 use clap::Args;
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -16,9 +17,9 @@ use std::time::Duration;
 /// Take jobs out of queues, print them, and delete them.
 ///
 /// A job is deleted once it is printed. With --hold it is kept reserved until stdin or this command
-/// ends, and goes back then. With --exec the command gets the payload on stdin, and JOBCENTRE_JOB_ID
-/// and JOBCENTRE_QUEUE in its environment: exit status 0 completes the job, another one counts as a
-/// failed attempt.
+/// ends, and goes back then. With --exec the command gets the payload on stdin, and
+/// JOBCENTRE_JOB_ID and JOBCENTRE_QUEUE in its environment: exit status 0 completes the job,
+/// another one counts as a failed attempt.
 #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -99,10 +100,10 @@ impl Get {
             (0, _) => Err(Failure::nothing("there is no job")),
             (_, 0) => Ok(()),
             (taken, failed) if taken == failed => {
-                Err(Failure::failed(format!("the command failed for {failed} jobs")))
+                Err(Failure::failed(format!("the command failed for {}", jobs(failed))))
             }
             (taken, failed) => {
-                let sentence = format!("the command failed for {failed} of {taken} jobs");
+                let sentence = format!("the command failed for {failed} of {}", jobs(taken));
                 Err(Failure::new(Exit::Partly, sentence))
             }
         }

@@ -126,7 +126,7 @@ fn choose(line: &Address, listeners: &[Record]) -> Outcome<Address> {
     }
     let is_unix = |address: &Address| matches!(address, Address::Unix(_));
     let alike = found.iter().find(|address| is_unix(address) == is_unix(line));
-    alike.or(found.first()).cloned().ok_or_else(|| {
+    alike.or_else(|| found.first()).cloned().ok_or_else(|| {
         Failure::unreachable(
             "this verb needs the HTTP listener of the server, and the server names none that is \
              reached from here: start it with --http, or say --http-url",
@@ -210,7 +210,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn read_more(&mut self) -> io::Result<()> {
-        let mut buffer = [0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

@@ -184,7 +184,7 @@ pub(super) fn print_job(printer: &mut Printer, mut job: Record) -> bool {
 Examples:
   jobcentre list mail --limit 20
   jobcentre list mail --state buried --columns id,last_error.message,payload
-  jobcentre list mail --all -o jsonl
+  jobcentre list letters --all -o jsonl
   jobcentre list letters --where payload.to=ann")]
 pub(in crate::cli) struct List {
     /// The queue.

@@ -18,6 +18,7 @@ mod payload;
 mod probes;
 mod put;
 mod put_lines;
+mod put_request;
 mod queue_verbs;
 mod queues;
 mod record;
@@ -28,6 +29,7 @@ mod style;
 mod table;
 mod targets;
 mod units;
+mod values;
 mod where_terms;
 
 use super::print_error;

@@ -68,6 +68,8 @@ pub(super) enum Meaning {
     Rate,
     /// The state of a job.
     State,
+    /// True or false.
+    Flag,
     /// JSON, as it is.
     Json,
 }
@@ -187,7 +189,9 @@ impl Printer {
                     let text = shown(record, path, *meaning);
                     let align = match meaning {
                         Meaning::Number | Meaning::Time | Meaning::Rate => Align::Right,
-                        Meaning::Text | Meaning::State | Meaning::Json => Align::Left,
+                        Meaning::Text | Meaning::State | Meaning::Flag | Meaning::Json => {
+                            Align::Left
+                        }
                     };
                     Cell { text, align, is_state: *meaning == Meaning::State }
                 });
@@ -252,6 +256,7 @@ fn shown(record: &Record, path: &str, meaning: Meaning) -> String {
     let text = plain(record, path, meaning);
     match meaning {
         _ if text.is_empty() && meaning != Meaning::Json => "-".to_owned(),
+        Meaning::Flag => if text == "true" { "yes" } else { "-" }.to_owned(),
         Meaning::Time => text.parse().map_or(text, super::units::time),
         Meaning::Rate => text.parse().map_or(text, super::units::rate),
         Meaning::Number if text.bytes().all(|byte| byte.is_ascii_digit()) => {

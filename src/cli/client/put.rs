@@ -3,23 +3,21 @@
 use super::ClientArgs;
 use super::failure::{Failure, Outcome};
 use super::output::{Column, Meaning, OutputArgs, column};
-use super::payload::in_line;
 use super::put_lines::{LineOptions, put_lines};
-use super::record::quoted;
+use super::put_request::{PayloadKind, PutRequest};
 use super::request::Request;
-use base64::prelude::{BASE64_STANDARD, Engine as _};
+use super::values::parse_time;
 use clap::{Args, ValueEnum};
-use serde::de::IgnoredAny;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 /// Put a job into a queue, and print its id.
 ///
 /// JOB is JSON of any kind; with --text or --bytes it is taken as it is. `-` reads it from stdin.
-/// With --lines each line of stdin is a job: up to 1,000 are on their way at a time, and the ids are
-/// printed in the order of the lines. Lines that are refused are named on stderr by their numbers.
-/// After SIGINT or SIGTERM no more lines are read, and the command says how many the server has
-/// acknowledged.
+/// With --lines each line of stdin is a job: up to 1,000 are on their way at a time, and the ids
+/// are printed in the order of the lines. Lines that are refused are named on stderr by their
+/// numbers. After SIGINT or SIGTERM no more lines are read, and the command says how many the
+/// server has acknowledged.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -117,72 +115,7 @@ enum OnDuplicate {
     Reject,
 }
 
-/// Parses a length of time.
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    crate::cli::settings::duration::parse(text, "give a time such as 5s, 90m or 1h")
-}
-
 const PUT_COLUMNS: &[Column] = &[column("id", "id", Meaning::Number)];
-
-/// What texts of stdin and of the argument are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PayloadKind {
-    Json,
-    Text,
-    Bytes,
-}
-
-/// A put without its payload: the same for all lines.
-#[derive(Clone, Debug)]
-pub(super) struct PutRequest {
-    start: Vec<u8>,
-    end: Vec<u8>,
-    kind: PayloadKind,
-}
-
-impl PutRequest {
-    /// Writes the request with this payload.
-    ///
-    /// # Errors
-    /// A phrase: it is not what it has to be.
-    pub(super) fn write(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        out.extend_from_slice(&self.start);
-        match self.kind {
-            PayloadKind::Json => {
-                let text = json_text(payload)?;
-                // Only objects are plain puts, of which many are executed in one pass.
-                let is_object = text.starts_with('{');
-                out.extend_from_slice(if is_object { b",\"job\":" } else { b",\"payload\":" });
-                out.extend_from_slice(text.as_bytes());
-            }
-            PayloadKind::Text => {
-                let text = std::str::from_utf8(payload)
-                    .map_err(|_| "this is no text in UTF-8: --bytes takes any bytes".to_owned())?;
-                out.extend_from_slice(b",\"payload\":");
-                out.extend_from_slice(quoted(text).as_bytes());
-            }
-            PayloadKind::Bytes => {
-                out.extend_from_slice(b",\"payload_base64\":\"");
-                out.extend_from_slice(BASE64_STANDARD.encode(payload).as_bytes());
-                out.push(b'"');
-            }
-        }
-        out.extend_from_slice(&self.end);
-        Ok(())
-    }
-}
-
-/// The JSON text that bytes are, in one line.
-fn json_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, String> {
-    let text = std::str::from_utf8(bytes.trim_ascii());
-    let text = text.map_err(|_| "this is no UTF-8: --bytes takes any bytes".to_owned())?;
-    serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
-        let why = error.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        format!("this is no JSON ({why}): --text takes any text")
-    })?;
-    Ok(if text.contains(['\n', '\r']) { in_line(text).into() } else { text.into() })
-}
 
 impl Put {
     /// The request for a payload.
@@ -214,7 +147,7 @@ impl Put {
             _ => PayloadKind::Json,
         };
         let start = start.strip_suffix(b"}\n").unwrap_or(&start).to_vec();
-        PutRequest { start, end, kind }
+        PutRequest::new(start, end, kind)
     }
 
     pub(super) fn run(&self) -> Outcome {
@@ -222,7 +155,7 @@ impl Put {
         if self.lines || self.null {
             let separator = if self.null { 0 } else { b'\n' };
             let (rate, is_quiet) = (self.rate, self.quiet);
-            let skips_blank = request.kind == PayloadKind::Json;
+            let skips_blank = request.kind() == PayloadKind::Json;
             let options = LineOptions { separator, rate, is_quiet, skips_blank };
             return put_lines(&mut self.client.line_client()?, &request, options);
         }
@@ -257,30 +190,4 @@ fn read_stdin() -> Outcome<Vec<u8>> {
     let read = std::io::stdin().read_to_end(&mut bytes);
     read.map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(kind: PayloadKind, payload: &[u8]) -> Result<String, String> {
-        let request = PutRequest { start: b"<".to_vec(), end: b">".to_vec(), kind };
-        let mut out = Vec::new();
-        request.write(payload, &mut out)?;
-        Ok(String::from_utf8(out).unwrap())
-    }
-
-    #[test]
-    fn payload_is_one_json_value_in_one_line() {
-        let json = |text: &str| written(PayloadKind::Json, text.as_bytes());
-        assert_eq!(json(" {\"a\":\n0.10}\n").unwrap(), "<,\"job\":{\"a\": 0.10}>");
-        assert_eq!(json("17").unwrap(), "<,\"payload\":17>");
-        // It would be a request of its own, or another queue.
-        for wrong in ["1},\"queue\":{", "{} {}", "{}\n{\"request\":\"drain\"}", "", "ann"] {
-            assert!(json(wrong).unwrap_err().contains("no JSON"), "{wrong}");
-        }
-        assert_eq!(written(PayloadKind::Text, b"a\n").unwrap(), "<,\"payload\":\"a\\n\">");
-        assert!(written(PayloadKind::Text, b"\xff").is_err());
-        assert_eq!(written(PayloadKind::Bytes, b"\xff").unwrap(), "<,\"payload_base64\":\"/w==\">");
-    }
 }

@@ -8,7 +8,7 @@
 use super::failure::{Exit, Failure, Outcome};
 use super::interrupts::Interrupts;
 use super::line_client::{LineClient, Reply, parse};
-use super::put::PutRequest;
+use super::put_request::PutRequest;
 use crate::cli::print_error;
 use crate::reactor::Clock;
 use memchr::memchr;

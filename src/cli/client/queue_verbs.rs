@@ -4,11 +4,11 @@ use super::ClientArgs;
 use super::failure::Outcome;
 use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, column};
-use super::put::parse_time;
 use super::queues::QUEUE_COLUMNS;
 use super::record::{Record, quoted};
 use super::request::Request;
 use super::units;
+use super::values::parse_time;
 use crate::wire::json::elements;
 use clap::Args;
 use std::time::Duration;
@@ -267,14 +267,14 @@ impl Drain {
         let mut last = None;
         while self.wait {
             let stats = client.ask(Request::new("stats"), "the server has no counters")?;
-            let states = ["ready", "scheduled", "blocked", "reserved"];
+            let unfinished = ["ready", "scheduled", "blocked", "reserved"];
             let of = |state: &&str| stats.number(&format!("counts.{state}")).unwrap_or(0);
-            let left: u64 = states.iter().map(of).sum();
+            let left: u64 = unfinished.iter().map(of).sum();
             if left == 0 {
                 break;
             }
             if last.replace(left) != Some(left) {
-                super::print_note(&format!("{} jobs are left", units::grouped(&left.to_string())));
+                super::print_note(&format!("jobs left: {}", units::grouped(&left.to_string())));
             }
             super::pause(Duration::from_millis(500));
         }

@@ -56,14 +56,14 @@ pub(in crate::cli) struct Queues {
 pub(super) const QUEUE_COLUMNS: &[Column] = &[
     column("name", "name", Meaning::Text),
     column("ready", "counts.ready", Meaning::Number),
-    column("scheduled", "counts.scheduled", Meaning::Number),
+    column("sched", "counts.scheduled", Meaning::Number),
     column("reserved", "counts.reserved", Meaning::Number),
     column("blocked", "counts.blocked", Meaning::Number),
     column("buried", "counts.buried", Meaning::Number),
     column("oldest", "oldest_ready_ms", Meaning::Time),
     column("put/s", "rates.put", Meaning::Rate),
     column("done/s", "rates.completed", Meaning::Rate),
-    column("paused", "paused", Meaning::Text),
+    column("paused", "paused", Meaning::Flag),
 ];
 
 /// All pages of a list. `each` says whether to go on.

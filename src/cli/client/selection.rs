@@ -8,8 +8,8 @@ use super::jobs::State;
 use super::line_client::LineClient;
 use super::record::{Record, quoted};
 use super::request::Request;
+use super::units::jobs;
 use super::where_terms::parse_where;
-use crate::cli::client::units::grouped;
 use clap::Args;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -72,8 +72,8 @@ impl Selection {
 /// The jobs of a queue that are in one of these states.
 pub(super) fn count(client: &mut LineClient, queue: &str, states: &[State]) -> Outcome<u64> {
     let request = Request::new("stats").text("queue", queue);
-    let stats = client.ask(request, "nothing is known of this queue")?;
-    let of = |state: &State| stats.number(&format!("counts.{}", state.name())).unwrap_or(0);
+    let found = client.ask(request, "nothing is known of this queue")?;
+    let of = |state: &State| found.number(&format!("counts.{}", state.name())).unwrap_or(0);
     Ok(states.iter().map(of).sum())
 }
 
@@ -82,13 +82,13 @@ pub(super) fn confirm(count: u64, queue: &str, is_said: bool) -> Outcome {
     if is_said || count == 0 {
         return Ok(());
     }
-    let shown = grouped(&count.to_string());
+    let shown = jobs(count);
     if !io::stdin().is_terminal() {
-        let why = format!("this deletes {shown} jobs of the queue '{queue}': say --yes");
+        let why = format!("this deletes {shown} of the queue '{queue}': say --yes");
         return Err(Failure::usage(why));
     }
     let mut stderr = io::stderr();
-    let _ = write!(stderr, "Delete {shown} jobs of the queue '{queue}'? [y/N] ");
+    let _ = write!(stderr, "Delete {shown} of the queue '{queue}'? [y/N] ");
     let _ = stderr.flush();
     let mut answer = String::new();
     let _ = io::stdin().read_line(&mut answer);
@@ -98,8 +98,8 @@ pub(super) fn confirm(count: u64, queue: &str, is_said: bool) -> Outcome {
     }
 }
 
-/// Does something to all jobs of a queue that are chosen, as an action of the server. `rest` are the
-/// members of the request besides. Returns how many it were.
+/// Does something to all jobs of a queue that are chosen, as an action of the server. `rest` are
+/// the members of the request besides. Returns how many it were.
 pub(super) fn act(
     server: &Server,
     (queue, filter): (&str, &str),
@@ -116,8 +116,8 @@ pub(super) fn act(
         action = http.ask("GET", &path, None)?;
     }
     if let Some(error) = action.text("error") {
-        let done = counted(&action, is_dry_run);
-        return Err(Failure::refused(format!("{error} (it was done for {done} jobs)")));
+        let done = jobs(counted(&action, is_dry_run));
+        return Err(Failure::refused(format!("{error} (it was done for {done})")));
     }
     Ok(counted(&action, is_dry_run))
 }

@@ -74,8 +74,25 @@ impl Table {
                 *width = (*width).max(width_of(&cell.text));
             }
         }
+        self.narrow(&kept);
         let head = header.map(|row| self.header_line(&row)).unwrap_or_default();
         kept.iter().fold(head, |text, row| text + &self.line(row))
+    }
+
+    /// Makes the widest column of texts narrower if the rows are wider than the terminal. The last
+    /// column is cut anyway, if it is a text.
+    fn narrow(&mut self, rows: &[Vec<Cell>]) {
+        let Some(first) = rows.first().filter(|_| self.columns > 0) else { return };
+        let last = first.len() - 1;
+        let is_text = |place: usize| first[place].align == Align::Left && !first[place].is_state;
+        let rest = if is_text(last) { LAST_MIN.min(self.widths[last]) } else { self.widths[last] };
+        let used: usize = self.widths[..last].iter().map(|width| width + GAP).sum();
+        let excess = (used + rest).saturating_sub(self.columns);
+        let texts = (0..last).filter(|&place| is_text(place));
+        if let Some(widest) = texts.max_by_key(|&place| self.widths[place]) {
+            let width = self.widths[widest];
+            self.widths[widest] = width.saturating_sub(excess).max(LAST_MIN).min(width);
+        }
     }
 
     fn header_line(&self, row: &[Cell]) -> String {
@@ -93,10 +110,13 @@ impl Table {
         for (place, cell) in row.iter().enumerate() {
             let is_last = place + 1 == row.len();
             let mut text = cell.text.clone();
-            if is_last && self.columns > 0 {
+            if is_last && self.columns > 0 && cell.align == Align::Left {
                 text = cut(&text, self.columns.saturating_sub(used).max(LAST_MIN));
             }
             let width = self.widths.get(place).copied().unwrap_or(0);
+            if !is_last && self.columns > 0 && cell.align == Align::Left {
+                text = cut(&text, width);
+            }
             let blanks = " ".repeat(width.saturating_sub(width_of(&text)));
             let is_right = cell.align == Align::Right;
             if is_right {

@@ -12,6 +12,12 @@ pub(super) fn grouped(digits: &str) -> String {
     out
 }
 
+/// A number of jobs, with the noun.
+pub(super) fn jobs(number: u64) -> String {
+    let noun = if number == 1 { "job" } else { "jobs" };
+    format!("{} {noun}", grouped(&number.to_string()))
+}
+
 /// Milliseconds in at most two units: `12ms`, `1.5s`, `1m1s`, `2h5m`, `3d4h`.
 pub(super) fn time(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1_000, milliseconds % 1_000);

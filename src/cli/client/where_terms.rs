@@ -4,8 +4,8 @@
 use super::record::quoted;
 use crate::wire::json::{elements, value};
 
-const HELP: &str = "give a query as JSON, [[\"=\",\"payload ->> '$.to'\",\"ann\"]], or a comparison \
-                    of a member, payload.to=ann, with =, !=, <, <=, >, >= or ~ (LIKE)";
+const HELP: &str = "give a query as JSON, [[\"=\",\"payload ->> '$.to'\",\"ann\"]], or compare a \
+                    member, payload.to=ann, with =, !=, <, <=, >, >= or ~ (LIKE)";
 
 /// The query as JSON.
 ///
