@@ -92,10 +92,9 @@ impl Peek {
     pub(super) fn run(&self) -> Outcome {
         let ids: Option<Vec<u64>> = self.what.iter().map(|it| it.parse().ok()).collect();
         let queue = match (&self.queue, &*self.what, ids) {
-            (Some(queue), _, _) => queue,
-            (None, what, Some(ids)) if !what.is_empty() => return self.of_ids(&ids),
-            (None, [queue], _) => queue,
-            (None, ..) => {
+            (None, [_, ..], Some(ids)) => return self.of_ids(&ids),
+            (Some(queue), ..) | (None, [queue], None) => queue,
+            _ => {
                 let why = "give ids of jobs, or the name of one queue (--queue QUEUE if it is a \
                            number)";
                 return Err(Failure::usage(why));

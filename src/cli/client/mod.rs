@@ -28,6 +28,7 @@ mod stream;
 mod style;
 mod table;
 mod targets;
+mod top;
 mod units;
 mod values;
 mod where_terms;
@@ -96,6 +97,7 @@ verbs! {
     Stats(queue_verbs::Stats),
     Info(queue_verbs::Info),
     Drain(queue_verbs::Drain),
+    Top(top::Top),
     Ping(probes::Ping),
 }
 

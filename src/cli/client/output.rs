@@ -149,10 +149,6 @@ impl OutputArgs {
     pub(super) fn is_said(&self) -> bool {
         self.output.is_some() || !self.columns.is_empty()
     }
-
-    pub(super) fn style(&self) -> Style {
-        Style::new(self.color.are_used(io::stdout().is_terminal()))
-    }
 }
 
 impl Printer {

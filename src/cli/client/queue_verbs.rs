@@ -264,20 +264,24 @@ impl Drain {
         client.ask(Request::new("drain").json("on", on), "the server cannot be drained")?;
         let note = if self.off { "the server takes jobs" } else { "the server takes no new jobs" };
         super::print_note(note);
-        let mut last = None;
-        while self.wait {
-            let stats = client.ask(Request::new("stats"), "the server has no counters")?;
-            let unfinished = ["ready", "scheduled", "blocked", "reserved"];
-            let of = |state: &&str| stats.number(&format!("counts.{state}")).unwrap_or(0);
-            let left: u64 = unfinished.iter().map(of).sum();
-            if left == 0 {
-                break;
-            }
-            if last.replace(left) != Some(left) {
-                super::print_note(&format!("jobs left: {}", units::grouped(&left.to_string())));
-            }
-            super::pause(Duration::from_millis(500));
+        if self.wait { wait_until_empty(&mut client) } else { Ok(()) }
+    }
+}
+
+/// Waits until no job is left that is not buried or completed.
+fn wait_until_empty(client: &mut LineClient) -> Outcome {
+    let mut last = None;
+    loop {
+        let stats = client.ask(Request::new("stats"), "the server has no counters")?;
+        let unfinished = ["ready", "scheduled", "blocked", "reserved"];
+        let of = |state: &&str| stats.number(&format!("counts.{state}")).unwrap_or(0);
+        let left: u64 = unfinished.iter().map(of).sum();
+        if left == 0 {
+            return Ok(());
         }
-        Ok(())
+        if last.replace(left) != Some(left) {
+            super::print_note(&format!("jobs left: {}", units::grouped(&left.to_string())));
+        }
+        super::pause(Duration::from_millis(500));
     }
 }

@@ -38,6 +38,10 @@ pub(super) enum Ink {
     Cyan,
     /// Black on green, as the header of htop.
     Header,
+    /// Black on cyan: the column by which rows are sorted.
+    SortedHeader,
+    /// Black on cyan: names of keys.
+    Footer,
     /// The line that is chosen.
     Reverse,
 }
@@ -55,6 +59,7 @@ impl Ink {
             Self::Blue => "34",
             Self::Cyan => "36",
             Self::Header => "30;42",
+            Self::SortedHeader | Self::Footer => "30;46",
             Self::Reverse => "7",
         }
     }

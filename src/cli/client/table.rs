@@ -189,13 +189,13 @@ mod tests {
         Cell { text: text.to_owned(), align, is_state: false }
     }
 
-    fn names(names: &[&str]) -> Option<Vec<String>> {
-        Some(names.iter().map(|&name| name.to_owned()).collect())
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 
     #[test]
     fn columns_are_aligned_and_the_last_is_cut() {
-        let mut table = Table::new(names(&["id", "name", "payload"]), 24, Style::new(false));
+        let mut table = Table::new(Some(names(&["id", "name", "payload"])), 24, Style::new(false));
         let row = |id: &str, name: &str, payload: &str| {
             vec![cell(id, Align::Right), cell(name, Align::Left), cell(payload, Align::Left)]
         };
@@ -204,7 +204,7 @@ mod tests {
         let expected = "  ID  NAME  PAYLOAD\n   7  日本  {}\n1234  a     a long text…\n";
         assert_eq!(table.flush(), expected);
         assert_eq!(table.push(row("12345", "a", "b")), "12345  a     b\n");
-        let mut empty = Table::new(names(&["id"]), 24, Style::new(false));
+        let mut empty = Table::new(Some(names(&["id"])), 24, Style::new(false));
         assert_eq!(empty.flush(), "");
     }
 }

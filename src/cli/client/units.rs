@@ -12,6 +12,23 @@ pub(super) fn grouped(digits: &str) -> String {
     out
 }
 
+/// A number in at most seven characters: `12,345`, `1.23M`.
+pub(super) fn short(number: u64) -> String {
+    if number < 1_000_000 {
+        return grouped(&number.to_string());
+    }
+    let mut value = crate::cli::bench::float(number);
+    let mut unit = ' ';
+    for larger in ['k', 'M', 'G', 'T', 'P', 'E'] {
+        if value < 1_000.0 {
+            break;
+        }
+        (value, unit) = (value / 1_000.0, larger);
+    }
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$}{unit}")
+}
+
 /// A number of jobs, with the noun.
 pub(super) fn jobs(number: u64) -> String {
     let noun = if number == 1 { "job" } else { "jobs" };
@@ -71,6 +88,8 @@ mod tests {
         assert_eq!(shown, ["0ms", "999ms", "1.5s", "9s", "59s", "1m1s", "1h", "2h5m", "3d4h"]);
         let rates = [0.0, 0.016, 9.876, 45.67, 123_456.7].map(rate);
         assert_eq!(rates, ["0", "0.02", "9.88", "45.7", "123,457"]);
+        let shorts = [7, 999_999, 1_234_567, 12_345_678, 999_999_999_999, u64::MAX].map(short);
+        assert_eq!(shorts, ["7", "999,999", "1.23M", "12.3M", "1000G", "18.4E"]);
         let sizes = [0, 1023, 1024, 21_659_648, 5 << 40].map(bytes);
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "20.7 MiB", "5.0 TiB"]);
     }

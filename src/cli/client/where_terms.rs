@@ -43,7 +43,7 @@ fn json_path(names: &str) -> Result<String, String> {
         if name.is_empty() || name.contains(['"', '\'', '\\']) {
             return Err(format!("'{names}' is no path of members: {HELP}"));
         }
-        path.push_str(&format!(".\"{name}\""));
+        path = format!("{path}.\"{name}\"");
     }
     Ok(path)
 }
