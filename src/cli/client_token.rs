@@ -37,6 +37,11 @@ impl fmt::Debug for ClientToken {
 }
 
 impl TokenSource {
+    /// The file that is named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
     /// Whether a file is named.
     pub(super) fn has_file(&self) -> bool {
         self.token_file.is_some()

@@ -89,6 +89,25 @@ fn variable(name: &str) -> Outcome<Option<String>> {
 }
 
 impl ConnectArgs {
+    /// The flags once more, for another verb.
+    pub(super) fn flags(&self) -> Vec<OsString> {
+        let text = |text: &Option<String>| text.as_ref().map(OsString::from);
+        let path = |path: &Option<PathBuf>| path.as_ref().map(OsString::from);
+        let timeout = self.timeout.map(|time| format!("{}ms", time.as_millis()).into());
+        let flags = [
+            ("--url", text(&self.url)),
+            ("--target", text(&self.target)),
+            ("--http-url", text(&self.http_url)),
+            ("--token-file", self.token.file().map(OsString::from)),
+            ("--tls-ca", path(&self.tls_ca)),
+            ("--tls-cert", path(&self.tls_cert)),
+            ("--tls-key", path(&self.tls_key)),
+            ("--timeout", timeout),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?]));
+        given.flatten().collect()
+    }
+
     /// The server that flags, variables and the file name, in this order.
     pub(super) fn server(&self) -> Outcome<Server> {
         if let Some(text) = &self.url {

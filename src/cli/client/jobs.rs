@@ -23,15 +23,6 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Ready,
-        Self::Scheduled,
-        Self::Blocked,
-        Self::Reserved,
-        Self::Buried,
-        Self::Completed,
-    ];
-
     /// Its name in the API.
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@
 
 mod address;
 mod changes;
+mod check;
 mod connection;
 mod failure;
 mod get;
@@ -13,6 +14,8 @@ mod http_client;
 mod interrupts;
 mod jobs;
 mod line_client;
+mod local;
+mod monitor;
 mod output;
 mod payload;
 mod probes;
@@ -24,11 +27,13 @@ mod queues;
 mod record;
 mod request;
 mod selection;
+mod server_verbs;
 mod stream;
 mod style;
 mod table;
 mod targets;
 mod top;
+mod transfer;
 mod units;
 mod values;
 mod where_terms;
@@ -60,13 +65,15 @@ impl ClientArgs {
     }
 }
 
-/// Declares the verbs: the variant, and the arguments with their `run`.
+/// Declares the verbs: the variant, and the arguments with their `run`. Those that have a
+/// connection come first.
 macro_rules! verbs {
-    ($($(#[$attribute:meta])* $variant:ident($arguments:ty),)*) => {
+    ($($variant:ident($arguments:ty),)* -- $($local:ident($local_arguments:ty),)*) => {
         /// The verbs.
         #[derive(Debug, Subcommand)]
         pub(super) enum ClientCommand {
-            $($(#[$attribute])* $variant(Box<$arguments>),)*
+            $($variant(Box<$arguments>),)*
+            $($local(Box<$local_arguments>),)*
         }
 
         impl ClientCommand {
@@ -74,7 +81,13 @@ macro_rules! verbs {
             pub(super) fn run(&self) -> ExitCode {
                 match self {
                     $(Self::$variant(verb) => finish(verb.run(), verb.client.ignore_missing),)*
+                    $(Self::$local(verb) => finish(verb.run(), false),)*
                 }
+            }
+
+            /// Whether a word is a verb with flags of a connection.
+            fn has_connection(word: &str) -> bool {
+                [$(stringify!($variant)),*].iter().any(|name| name.to_lowercase() == word)
             }
         }
     };
@@ -96,9 +109,26 @@ verbs! {
     Resume(queue_verbs::Resume),
     Stats(queue_verbs::Stats),
     Info(queue_verbs::Info),
-    Drain(queue_verbs::Drain),
     Top(top::Top),
+    Monitor(monitor::Monitor),
     Ping(probes::Ping),
+    Latency(probes::Latency),
+    Health(probes::Health),
+    Check(check::Check),
+    Connections(server_verbs::Connections),
+    Workers(server_verbs::Workers),
+    Constraints(server_verbs::Constraints),
+    Schedules(server_verbs::Schedules),
+    Export(transfer::Export),
+    Import(transfer::Import),
+    Backup(transfer::Backup),
+    Drain(queue_verbs::Drain),
+    Shell(local::ShellVerb),
+    --
+    Restore(transfer::Restore),
+    Config(local::ConfigFile),
+    Completions(local::Completions),
+    Man(local::Man),
 }
 
 /// Says what went wrong, and ends with its exit status.

@@ -95,6 +95,8 @@ pub(super) struct Printer {
     columns: Vec<(String, String, Meaning)>,
     table: Table,
     rows: u64,
+    /// Adds to a row what people read.
+    more: Option<fn(&mut Record)>,
     /// Stdout is closed.
     closed: bool,
 }
@@ -124,7 +126,8 @@ impl OutputArgs {
         let style = Style::new(self.color.are_used(is_terminal));
         let table = Table::new(header.clone(), super::terminal_size().0, style);
         let out = BufWriter::new(io::stdout());
-        let mut printer = Printer { out, format, columns, table, rows: 0, closed: false };
+        let mut printer =
+            Printer { out, format, columns, table, rows: 0, more: None, closed: false };
         if let (Format::Tsv | Format::Csv, Some(names)) = (format, header) {
             printer.write_fields(&names);
         }
@@ -158,8 +161,20 @@ impl Printer {
         }
     }
 
+    /// Adds members to each row, but not to whole objects.
+    pub(super) fn with(mut self, more: fn(&mut Record)) -> Self {
+        self.more = Some(more).filter(|_| !matches!(self.format, Format::Json | Format::Jsonl));
+        self
+    }
+
     /// Prints a row.
     pub(super) fn row(&mut self, record: &Record) {
+        let longer = self.more.map(|more| {
+            let mut longer = record.clone();
+            more(&mut longer);
+            longer
+        });
+        let record = longer.as_ref().unwrap_or(record);
         self.rows += 1;
         match self.format {
             Format::Json => {
@@ -229,6 +244,11 @@ impl Printer {
 
     /// Ends the output.
     pub(super) fn finish(mut self) -> Outcome {
+        self.end()
+    }
+
+    /// The same.
+    pub(super) fn end(&mut self) -> Outcome {
         if self.format == Format::Json {
             self.write(b"]\n");
         }
