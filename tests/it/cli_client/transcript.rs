@@ -80,6 +80,7 @@ impl Transcript {
         let (mut steps, mut wrong) = (Vec::new(), Vec::new());
         for Step { command, expected, before } in &self.steps {
             let printed = run(command, dir.path(), &server.address.to_string());
+            assert!(!printed.contains("panicked at"), "{command}:\n{printed}");
             let is_same = fits(expected, &printed);
             if !is_same {
                 wrong.push(format!("$ {command}\n{expected}\n--- printed:\n{printed}"));

@@ -69,7 +69,7 @@ impl Top {
         let is_terminal = stdout().is_terminal();
         let style = Style::new(self.color.are_used(is_terminal));
         let delay = self.delay.clamp(PERIODS[0], PERIODS[1]);
-        let mut view = View { address: client.shown().to_owned(), ..View::default() };
+        let mut view = View::new(client.shown());
         set_period(&mut view, delay);
         fetch(&mut client, &mut view)?;
         if self.count.is_some() || !is_terminal || !stdin().is_terminal() {
@@ -82,9 +82,8 @@ impl Top {
     /// Prints a block each period.
     fn print_blocks(&self, client: &mut LineClient, view: &mut View, style: Style) -> Outcome {
         let mut left = self.count.unwrap_or(u64::MAX);
+        view.has_mark = false;
         loop {
-            // There is no mark to move.
-            view.chosen = usize::MAX;
             let (columns, lines) = size();
             let mut text = frame::frame(view, (columns, lines), style);
             // No keys work here.

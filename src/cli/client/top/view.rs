@@ -71,6 +71,7 @@ pub(super) struct QueueView {
 }
 
 /// Everything that a frame shows.
+#[expect(clippy::struct_excessive_bools, reason = "each is a mode of the display")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) address: String,
@@ -83,6 +84,8 @@ pub(super) struct View {
     /// The number of the chosen queue, and of the first one that is shown.
     pub(super) chosen: usize,
     pub(super) first: usize,
+    /// The chosen queue is marked: there are keys to choose another one.
+    pub(super) has_mark: bool,
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) is_typing: bool,
@@ -144,6 +147,10 @@ impl QueueView {
 }
 
 impl View {
+    pub(super) fn new(address: &str) -> Self {
+        Self { address: address.to_owned(), has_mark: true, ..Self::default() }
+    }
+
     /// Takes the next moment of the server. The rates are counted from the moment before.
     pub(super) fn update(&mut self, server: ServerView, mut queues: Vec<QueueView>) {
         let elapsed_ms = server.uptime_ms.saturating_sub(self.server.uptime_ms);

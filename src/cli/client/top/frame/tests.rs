@@ -39,7 +39,6 @@ fn view() -> View {
         queue(&format!("tenant-{n:03}"), [60 - n, 0, 0, 0, 0, 0], Some(n * 1_000), [0.0; 3])
     }));
     View {
-        address: "127.0.0.1:11400".to_owned(),
         period_ms: 2_000,
         server: ServerView {
             version: "0.1.0".to_owned(),
@@ -57,7 +56,7 @@ fn view() -> View {
         queues,
         rates: [wave(120.0), wave(119.0), wave(0.01)],
         chosen: 1,
-        ..View::default()
+        ..View::new("127.0.0.1:11400")
     }
 }
 

@@ -30,9 +30,9 @@ pub(super) fn frame(view: &View, (columns, lines): (usize, usize), style: Style)
     } else {
         frame.push(queue_header(view.sort, columns, style));
         let shown = view.queues.iter().enumerate().skip(view.first).take(queue_rows(lines));
-        frame.extend(
-            shown.map(|(place, queue)| queue_line(queue, place == view.chosen, columns, style)),
-        );
+        frame.extend(shown.map(|(place, queue)| {
+            queue_line(queue, view.has_mark && place == view.chosen, columns, style)
+        }));
     }
     frame.resize(lines.saturating_sub(1), String::new());
     frame.push(footer(view, columns, style));
