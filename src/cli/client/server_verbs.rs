@@ -198,7 +198,7 @@ enum ScheduleAction {
 #[command(after_help = "\
 Examples:
   jobcentre schedules
-  jobcentre schedules set nightly '{\"cron\":\"@daily\",\"queue\":\"reports\",\"job\":{\"payload\":1}}'
+  jobcentre schedules set nightly '{\"cron\":\"@daily\",\"queue\":\"mail\",\"job\":{\"payload\":1}}'
   jobcentre schedules run nightly
   jobcentre schedules show nightly
   jobcentre schedules delete nightly")]
