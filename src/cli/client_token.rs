@@ -1,4 +1,4 @@
-//! The token by which `bench` and `work` say which user of the server they are.
+//! The token by which clients (`bench`, `work`, `put`, ...) say which user of the server they are.
 //!
 //! It comes from a file or from a variable, never from an argument: other programs of the machine
 //! can read arguments. Invariant: neither `Debug` nor an error shows it.
@@ -37,6 +37,11 @@ impl fmt::Debug for ClientToken {
 }
 
 impl TokenSource {
+    /// The file that is named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
     /// Whether a file is named.
     pub(super) fn has_file(&self) -> bool {
         self.token_file.is_some()
@@ -48,8 +53,7 @@ impl TokenSource {
     /// A sentence about the file or the variable.
     pub(super) fn token(&self, variable: Option<OsString>) -> Result<Option<ClientToken>, String> {
         if let Some(file) = &self.token_file {
-            let explain = |why: String| format!("--token-file {}: {why}", file.display());
-            return read(file).and_then(|text| parse(&text)).map(Some).map_err(explain);
+            return ClientToken::of_file(file).map(Some);
         }
         let Some(value) = variable else { return Ok(None) };
         parse(value.as_encoded_bytes()).map(Some).map_err(|why| format!("{TOKEN_VARIABLE}: {why}"))
@@ -81,6 +85,23 @@ fn parse(text: &[u8]) -> Result<ClientToken, String> {
 }
 
 impl ClientToken {
+    /// The token of a file.
+    ///
+    /// # Errors
+    /// A sentence about the file.
+    pub(super) fn of_file(file: &Path) -> Result<Self, String> {
+        let explain = |why: String| format!("--token-file {}: {why}", file.display());
+        read(file).and_then(|text| parse(&text)).map_err(explain)
+    }
+
+    /// The token that a text is.
+    ///
+    /// # Errors
+    /// A sentence, which does not show the text.
+    pub(super) fn of(text: &str) -> Result<Self, String> {
+        parse(text.as_bytes())
+    }
+
     /// The value of the field `Authorization` of HTTP.
     pub(super) fn bearer(&self) -> String {
         format!("Bearer {}", self.0)

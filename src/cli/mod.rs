@@ -2,6 +2,7 @@
 
 mod beanstalkd;
 mod bench;
+mod client;
 mod client_token;
 mod data_dir;
 mod descriptors;
@@ -106,6 +107,9 @@ enum Command {
         command: Box<users::UserCommand>,
     },
 
+    #[command(flatten)]
+    Client(client::ClientCommand),
+
     /// What `work` starts for each job, to kill its command when the worker is gone.
     #[command(hide = true)]
     Guard(work::Guard),
@@ -131,6 +135,7 @@ pub fn main() -> ExitCode {
         Command::Work(command) => command.run(),
         Command::Token { command } => command.run(),
         Command::User { command } => command.run(),
+        Command::Client(command) => command.run(),
         Command::Guard(command) => command.run(),
     }
 }

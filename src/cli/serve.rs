@@ -262,7 +262,7 @@ fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> ServeError {
 }
 
 /// The error about listeners that other machines reach without being asked who they are.
-fn refuse_open_listeners(config: &Config) -> Option<String> {
+pub(super) fn refuse_open_listeners(config: &Config) -> Option<String> {
     let (protocol, address) = config.open_listeners().next().filter(|_| !config.allow_anyone)?;
     Some(format!(
         "{} {address} is open to other machines, and every client that connects could take and \

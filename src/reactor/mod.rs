@@ -20,6 +20,7 @@
 //! loop is bounded, and if work is left the next poll timeout is zero.
 
 mod certificate_names;
+mod client_tls;
 mod clock;
 mod dialer;
 pub mod disk;
@@ -57,6 +58,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
+pub use client_tls::BlockingTls;
 pub use clock::Clock;
 use dialer::Dialer;
 use handshakes::Handshakes;

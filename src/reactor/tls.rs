@@ -1,5 +1,5 @@
 //! TLS of connections, of both sides; beside [`server_tls`](super::server_tls), which reads the
-//! server's certificates, no other module uses rustls.
+//! server's certificates, and [`client_tls`](super::client_tls) no other module uses rustls.
 //!
 //! [`Tls`] reads and writes like a non-blocking socket. Invariants: encrypted bytes count as sent
 //! only when the kernel has the last of them, so a close does not cut off what was reported as
@@ -10,7 +10,8 @@ use crate::base::limits::{READ_BUDGET_BYTES, TLS_HANDSHAKE_MAX_BYTES, TLS_RECORD
 use mio::net::TcpStream;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, Error, RootCertStore,
     ServerConfig, ServerConnection,
@@ -62,6 +63,40 @@ impl TrustStore {
         }
         Ok(Self::new(roots))
     }
+
+    /// The same authorities, and a certificate with its key (PEM) by which servers know the client.
+    ///
+    /// # Errors
+    /// A phrase if one of the texts is malformed, or they do not belong together.
+    pub fn with_identity(&self, certificates: &[u8], key: &[u8]) -> Result<Self, String> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
+        let chain = chain.map_err(|error| format!("the certificate is no PEM: {error}"))?;
+        if chain.is_empty() {
+            return Err("the file of the certificate holds none".to_owned());
+        }
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| format!("the key is no PEM: {error}"))?;
+        let provider = self.0.crypto_provider();
+        let key = provider
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| format!("the key cannot be used: {error}"))?;
+        let identity = CertifiedKey::new(chain, key);
+        identity.keys_match().map_err(|_| "the key is that of another certificate".to_owned())?;
+        let mut config = ClientConfig::clone(&self.0);
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The client's side of a connection to `host`.
+    ///
+    /// # Errors
+    /// A sentence: no certificate can be for such a host.
+    pub(super) fn session(&self, host: &str) -> Result<ClientConnection, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
+        ClientConnection::new(Arc::clone(&self.0), name).map_err(|error| explain(&error))
+    }
 }
 
 /// A TLS connection, during or after its handshake.
@@ -101,10 +136,7 @@ impl Tls {
     /// # Errors
     /// A sentence: no certificate can be for such a host.
     pub fn begin(stream: TcpStream, host: &str, trust: &TrustStore) -> Result<Box<Self>, String> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
-        let session = ClientConnection::new(Arc::clone(&trust.0), name).map_err(|e| explain(&e))?;
-        Ok(Self::new(stream, session.into()))
+        Ok(Self::new(stream, trust.session(host)?.into()))
     }
 
     /// Begins TLS with the client of an accepted connection. The error is a sentence.

@@ -1,5 +1,6 @@
 //! Messages about wrong settings: in the file, in the environment, on the command line.
 
+use crate::cli::client::{HTTP_URL_VARIABLE, TARGET_VARIABLE, URL_VARIABLE};
 use crate::cli::client_token::TOKEN_VARIABLE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -10,6 +11,10 @@ use tracing::warn;
 
 /// The prefix of the variables of all settings.
 const PREFIX: &str = "JOBCENTRE_";
+
+/// Variables of client programs, which may share the environment.
+const CLIENT_VARIABLES: [&str; 4] =
+    [TOKEN_VARIABLE, URL_VARIABLE, TARGET_VARIABLE, HTTP_URL_VARIABLE];
 
 /// Unknown variables that are reported.
 const WARNINGS_MAX: usize = 10;
@@ -78,8 +83,7 @@ fn nearest<'a>(unknown: &str, names: &[&'a str]) -> Option<&'a str> {
 /// Warns of variables with the prefix of settings that no setting reads.
 pub(in crate::cli) fn warn_of_unknown_variables() {
     let mut known = variables(&crate::cli::Cli::command());
-    // Of client programs, which may share the environment.
-    known.push(TOKEN_VARIABLE.into());
+    known.extend(CLIENT_VARIABLES.map(Into::into));
     let known: Vec<&str> = known.iter().filter_map(|name| name.to_str()).collect();
     let set = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(&&**name);

@@ -29,10 +29,13 @@ pub(super) const SCHEDULE_FIELDS: &[&str] =
 /// The fields of a constraint.
 pub(super) const CONSTRAINT_FIELDS: &[&str] = &["matcher", "max_running", "rate", "per"];
 
-/// The fields of a put as a line, named as over HTTP.
+/// The fields of a put as a line, named as over HTTP; `any_payload` is `payload` there, because
+/// `payload` is `job`.
 pub(super) const LINE_PUT_FIELDS: &[&str] = &[
     "queue",
     "payload",
+    "any_payload",
+    "payload_base64",
     "pri",
     "delay_ms",
     "ttl_ms",
@@ -50,7 +53,9 @@ pub(super) const LINE_PUT_FIELDS: &[&str] = &[
 ];
 
 /// The fields of a put that make it one of the native API.
-pub(in crate::protocol) const NATIVE_PUT_FIELDS: [&str; 10] = [
+pub(in crate::protocol) const NATIVE_PUT_FIELDS: [&str; 12] = [
+    "payload",
+    "payload_base64",
     "max_attempts",
     "backoff",
     "keep_result",

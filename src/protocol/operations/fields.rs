@@ -47,6 +47,7 @@ pub(super) fn is_no_part(name: &str, text: &str) -> bool {
 fn line_name(field: &str) -> &str {
     match field {
         "payload" => "job",
+        "any_payload" => "payload",
         "wait_ms" => "timeout",
         _ => field.strip_suffix("_ms").unwrap_or(field),
     }

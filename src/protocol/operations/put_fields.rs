@@ -39,17 +39,33 @@ pub(super) fn job_of(fields: &Fields<'_>, now: Now) -> Result<NewJob, Problem> {
 
 /// The job of a put as a line: with the defaults of the protocol where it has any.
 pub(super) fn new_line_job(fields: &Fields<'_>) -> Result<NewJob, Problem> {
-    let payload = match fields.raw("payload") {
-        Some(json) if json.starts_with('{') => json.as_bytes().into(),
-        Some(_) => return Err(Problem::wrong("job", "an object")),
-        None => return Err(Problem::missing("job", "an object")),
-    };
+    let (encoding, payload) = line_payload(fields)?;
     let priority = fields.line_priority("pri")?;
     let delay_ms = fields.duration("delay_ms")?.unwrap_or(0);
     let options = options(fields, delay_ms, (0, 0))?;
     let (key, dependencies) = (key(fields)?, dependencies(fields)?);
-    let encoding = Encoding::JsonLine;
     Ok(NewJob { priority, encoding, payload, options, key, dependencies })
+}
+
+/// `job`, an object; `payload`, any JSON; or `payload_base64`, any bytes.
+fn line_payload(fields: &Fields<'_>) -> Result<(Encoding, Box<[u8]>), Problem> {
+    let (job, json) = (fields.raw("payload"), fields.raw("any_payload"));
+    match (job, json, fields.string("payload_base64")?) {
+        (Some(job), None, None) if job.starts_with('{') => {
+            Ok((Encoding::JsonLine, job.as_bytes().into()))
+        }
+        (Some(_), None, None) => Err(Problem::wrong("job", "an object")),
+        (None, Some(json), None) => Ok((Encoding::JsonLine, json.as_bytes().into())),
+        (None, None, Some(text)) => {
+            Ok((Encoding::Bytes, decoded(fields, "payload_base64", &text)?.into()))
+        }
+        (None, None, None) => Err(Problem::missing("job", "an object")),
+        _ => {
+            let wanted = "the only one of 'job', 'payload' and 'payload_base64'";
+            let given = if json.is_some() { "payload" } else { "payload_base64" };
+            Err(Problem::wrong(given, wanted))
+        }
+    }
 }
 
 /// The lease in milliseconds and the most attempts of a put that says none: 0 for none.

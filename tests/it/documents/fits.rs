@@ -5,7 +5,7 @@ const LEFT_OUT: char = '…';
 
 /// Whether `found` is what is `shown`: moments, Unix seconds and UUIDs may be others, what is left
 /// out may be anything in the same line, and blanks at the ends of lines do not count.
-pub(super) fn fits(shown: &str, found: &str) -> bool {
+pub(crate) fn fits(shown: &str, found: &str) -> bool {
     let (shown, found) = (mask(shown), mask(found));
     let (shown, found): (Vec<_>, Vec<_>) =
         (shown.trim_end().lines().collect(), found.trim_end().lines().collect());

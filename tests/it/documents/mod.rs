@@ -25,7 +25,7 @@
 
 mod blocks;
 mod files;
-mod fits;
+pub(crate) mod fits;
 mod links;
 mod reader;
 mod reference;

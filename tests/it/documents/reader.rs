@@ -161,7 +161,11 @@ impl Reader {
         let known = |words: &Vec<String>| ["serve", "work", "nc"].contains(&&*words[0]);
         let Some(commands) = commands.filter(|commands| commands.iter().all(known)) else {
             let script = format!("set -euo pipefail\n{}", self.really(&block.text));
-            let command = self.command("bash", &["-c", &script]);
+            let mut command = self.command("bash", &["-c", &script]);
+            if let Some(server) = &self.server {
+                // What the client verbs take for 127.0.0.1:11400, which another server may have.
+                command.env("JOBCENTRE_URL", server.address.to_string());
+            }
             return self.run(&block.place, command);
         };
         for words in commands {

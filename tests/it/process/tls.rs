@@ -205,6 +205,36 @@ fn load_generator_checks_the_certificate_and_measures() {
 }
 
 #[test]
+fn client_verbs_check_the_certificate_and_show_their_own() {
+    let setup = Setup::new();
+    let own = setup.authority.certificate("web-1", 2100, 2);
+    setup.write("own.pem", &own.chain);
+    setup.write("own.key", &own.key);
+    let server = setup.serve(&["--tls-client-ca", "ca.pem"]);
+    let url = format!("jobcentres://localhost:{}", server.address.port());
+    let run = |verb: &str, files: &[(&str, &str)]| {
+        let mut command = plain_command("bash");
+        command.args(["-c", verb, Program::PATH]).env("JOBCENTRE_URL", &url);
+        let flags =
+            files.iter().map(|(flag, name)| format!("{flag} {}", setup.path(name).display()));
+        command.env("FLAGS", flags.collect::<Vec<_>>().join(" "));
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let identity = [("--tls-ca", "ca.pem"), ("--tls-cert", "own.pem"), ("--tls-key", "own.key")];
+    let lines = "seq 3000 | \"$0\" put mail --lines -q $FLAGS && \"$0\" export $FLAGS | wc -l";
+    assert_eq!(run(lines, &identity), (0, "3000\n".to_owned()));
+    let ping = "\"$0\" ping $FLAGS";
+    let (status, text) = run(ping, &[]);
+    assert!(status == 5 && text.contains("not among the trusted CAs"), "{status}: {text}");
+    assert_eq!(run(ping, &identity[..1]).0, 5, "a client without a certificate");
+    let wrong = [identity[0], identity[1], ("--tls-key", "key.pem")];
+    let (status, text) = run(ping, &wrong);
+    assert!(status == 2 && text.contains("the key is that of another certificate"), "{text}");
+}
+
+#[test]
 fn large_requests_and_answers_are_cut_into_records_and_nothing_is_lost() {
     let setup = Setup::new();
     let (server, config) = (setup.serve(&[]), setup.authority.client(None));

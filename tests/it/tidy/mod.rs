@@ -66,7 +66,10 @@ const BANNED: [(&str, &[&str]); 13] = [
             "src/cli/work/",
         ],
     ),
-    ("rustls::", &["src/reactor/tls.rs", "src/reactor/server_tls.rs", "tests/"]),
+    (
+        "rustls::",
+        &["src/reactor/tls.rs", "src/reactor/server_tls.rs", "src/reactor/client_tls.rs", "tests/"],
+    ),
     ("std::net", &["src/reactor/", "src/cli/", "tests/"]),
     ("std::process", &["src/main.rs", "src/cli/", "tests/"]),
     ("println!", &["src/cli/", "tests/"]),

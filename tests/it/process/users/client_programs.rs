@@ -9,7 +9,7 @@ use std::process::Output;
 
 impl Setup {
     /// Writes a token into a file, and returns its path.
-    fn token_file(&self, token: &str) -> String {
+    pub(super) fn token_file(&self, token: &str) -> String {
         let path = self.dir.path().join("token");
         fs::write(&path, format!("{token}\n")).unwrap();
         path.to_str().unwrap().to_owned()

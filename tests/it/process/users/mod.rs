@@ -1,6 +1,7 @@
 //! Users over real sockets: who is entered how, who may do what, and what a reload changes.
 
 mod client_programs;
+mod client_verbs;
 mod matrix;
 mod reload;
 

@@ -1,0 +1,162 @@
+//! `jobcentre get`: takes jobs, prints them or runs a command for each, and deletes them.
+
+use super::ClientArgs;
+use super::failure::{Exit, Failure, Outcome};
+use super::line_client::LineClient;
+use super::output::{Column, Meaning, OutputArgs, column};
+use super::payload::payload_bytes;
+use super::record::Record;
+use super::request::Request;
+use super::units::jobs;
+use super::values::parse_time;
+use clap::Args;
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Take jobs out of queues, print them, and delete them.
+///
+/// A job is deleted once it is printed. With --hold it is kept reserved until stdin or this command
+/// ends, and goes back then. With --exec the command gets the payload on stdin, and
+/// JOBCENTRE_JOB_ID and JOBCENTRE_QUEUE in its environment: exit status 0 completes the job,
+/// another one counts as a failed attempt.
+#[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre get mail -o raw
+  jobcentre get mail urgent --wait=5s --ignore-missing
+  jobcentre get numbers --count 3 --exec 'wc -c'")]
+pub(in crate::cli) struct Get {
+    /// The queues: the most urgent job of all of them comes first.
+    #[arg(required = true, value_name = "QUEUE")]
+    queues: Vec<String>,
+
+    /// Wait for a job, as long as it takes or for this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, require_equals = true)]
+    #[expect(clippy::option_option, reason = "the flag without a value waits for any time")]
+    wait: Option<Option<Duration>>,
+
+    /// Take this many jobs, or as many as there are.
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    count: u64,
+
+    /// Do not delete: give the jobs back at the end of stdin.
+    #[arg(long, conflicts_with = "exec")]
+    hold: bool,
+
+    /// Run this command of the shell for each job.
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+/// The columns of a job that was taken.
+const GET_COLUMNS: &[Column] = &[
+    column("id", "id", Meaning::Number),
+    column("queue", "queue", Meaning::Text),
+    column("pri", "pri", Meaning::Number),
+    column("payload", "payload", Meaning::Json),
+];
+
+impl Get {
+    pub(super) fn run(&self) -> Outcome {
+        let mut client = self.client.line_client()?;
+        let mut printer = self.exec.is_none().then(|| self.output.printer(GET_COLUMNS));
+        let (mut taken, mut failed) = (0, 0);
+        while taken < self.count {
+            let Some(job) = self.reserve(&mut client)? else { break };
+            taken += 1;
+            match (&self.exec, &mut printer) {
+                (Some(command), _) => failed += u64::from(!run(command, &job, &mut client)?),
+                (None, Some(printer)) => {
+                    printer.row(&job);
+                    if !self.hold {
+                        // What could not be printed goes back when the connection ends.
+                        printer.flush()?;
+                        if printer.is_closed() {
+                            return Ok(());
+                        }
+                        finish(&mut client, Request::new("delete"), &job)?;
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(mut printer) = printer {
+            printer.flush()?;
+            if self.hold && taken > 0 {
+                super::print_note("reserved until the end of stdin, or SIGINT");
+                let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            }
+            printer.finish()?;
+        }
+        match (taken, failed) {
+            (0, _) => Err(Failure::nothing("there is no job")),
+            (_, 0) => Ok(()),
+            (taken, failed) if taken == failed => {
+                Err(Failure::failed(format!("the command failed for {}", jobs(failed))))
+            }
+            (taken, failed) => {
+                let sentence = format!("the command failed for {failed} of {}", jobs(taken));
+                Err(Failure::new(Exit::Partly, sentence))
+            }
+        }
+    }
+
+    /// The next job, if there is one in time.
+    fn reserve(&self, client: &mut LineClient) -> Outcome<Option<Record>> {
+        let request = Request::new("get").texts("queues", &self.queues).number("limit", 1);
+        let request = match self.wait {
+            None => request,
+            Some(None) => request.json("wait", "true"),
+            Some(Some(time)) => request.time("timeout", time),
+        };
+        if let Some(wait) = self.wait {
+            client.allow_wait(wait);
+        }
+        let answer = client.ask(request, "there is no job")?;
+        let mut jobs = answer.records("jobs")?;
+        let Some(mut job) = jobs.pop() else { return Ok(None) };
+        job.rename("job", "payload");
+        Ok(Some(job))
+    }
+}
+
+/// Says what became of a job.
+fn finish(client: &mut LineClient, request: Request, job: &Record) -> Outcome {
+    let id = job.number("id").unwrap_or_default();
+    let missing = format!("job {id} was deleted or taken back meanwhile");
+    client.ask(request.number("id", id), &missing).map(|_| ())
+}
+
+/// Runs the command for a job, and reports its end. Returns whether it was done.
+fn run(command: &str, job: &Record, client: &mut LineClient) -> Outcome<bool> {
+    let explain = |error: io::Error| Failure::failed(format!("cannot run sh: {error}"));
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .env("JOBCENTRE_JOB_ID", job.at("id").unwrap_or_default())
+        .env("JOBCENTRE_QUEUE", job.text("queue").unwrap_or_default())
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(explain)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command need not read all of it.
+        let _ = stdin.write_all(&payload_bytes(job));
+    }
+    let status = child.wait().map_err(explain)?;
+    if status.success() {
+        finish(client, Request::new("done"), job)?;
+        return Ok(true);
+    }
+    let id = job.number("id").unwrap_or_default();
+    crate::cli::print_error(format!("job {id}: {status}"));
+    let request = Request::new("fail").text("error", "CommandFailed");
+    finish(client, request.text("message", &status.to_string()), job)?;
+    Ok(false)
+}

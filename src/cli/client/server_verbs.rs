@@ -1,0 +1,265 @@
+//! Verbs about what is at the server: `connections`, `workers`, `constraints` and `schedules`.
+
+use super::ClientArgs;
+use super::failure::{Failure, Outcome};
+use super::http_client::{HttpClient, part};
+use super::jobs::{each_id, found_job};
+use super::line_client::Reply;
+use super::output::{Column, Meaning, OutputArgs, Printer, column};
+use super::queues::pages;
+use super::record::Record;
+use super::request::Request;
+use super::values::parse_json;
+use clap::{Args, ValueEnum};
+
+/// List the connections of clients, or close some.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre connections
+  jobcentre connections --columns id,peer -o csv
+  jobcentre connections --close 4711 --ignore-missing")]
+pub(in crate::cli) struct Connections {
+    /// Close these connections: their jobs go back.
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    close: Vec<u64>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+const CONNECTION_COLUMNS: &[Column] = &[
+    column("id", "id", Meaning::Text),
+    column("protocol", "protocol", Meaning::Text),
+    column("peer", "peer", Meaning::Text),
+    column("since", "since", Meaning::Text),
+    column("waiting", "waiting", Meaning::Flag),
+    column("reserved", "reserved", Meaning::Number),
+    column("unsent", "unsent_bytes", Meaning::Number),
+];
+
+impl Connections {
+    pub(super) fn run(&self) -> Outcome {
+        let mut client = self.client.line_client()?;
+        if !self.close.is_empty() {
+            let closed = each_id(&self.close, |id| {
+                match client.reply(Request::new("close").number("id", id))? {
+                    Reply::Missing => Err(Failure::nothing(format!("there is no connection {id}"))),
+                    other => found_job(id, other).map(|_| ()),
+                }
+            });
+            return closed.map(|_| ());
+        }
+        let mut printer = self.output.printer(CONNECTION_COLUMNS);
+        pages(&mut client, &Request::new("clients"), usize::MAX, |item| {
+            printer.row(&item);
+            !printer.is_closed()
+        })?;
+        printer.finish()
+    }
+}
+
+/// List the registered workers.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre workers
+  jobcentre workers -o json")]
+pub(in crate::cli) struct Workers {
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+const WORKER_COLUMNS: &[Column] = &[
+    column("id", "id", Meaning::Text),
+    column("kind", "kind", Meaning::Text),
+    column("name", "name", Meaning::Text),
+    column("reserved", "reserved", Meaning::Number),
+    column("max", "max_jobs", Meaning::Number),
+    column("url", "url", Meaning::Text),
+    column("queues", "queues", Meaning::Text),
+];
+
+impl Workers {
+    pub(super) fn run(&self) -> Outcome {
+        let server = self.client.connect.server()?;
+        let http = HttpClient::new(&server)?;
+        print_list(&http, "/workers", &mut self.output.printer(WORKER_COLUMNS))
+    }
+}
+
+/// Prints all pages of a list of the API.
+fn print_list(http: &HttpClient<'_>, path: &str, printer: &mut Printer) -> Outcome {
+    let mut cursor = String::new();
+    loop {
+        let page = http.ask("GET", &format!("{path}?limit=100{cursor}"), None)?;
+        for item in page.records("items")? {
+            printer.row(&item);
+        }
+        match page.text("next_cursor") {
+            Some(next) if !printer.is_closed() => cursor = format!("&cursor={}", part(&next)),
+            _ => return printer.end(),
+        }
+    }
+}
+
+/// What is done with something that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NamedAction {
+    List,
+    Show,
+    Set,
+    Delete,
+}
+
+/// List, show, set or delete constraints.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre constraints
+  jobcentre constraints set hosts '{\"matcher\":[[\"name\",\"=\",\"fetch-*\"]],\"max_running\":5}'
+  jobcentre constraints show hosts
+  jobcentre constraints delete hosts")]
+pub(in crate::cli) struct Constraints {
+    /// What to do.
+    #[arg(value_enum, value_name = "ACTION", default_value = "list")]
+    action: NamedAction,
+
+    /// The name of a constraint.
+    #[arg(required_if_eq_any([("action", "show"), ("action", "set"), ("action", "delete")]))]
+    name: Option<String>,
+
+    /// Of set: the constraint, as JSON with the fields of the API.
+    #[arg(value_parser = parse_json, value_name = "JSON", required_if_eq("action", "set"))]
+    constraint: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+const CONSTRAINT_COLUMNS: &[Column] = &[
+    column("name", "name", Meaning::Text),
+    column("max", "max_running", Meaning::Number),
+    column("rate", "rate", Meaning::Text),
+    column("per", "per", Meaning::Text),
+    column("matcher", "matcher", Meaning::Text),
+];
+
+/// Does what an action says; `base` is the path of the list.
+fn act_on_named(
+    client: &ClientArgs,
+    base: &str,
+    (action, name, body): (NamedAction, Option<&str>, Option<&str>),
+    printer: Printer,
+) -> Outcome {
+    let server = client.connect.server()?;
+    let http = HttpClient::new(&server)?;
+    let path = format!("{base}/{}", part(name.unwrap_or_default()));
+    let mut printer = printer;
+    match action {
+        NamedAction::List => return print_list(&http, base, &mut printer),
+        NamedAction::Show => printer.row(&http.ask("GET", &path, None)?),
+        NamedAction::Set => printer.row(&http.ask("PUT", &path, body)?),
+        NamedAction::Delete => drop(http.ask("DELETE", &path, None)?),
+    }
+    printer.end()
+}
+
+impl Constraints {
+    pub(super) fn run(&self) -> Outcome {
+        let what = (self.action, self.name.as_deref(), self.constraint.as_deref());
+        let printer = self.output.printer(CONSTRAINT_COLUMNS);
+        act_on_named(&self.client, "/constraints", what, printer)
+    }
+}
+
+/// What is done with a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ScheduleAction {
+    List,
+    Show,
+    Set,
+    Delete,
+    /// Put its job now.
+    Run,
+}
+
+/// List, show, set, delete or run schedules.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre schedules
+  jobcentre schedules set nightly '{\"cron\":\"@daily\",\"queue\":\"mail\",\"job\":{\"payload\":1}}'
+  jobcentre schedules run nightly
+  jobcentre schedules show nightly
+  jobcentre schedules delete nightly")]
+pub(in crate::cli) struct Schedules {
+    /// What to do.
+    #[arg(value_enum, value_name = "ACTION", default_value = "list")]
+    action: ScheduleAction,
+
+    /// The name of a schedule.
+    #[arg(required_if_eq_any([("action", "show"), ("action", "set"), ("action", "delete"),
+        ("action", "run")]))]
+    name: Option<String>,
+
+    /// Of set: the schedule, as JSON with the fields of the API.
+    #[arg(value_parser = parse_json, value_name = "JSON", required_if_eq("action", "set"))]
+    schedule: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+const SCHEDULE_COLUMNS: &[Column] = &[
+    column("name", "name", Meaning::Text),
+    column("cron", "cron", Meaning::Text),
+    column("every", "every_ms", Meaning::Time),
+    column("queue", "queue", Meaning::Text),
+    column("paused", "paused", Meaning::Flag),
+    column("next", "next_run", Meaning::Text),
+];
+
+impl Schedules {
+    pub(super) fn run(&self) -> Outcome {
+        let action = match self.action {
+            ScheduleAction::List => NamedAction::List,
+            ScheduleAction::Show => NamedAction::Show,
+            ScheduleAction::Set => NamedAction::Set,
+            ScheduleAction::Delete => NamedAction::Delete,
+            ScheduleAction::Run => return self.run_now(),
+        };
+        let what = (action, self.name.as_deref(), self.schedule.as_deref());
+        let printer = self.output.printer(SCHEDULE_COLUMNS).with(next_run);
+        act_on_named(&self.client, "/schedules", what, printer)
+    }
+
+    fn run_now(&self) -> Outcome {
+        let server = self.client.connect.server()?;
+        let path = format!("/schedules/{}/run", part(self.name.as_deref().unwrap_or_default()));
+        let job = HttpClient::new(&server)?.ask("POST", &path, None)?;
+        let mut printer = self.output.printer(super::jobs::JOB_COLUMNS);
+        printer.row(&job);
+        printer.finish()
+    }
+}
+
+/// Adds the first of the next runs, for people.
+fn next_run(record: &mut Record) {
+    let next = record.at("next_runs").and_then(|list| {
+        crate::wire::json::elements(&list)?.first().map(|&first| first.to_owned())
+    });
+    record.push("next_run", next.unwrap_or_else(|| "null".to_owned()));
+}
