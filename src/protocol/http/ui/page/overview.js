@@ -31,7 +31,7 @@ export function remarks(queue) {
 }
 
 /** @param {string[]} _rest @param {URLSearchParams} _query @param {{frames: any[], reopen: () => void}} context */
-export async function open(_rest, _query, { frames, reopen }) {
+export async function openOverview(_rest, _query, { frames, reopen }) {
   const server = await get("server");
   if (server.jobs === 0 && server.totals.put === 0 && server.queues === 0) return empty(server, reopen);
   let step = "5s";

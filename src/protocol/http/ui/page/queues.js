@@ -9,13 +9,13 @@ import { isPaused } from "./main.js";
 import { isStuck, OLD, remarks } from "./overview.js";
 import { figure, table } from "./table.js";
 
-const PAGE = 100;
+const QUEUE_ROWS = 100;
 
 /** Columns that may be left out. */
-const COLUMNS = ["scheduled", "blocked", "reserved", "buried", "completed", "waiting", "put", "done", "failed"];
+const QUEUE_COLUMNS = ["scheduled", "blocked", "reserved", "buried", "completed", "waiting", "put", "done", "failed"];
 
 /** @param {string[]} _rest @param {URLSearchParams} query @param {{reopen: () => void}} context */
-export async function open(_rest, query, { reopen }) {
+export async function openQueues(_rest, query, { reopen }) {
   const match = query.get("match") ?? "", sort = query.get("sort") ?? "name", cursor = query.get("cursor") ?? "", only = query.get("only") ?? "";
   const hidden = new Set(kept("columns") ?? []);
   const go = (/** @type {Record<string, string>} */ change) => {
@@ -65,8 +65,8 @@ export async function open(_rest, query, { reopen }) {
   /** @param {boolean} [inPlace] */
   async function load(inPlace) {
     const wanted = match && !/[*?]/.test(match) ? `${match}*` : match;
-    const answer = await get("queues", { match: wanted, sort, limit: only ? 1000 : PAGE, cursor: sort === "name" ? cursor : "" });
-    items = answer.items.filter(keep).slice(0, 2 * PAGE);
+    const answer = await get("queues", { match: wanted, sort, limit: only ? 1000 : QUEUE_ROWS, cursor: sort === "name" ? cursor : "" });
+    items = answer.items.filter(keep).slice(0, 2 * QUEUE_ROWS);
     next = answer.next_cursor;
     const left = grid.set(items, inPlace);
     const sums = { name: `All ${items.length} on this page`, all: true, paused: false, counts: sum((queue) => queue.counts), rates: sum((queue) => queue.rates), waiting_consumers: items.reduce((total, queue) => total + queue.waiting_consumers, 0), oldest_ready_ms: items.reduce((most, queue) => queue.oldest_ready_ms === null ? most : Math.max(most ?? 0, queue.oldest_ready_ms), /** @type {number | null} */ (null)) };
@@ -84,7 +84,7 @@ export async function open(_rest, query, { reopen }) {
   /** The small lines of the rows that are seen. */
   async function draw() {
     if (innerWidth < 1280) return;
-    await Promise.all(items.slice(0, PAGE).map(async (queue) => {
+    await Promise.all(items.slice(0, QUEUE_ROWS).map(async (queue) => {
       const history = await readyHistory(queue.name).catch(() => null);
       if (history) histories.set(queue.name, history);
     }));
@@ -109,7 +109,7 @@ export async function open(_rest, query, { reopen }) {
   }
 
   function chooser() {
-    const boxes = COLUMNS.map((name) => {
+    const boxes = QUEUE_COLUMNS.map((name) => {
       const box = el("input", { type: "checkbox", id: `c-${name}` });
       box.checked = !hidden.has(name);
       return { name, box };

@@ -8,7 +8,7 @@ import { isPaused } from "./main.js";
 import { protocolName } from "./overview.js";
 import { figure, table } from "./table.js";
 
-export async function open() {
+export async function openSystem() {
   let server = await get("server");
   const place = el("div"), columns = el("div", { class: "system" }), buttons = el("div", { class: "actions push" }), empty = el("p", { class: "dim" });
   const actions = table({ label: "Actions", kind: "fixed", id: (row) => String(row.id), columns: [
