@@ -387,13 +387,14 @@ fn letters(number: usize) -> String {
 fn join(tokens: &[Token<'_>], names: &BTreeMap<&str, String>) -> String {
     let mut out = String::new();
     for (at, token) in tokens.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| tokens[before]);
-        if let Some(before) = before {
+        if let Some(before) = at.checked_sub(1).map(|before| tokens[before]) {
             out.push_str(between(before, *token));
         }
         // What is no property is a variable: `short_names` has only such names.
         let short = names.get(token.text).filter(|_| token.kind == Kind::Word);
-        out.push_str(short.map_or(token.text, String::as_str));
+        // Nothing is assigned twice: the type check has seen to it.
+        let text = if token.text == "const" { "let" } else { token.text };
+        out.push_str(short.map_or(text, String::as_str));
     }
     out.push('\n');
     out
@@ -419,11 +420,40 @@ fn between(before: Token<'_>, next: Token<'_>) -> &'static str {
     if would_join { " " } else { "" }
 }
 
-/// A style sheet without comments and needless spaces.
+/// A style sheet without comments and needless spaces, its own properties with short names: no
+/// script uses them.
 ///
 /// # Errors
 /// A comment or a string has no end.
 pub(crate) fn style(text: &str) -> Result<String, String> {
+    let text = without_spaces(text)?;
+    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '-';
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in text.split("var(").skip(1) {
+        let end = part.find(|char| !is_name(char)).unwrap_or(part.len());
+        *counts.entry(&part[..end]).or_default() += 1;
+    }
+    let mut order: Vec<_> = counts.into_iter().collect();
+    order.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    let names = order.iter().enumerate().map(|(at, &(name, _))| (name, letters(at)));
+    let names: BTreeMap<&str, String> = names.collect();
+    let mut out = String::new();
+    let mut rest = &*text;
+    while let Some(at) = rest.find("--") {
+        let end = rest[at..].find(|char| !is_name(char)).map_or(rest.len(), |end| at + end);
+        out.push_str(&rest[..at]);
+        match names.get(&rest[at..end]) {
+            Some(short) => out.extend(["--", short]),
+            None => out.push_str(&rest[at..end]),
+        }
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// A style sheet without comments and needless spaces.
+fn without_spaces(text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     let mut is_gap = false;
@@ -484,20 +514,20 @@ mod tests {
 
     #[test]
     fn names_are_shortened_where_they_name_nothing_else() {
-        assert_eq!(script("const long = 1; f(long);"), "const a=1;f(a);");
-        assert_eq!(script("const long = 1; f({ long });"), "const long=1;f({long});");
-        assert_eq!(script("const long = 1; f.long;"), "const long=1;f.long;");
-        assert_eq!(script("const long = 1; f(...long);"), "const a=1;f(...a);");
-        assert_eq!(script("const long = { long: 1 };"), "const long={long:1};");
+        assert_eq!(script("const long = 1; f(long);"), "let a=1;f(a);");
+        assert_eq!(script("const long = 1; f({ long });"), "let long=1;f({long});");
+        assert_eq!(script("const long = 1; f.long;"), "let long=1;f.long;");
+        assert_eq!(script("const long = 1; f(...long);"), "let a=1;f(...a);");
+        assert_eq!(script("const long = { long: 1 };"), "let long={long:1};");
         assert_eq!(script("g((first, second) => `${first}`);"), "g((a,b)=>`${a}`);");
-        assert_eq!(script("const { long } = g; status(long);"), "const{long}=g;status(long);");
+        assert_eq!(script("const { long } = g; status(long);"), "let{long}=g;status(long);");
     }
 
     #[test]
     fn modules_share_one_scope() {
         let first = ("a.js", "import { x } from \"./b.js\";\nexport const one = 1;\n");
         let second = ("b.js", "export function two() { one; }");
-        assert_eq!(scripts(&[first, second]).unwrap(), "const a=1;function b(){a;}\n");
+        assert_eq!(scripts(&[first, second]).unwrap(), "let a=1;function b(){a;}\n");
         assert!(scripts(&[first, first]).unwrap_err().contains("`one` is a name of a.js, too"));
         assert_eq!(imports(first.1).collect::<Vec<_>>(), ["b.js"]);
     }

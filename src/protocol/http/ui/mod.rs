@@ -193,8 +193,8 @@ mod tests {
 
     /// Bytes that the files may take as they are served, plain and compressed. The bar of the design
     /// is 100,000 and 30,000: these go down until they are there, and never up.
-    const PLAIN_MAX: usize = 146_000;
-    const PACKED_MAX: usize = 47_000;
+    const PLAIN_MAX: usize = 141_500;
+    const PACKED_MAX: usize = 46_000;
 
     /// Lines that a file may have as it is written.
     const LINES_MAX: usize = 500;

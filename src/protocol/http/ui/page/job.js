@@ -32,7 +32,7 @@ function why(job, queue) {
   if (job.state === "ready" && queue?.paused) return "It is ready, and its queue is paused: nothing is handed out.";
   if (job.state === "ready" && queue && queue.waiting_consumers === 0 && queue.rates.reserved === 0) return `It is ready, and nobody takes jobs of this queue.${error}`;
   if (job.state === "ready") return `It waits for a worker; more urgent jobs go first.${error}`;
-  if (job.state === "buried") return job.max_attempts && job.attempts >= job.max_attempts ? `All ${job.attempts} attempts are used up.${error} It stays here until somebody kicks or deletes it.` : `It was buried after ${job.attempts} of ${job.max_attempts ?? "any number of"} attempts.${error}`;
+  if (job.state === "buried") return job.max_attempts && job.attempts >= job.max_attempts ? `${job.max_attempts > 1 ? `All ${job.attempts} attempts are` : "Its only attempt is"} used up.${error} It stays here until somebody kicks or deletes it.` : `It was buried after ${job.attempts} of ${job.max_attempts ?? "any number of"} attempts.${error}`;
   if (job.state === "scheduled") return job.attempts ? `It is tried again at ${moment(job.available_at)}.${error}` : `It becomes ready at ${moment(job.available_at)}.`;
   if (job.state === "blocked") return job.blocked_by === "dependency" ? "It waits for other jobs to be done." : `It is held back by the ${plain(job.blocked_by ?? "constraint")}.`;
   if (job.state === "reserved") return `${plain(job.lease?.worker ?? "A worker")} has it${job.lease?.until ? `, until ${moment(job.lease.until)} at most` : ""}.`;
