@@ -79,9 +79,13 @@ fn with_page(
         Operation::Index if settings.ui.is_on && index::is_for_page(head.accept) => {
             call.operation = Operation::Page(PageRoute::Redirect("ui/"));
         }
-        Operation::Page(PageRoute::Asset(number)) if head.if_none_match.is_some() => {
-            let version = ui::version(&ui::content(number, &settings.ui));
-            call.is_known = ui::is_known(&version, head.if_none_match);
+        Operation::Page(page) => {
+            let page = ui::pack(page, head.accept_encoding, &settings.ui);
+            call.operation = Operation::Page(page);
+            if head.if_none_match.is_some() {
+                let version = ui::version(&ui::content(page, &settings.ui));
+                call.is_known = ui::is_known(&version, head.if_none_match);
+            }
         }
         _ => {}
     }

@@ -23,6 +23,7 @@ pub(super) struct Fields<'a> {
     pub(super) expect: Expect,
     pub(super) content_type: Option<&'a [u8]>,
     pub(super) accept: Option<&'a [u8]>,
+    pub(super) accept_encoding: Option<&'a [u8]>,
     pub(super) worker_id: Option<&'a [u8]>,
     pub(super) authorization: Option<&'a [u8]>,
     pub(super) cookie: Option<&'a [u8]>,
@@ -71,6 +72,7 @@ impl<'a> Fields<'a> {
                 return once(&mut self.fetch_site, value, "there are two Sec-Fetch-Site fields");
             }
             14 if is(name, "content-length") => return self.note_length(value),
+            15 if is(name, "accept-encoding") => self.accept_encoding = Some(value),
             16 if is(name, "content-encoding") => {
                 self.coded |= !value.eq_ignore_ascii_case(b"identity") && !value.is_empty();
             }

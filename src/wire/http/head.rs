@@ -33,6 +33,8 @@ pub struct RequestHead<'a> {
     pub content_type: Option<&'a [u8]>,
     /// What the client would like to get.
     pub accept: Option<&'a [u8]>,
+    /// Which codings of the answer the client takes.
+    pub accept_encoding: Option<&'a [u8]>,
     /// Which worker of the server's list the client is, or says to be.
     pub worker_id: Option<&'a [u8]>,
     /// As whom the client asks: a scheme and what it takes.
@@ -105,6 +107,7 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
         fetch_site: fields.fetch_site,
         content_type: fields.content_type,
         accept: fields.accept,
+        accept_encoding: fields.accept_encoding,
         worker_id: fields.worker_id,
         authorization: fields.authorization,
         cookie: fields.cookie,

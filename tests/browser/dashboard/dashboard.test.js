@@ -2,13 +2,11 @@
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync, mkdirSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { BINARY, Server, browser, complaints, folder, until, visit } from "./harness.js";
+import { BINARY, Server, browser, complaints, findings, folder, proxy, until, visit } from "./harness.js";
 import { HOSTILE, tell } from "./story.js";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Where pictures go; none are made without it. */
 const SHOTS = process.env.SHOTS;
 
@@ -34,6 +32,9 @@ before(async () => {
   await visit(page, server, "overview");
   // An empty server says what to do first, and shows the overview with the first job.
   assert.equal(await page.locator(".cmd code").count(), 3);
+  const plain = await fresh({ bypassCSP: true });
+  await visit(plain, server, "overview");
+  assert.deepEqual(await findings(plain), [], "an empty server");
   if (SHOTS) await shoot(page, "empty");
   story = await tell(server);
   await page.waitForSelector("dl.figs");
@@ -86,11 +87,83 @@ test("axe finds nothing: light, dark, forced colours, 320 px, and nothing scroll
       await page.waitForTimeout(300);
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `${name} at ${width} is ${over} too wide`);
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => globalThis.axe.run());
-      assert.deepEqual(violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`), [], `${name} ${colorScheme} ${width} ${forcedColors}`);
+      assert.deepEqual(await findings(page), [], `${name} ${colorScheme} ${width} ${forcedColors}`);
       await page.context().close();
     }
+  }
+});
+
+test("axe finds nothing in what is open for a while: dialogs, menus, choices, plans, problems", async () => {
+  for (const [colorScheme, width] of [["light", 1280], ["dark", 320]]) {
+    const page = await fresh({ colorScheme, viewport: { width, height: 800 }, bypassCSP: true });
+    const check = async (name) => {
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(over <= 0, `${name} at ${width} is ${over} too wide`);
+      assert.deepEqual(await findings(page), [], `${name} ${colorScheme} ${width}`);
+    };
+    await visit(page, server, "queue/mail.digest?state=buried");
+    await page.locator("tbody input[type=checkbox]").first().check();
+    await page.waitForSelector(".bar.sel");
+    await check("a choice");
+    await page.click(".bar.sel >> text=Delete…");
+    await page.waitForSelector(".plan .num");
+    await check("a plan");
+    await page.reload();
+    await page.click("[aria-label='More actions']");
+    await check("a menu");
+    await page.click("text=Purge…");
+    await page.waitForSelector("dialog[open]");
+    await check("a purge");
+    await page.keyboard.press("Escape");
+    for (const [route, button] of [["constraints", "New constraint"], ["schedules", "New schedule"], [`job/${story.buried[1]}`, "Change…"]]) {
+      await visit(page, server, route);
+      await page.click(`text=${button}`);
+      await page.waitForSelector("dialog[open]");
+      await check(button);
+      await page.keyboard.press("Escape");
+    }
+    for (const route of ["job/99999999", "job/none", "nowhere", "constructor"]) {
+      await visit(page, server, route);
+      await page.waitForSelector(".gone");
+      await check(route);
+    }
+    await page.context().close();
+  }
+});
+
+test("behind a path of a proxy: each page, live, and nothing is asked for beside it", async () => {
+  const before = await proxy(server, "/tools/jobs");
+  try {
+    for (const [name, route] of Object.entries(routes())) {
+      const page = await fresh();
+      await page.goto(`${before.origin}/tools/jobs/ui/#/${route}`);
+      await until(`the title of ${name}`, async () => (await page.title()).startsWith(TITLES[name]));
+      await until("live figures", async () => (await page.locator("footer .live").textContent()) === "Live");
+      assert.deepEqual(page.complaints, [], name);
+      await page.context().close();
+    }
+    const page = await fresh();
+    await page.goto(`${before.origin}/tools/jobs/`);
+    assert.equal(new URL(page.url()).pathname, "/tools/jobs/ui/");
+    await page.waitForSelector("dl.figs");
+    await page.context().close();
+    assert.deepEqual(before.strayed, []);
+  } finally {
+    before.close();
+  }
+});
+
+test("the first page takes few requests, and comes compressed", async () => {
+  const page = await fresh();
+  const files = [];
+  page.on("response", (response) => { if (response.url().includes("/ui/")) files.push(response); });
+  await visit(page, server, "overview");
+  assert.ok(files.length <= 5, files.map((file) => file.url()).join());
+  for (const file of files) {
+    const { "content-encoding": coding, vary } = await file.allHeaders();
+    // The name of the stage is written into the page itself.
+    assert.equal(coding, /\/ui\/$/.test(file.url()) ? undefined : "gzip", file.url());
+    assert.match(vary, /accept-encoding/i);
   }
 });
 
@@ -163,6 +236,7 @@ test("a restart of the server is said, and the page goes on", async () => {
   await page.waitForTimeout(2000);
   await first.stop();
   await page.waitForSelector("text=The server does not answer.");
+  if (SHOTS) await shoot(page, "disconnected");
   assert.ok(await page.locator("[data-changes]").first().isDisabled());
   const second = await Server.start(["--data", data], first.port);
   try {
@@ -190,7 +264,7 @@ test("find a stuck job by a word in its payload, see why, and put all of its kin
   await page.click("form button[type=submit]");
   await page.waitForSelector("text=10 jobs match");
   await page.click("table[aria-label='Jobs that match'] tbody a");
-  await page.waitForSelector("text=All 1 attempts are used up");
+  await page.waitForSelector("text=Its only attempt is used up");
   assert.ok((await page.locator("main").textContent()).includes("SmtpError"));
   await page.goBack();
   await page.click("text=Act on all 10");
@@ -293,6 +367,10 @@ test("with users: a token once, then a session; who may look only sees no button
     await page.goto(`${guarded.origin}/ui/`);
     await page.waitForSelector("#token");
     if (SHOTS) await shoot(page, "sign-in");
+    const other = await fresh({ colorScheme: "dark", viewport: { width: 320, height: 700 }, bypassCSP: true });
+    await other.goto(`${guarded.origin}/ui/`);
+    await other.waitForSelector("#token");
+    assert.deepEqual(await findings(other), [], "sign in");
     await page.fill("#token", "jc_wrong");
     await page.click("text=Sign in >> nth=-1");
     await page.waitForSelector("text=This token is not known here");

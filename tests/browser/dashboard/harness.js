@@ -1,7 +1,9 @@
 // A server, a browser, and what the tests of the dashboard ask of both.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, existsSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { createServer, request as connect } from "node:http";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -9,6 +11,8 @@ import { chromium } from "playwright-core";
 
 export const BINARY = process.env.JOBCENTRE ?? new URL("../../../target/debug/jobcentre", import.meta.url).pathname;
 const CHROMIUM = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** A server on ports of its own. */
 export class Server {
@@ -87,6 +91,35 @@ export function complaints(page) {
   page.on("console", (message) => found.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => found.push(`error: ${error.message}\n${error.stack}`));
   return found;
+}
+
+/** What axe finds on a page, in words. @param {import("playwright-core").Page} page */
+export async function findings(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`);
+}
+
+/** A proxy that shows a server below a path, and nothing beside it. @param {Server} server @param {string} prefix */
+export async function proxy(server, prefix) {
+  /** Requests beside the path. @type {string[]} */
+  const strayed = [];
+  const listener = createServer((request, response) => {
+    if (!request.url.startsWith(`${prefix}/`)) {
+      strayed.push(request.url);
+      response.writeHead(404).end();
+      return;
+    }
+    const passed = connect({ port: server.port, host: "127.0.0.1", method: request.method, path: request.url.slice(prefix.length), headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    response.on("close", () => passed.destroy());
+    passed.on("error", () => response.destroy());
+    request.pipe(passed);
+  });
+  await new Promise((done) => listener.listen(0, "127.0.0.1", () => done(null)));
+  return { origin: `http://127.0.0.1:${listener.address().port}`, strayed, close: () => { listener.closeAllConnections(); listener.close(); } };
 }
 
 /** Opens an address of the dashboard and waits until its page is there. @param {import("playwright-core").Page} page @param {Server} server @param {string} route */

@@ -1,7 +1,7 @@
 // What the server holds in most tests and in the pictures: mail.digest fails at a relay and piles
 // up, crm.sync.contacts has no worker, reports.pdf is paused; some names and payloads are hostile.
 
-export const HOSTILE = ["<img src=x onerror=\"alert(1)\">", "import\u202egnp.exe", "nul\u0000and\u0007bell", "\"'`><script>alert(2)</script>", "x".repeat(200), "\u200bzero\u2060width\ufeff", "javascript:alert(3)", "=1+1"];
+export const HOSTILE = ["<img src=x onerror=\"alert(1)\">", "import\u202egnp.exe", "nul\u0000and\u0007bell", "\"'`><script>alert(2)</script>", "x".repeat(200), "\u200bzero\u2060width\ufeff", "javascript:alert(3)", "=1+1", "a|hidden-text"];
 
 const people = ["ann", "bo.larsen", "c.okafor", "dmitri", "eun-ji", "farid", "greta.h", "hiro", "ines", "jun"];
 

@@ -262,17 +262,18 @@ impl Session {
     ) -> SessionAction<'static> {
         shared.scratch.http.answer.clear();
         self.format.media_type = "text/plain; charset=utf-8";
-        let number = match page {
-            PageRoute::Asset(number) => number,
+        let (number, is_packed) = match page {
+            PageRoute::Asset(number) => (number, false),
+            PageRoute::Packed(number) => (number, true),
             PageRoute::Redirect(to) => {
                 self.extra.push(("Location", to.into()));
                 shared.scratch.http.answer.extend_from_slice(b"the page is at ui/\n");
                 return self.write_whole(302, None, shared, out);
             }
         };
-        let content = ui::content(number, &shared.settings.ui);
+        let content = ui::content(page, &shared.settings.ui);
         let version = ui::version(&content);
-        self.extra.extend(ui::fields(number, version));
+        self.extra.extend(ui::fields(number, is_packed, version));
         if call.is_known {
             self.write_head(304, BodyLength::None, None, shared, out);
             return self.finish(shared);

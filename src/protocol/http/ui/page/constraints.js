@@ -10,7 +10,7 @@ import { table, figure } from "./table.js";
 /** A rate in words. @param {any} rate */
 const words = (rate) => rate ? `${rate.count} in ${age(rate.period_ms)}${rate.burst ? `, ${rate.burst} at once` : ""}` : "–";
 
-export async function open() {
+export async function openConstraints() {
   const place = el("div"), foot = el("div", { class: "foot-line" }), manages = mayEverywhere("manage");
   const grid = table({ label: "Constraints", kind: "fixed", id: (row) => row.name, open: manages ? edit : undefined, columns: [
     { label: "Name", kind: "name w-5", cell: (row) => el("span", {}, ...shown(row.name)), mark: (row) => row.name },

@@ -32,7 +32,7 @@ function why(job, queue) {
   if (job.state === "ready" && queue?.paused) return "It is ready, and its queue is paused: nothing is handed out.";
   if (job.state === "ready" && queue && queue.waiting_consumers === 0 && queue.rates.reserved === 0) return `It is ready, and nobody takes jobs of this queue.${error}`;
   if (job.state === "ready") return `It waits for a worker; more urgent jobs go first.${error}`;
-  if (job.state === "buried") return job.max_attempts && job.attempts >= job.max_attempts ? `All ${job.attempts} attempts are used up.${error} It stays here until somebody kicks or deletes it.` : `It was buried after ${job.attempts} of ${job.max_attempts ?? "any number of"} attempts.${error}`;
+  if (job.state === "buried") return job.max_attempts && job.attempts >= job.max_attempts ? `${job.max_attempts > 1 ? `All ${job.attempts} attempts are` : "Its only attempt is"} used up.${error} It stays here until somebody kicks or deletes it.` : `It was buried after ${job.attempts} of ${job.max_attempts ?? "any number of"} attempts.${error}`;
   if (job.state === "scheduled") return job.attempts ? `It is tried again at ${moment(job.available_at)}.${error}` : `It becomes ready at ${moment(job.available_at)}.`;
   if (job.state === "blocked") return job.blocked_by === "dependency" ? "It waits for other jobs to be done." : `It is held back by the ${plain(job.blocked_by ?? "constraint")}.`;
   if (job.state === "reserved") return `${plain(job.lease?.worker ?? "A worker")} has it${job.lease?.until ? `, until ${moment(job.lease.until)} at most` : ""}.`;
@@ -40,7 +40,7 @@ function why(job, queue) {
 }
 
 /** @param {string[]} rest @param {URLSearchParams} _query @param {{reopen: () => void}} context */
-export async function open(rest, _query, { reopen }) {
+export async function openJob(rest, _query, { reopen }) {
   const id = rest[0];
   let job = await get(`jobs/${encodeURIComponent(id)}`);
   let queue = may("observe") && job.queue !== "" ? await get(`queues/${encodeURIComponent(job.queue)}`).catch(() => null) : null;
@@ -96,7 +96,7 @@ export async function open(rest, _query, { reopen }) {
       }, { keep: "Keep it" }), { kind: "grave", changes: true }));
     const all = spans(job);
     put(life, el("p", { class: "why-line" }, why(job, queue)), lanes(all, state));
-    put(error, job.last_error && section("Last error", job.last_error.at ? `${moment(job.last_error.at, true)}, after attempt ${job.attempts}` : "", el("div", { class: "error" }, el("strong", { class: "bad" }, ...shown(job.last_error.error)), el("pre", { class: "trace", tabindex: "0" }, ...lines(job.last_error.message ?? "")))),
+    put(error, job.last_error && section("Last error", job.last_error.at ? `${moment(job.last_error.at, true)}, after attempt ${job.attempts}` : "", el("div", { class: "error" }, el("strong", { class: "bad" }, ...shown(job.last_error.error)), el("pre", { class: "trace", tabindex: "0" }, ...textLines(job.last_error.message ?? "")))),
       job.progress !== null && section("Progress", "", el("p", {}, `${Math.round(job.progress * 100)} %`, job.progress_message ? `: ${plain(job.progress_message)}` : "")));
     put(aside, facts("Terms", [["Priority", String(job.pri ?? "–")], ["Attempts", job.max_attempts ? `${job.attempts} of ${job.max_attempts}` : String(job.attempts)], ["Expires", moment(job.expires_at)]]),
       facts("Ties", [["Queue", link(queueHref(job.queue), { class: "link" }, ...queueName(job.queue))], ["Key", text(job.key)], ["Group", text(job.group)], ["After", job.after.length ? el("span", {}, ...job.after.flatMap((/** @type {any} */ other) => [link(`#/job/${other}`, { class: "link" }, String(other)), " "])) : "none"], ["Blocked by", text(job.blocked_by)]]),
@@ -126,7 +126,7 @@ export async function open(rest, _query, { reopen }) {
 }
 
 /** Text whose line breaks stay. @param {string} text */
-const lines = (text) => text.split("\n").flatMap((line, at) => [at ? "\n" : "", ...shown(line.replace(/\r$/, ""))]);
+const textLines = (text) => text.split("\n").flatMap((line, at) => [at ? "\n" : "", ...shown(line.replace(/\r$/, ""))]);
 
 /** Exact text with its tools. @param {string} title @param {{payload: string, payload_base64?: string}} job @param {string} name */
 function exact(title, job, name) {

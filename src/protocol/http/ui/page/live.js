@@ -26,7 +26,7 @@ let timer = 0;
 let polls = 0;
 
 /** What the page does with it. @type {{frame: (event: string, data: any) => void, status: (status: Status) => void}} */
-let page = { frame: () => {}, status: () => {} };
+let handlers = { frame: () => {}, status: () => {} };
 
 /** @param {any} message */
 function tell(message) {
@@ -38,14 +38,14 @@ function tell(message) {
 function receive(message) {
   if (message.want) {
     wants.set(message.tab, { topics: message.want, at: Date.now() });
-    if (resign) plan();
+    if (resign) planStream();
   }
-  if (message.hello && !document.hidden) announce();
-  if (message.event) page.frame(message.event, message.data);
-  if (message.status) page.status(message.status);
+  if (message.hello && !document.hidden) tellWants();
+  if (message.event) handlers.frame(message.event, message.data);
+  if (message.status) handlers.status(message.status);
 }
 
-const announce = () => channel?.postMessage({ tab: TAB, want: document.hidden ? [] : own });
+const tellWants = () => channel?.postMessage({ tab: TAB, want: document.hidden ? [] : own });
 
 /** The topics of all tabs that are there. */
 function topics() {
@@ -58,7 +58,7 @@ function topics() {
 }
 
 /** Opens the stream anew if other topics are wanted, soon. */
-function plan() {
+function planStream() {
   clearTimeout(timer);
   timer = setTimeout(() => {
     if (resign && topics() !== streamed) stream();
@@ -113,7 +113,7 @@ function lead() {
 
 /** Stands for the lead, or stops, as the tab is visible or hidden. */
 function update() {
-  announce();
+  tellWants();
   if (document.hidden) {
     candidacy?.abort();
     candidacy = null;
@@ -129,9 +129,9 @@ function update() {
   }
 }
 
-/** Begins. @param {typeof page} handlers */
-export function start(handlers) {
-  page = handlers;
+/** Begins. @param {typeof handlers} theirs */
+export function startLive(theirs) {
+  handlers = theirs;
   channel?.addEventListener("message", (message) => receive(message.data));
   document.addEventListener("visibilitychange", update);
   addEventListener("pagehide", () => {
@@ -139,26 +139,26 @@ export function start(handlers) {
     resign?.();
   });
   addEventListener("pageshow", (event) => { if (event.persisted) { candidacy = null; update(); } });
-  setInterval(() => { if (!document.hidden) announce(); }, 15_000);
+  setInterval(() => { if (!document.hidden) tellWants(); }, 15_000);
   update();
 }
 
 /** Ends the stream of this tab, for good. */
-export function stop() {
+export function stopLive() {
   candidacy?.abort();
   resign?.();
 }
 
 /** Tries to connect at once. */
-export function retry() {
+export function retryLive() {
   if (resign) stream();
   else channel?.postMessage({ tab: TAB, hello: true });
 }
 
 /** The queues that this tab shows. @param {string[]} queues */
-export function watch(queues) {
+export function watchQueues(queues) {
   own = ["overview", ...queues.filter((name) => name !== "" && !name.includes(",")).map((name) => `queue:${name}`)];
   wants.set(TAB, { topics: own, at: Date.now() });
-  announce();
-  if (resign) plan();
+  tellWants();
+  if (resign) planStream();
 }

@@ -1,11 +1,21 @@
 // The frame of the page: routes, keys, the bar above and the line below, signing in and out.
 
 import { call, identify, kept, me, onUnauthorized, Problem } from "./api.js";
+import { openConstraints } from "./constraints.js";
 import { closeDialog, dialog, notice, stage } from "./dialog.js";
 import { button, el, icon, iconButton, input, link, plain, put, queueHref, say, svg } from "./dom.js";
 import { age, count, moment, now, quantile, share } from "./format.js";
-import * as live from "./live.js";
+import { openJob } from "./job.js";
+import { retryLive, startLive, stopLive, watchQueues } from "./live.js";
+import { openOverview } from "./overview.js";
+import { openPut } from "./put.js";
+import { openQueue } from "./queue.js";
+import { openQueues } from "./queues.js";
+import { openSchedules } from "./schedules.js";
+import { openSearch } from "./search.js";
+import { openSystem } from "./system.js";
 import { currentTable } from "./table.js";
+import { openWorkers } from "./workers.js";
 
 /**
  * A page: `frame` takes what comes over the stream, `refresh` asks anew, `close` ends.
@@ -15,9 +25,9 @@ import { currentTable } from "./table.js";
 const NAV = [["overview", "Overview", "o"], ["queues", "Queues", "q"], ["search", "Search", "s"], ["workers", "Workers", "w"],
   ["schedules", "Schedules", "c"], ["constraints", "Constraints", "l"], ["system", "System", "y"]];
 
-/** Which module shows a route, and which entry of the bar it belongs to. @type {Record<string, [string, string]>} */
-const ROUTES = { overview: ["overview", "overview"], queues: ["queues", "queues"], queue: ["queue", "queues"], job: ["job", "queues"], put: ["put", "queues"],
-  search: ["search", "search"], workers: ["workers", "workers"], schedules: ["schedules", "schedules"], constraints: ["constraints", "constraints"], system: ["system", "system"] };
+/** What opens a route, and which entry of the bar it belongs to. @type {Record<string, [(rest: string[], query: URLSearchParams, context: any) => Promise<Page>, string]>} */
+const ROUTES = { overview: [openOverview, "overview"], queues: [openQueues, "queues"], queue: [openQueue, "queues"], job: [openJob, "queues"], put: [openPut, "queues"], search: [openSearch, "search"],
+  workers: [openWorkers, "workers"], schedules: [openSchedules, "schedules"], constraints: [openConstraints, "constraints"], system: [openSystem, "system"] };
 
 const KEYS = [["g o, q, s, w, c, l, y", "go to a page"], ["g p", "put a job"], ["/", "find a queue or a job"], ["f", "into the filter"], ["j, k", "next row, row before"], ["Enter", "open the row"],
   ["x, X", "choose the row, or all up to it"], ["r", "live on and off"], ["t", "light and dark"], ["Esc", "close"], ["?", "these keys"]];
@@ -67,7 +77,7 @@ function route() {
 async function show() {
   const number = ++opened;
   const { name, rest, query } = route();
-  const [module, entry] = ROUTES[name] ?? ["", ""];
+  const [open, entry] = Object.hasOwn(ROUTES, name) ? ROUTES[name] : [null, ""];
   closeDialog();
   for (const node of nav.children) {
     if (/** @type {HTMLElement} */ (node).dataset.page === entry) {
@@ -78,8 +88,7 @@ async function show() {
   /** @type {Page} */
   let next;
   try {
-    if (!module) throw new Problem(404, "There is no such page", "The address names no page of the dashboard.");
-    const { open } = await import(`./${module}.js`);
+    if (!open) throw new Problem(404, "There is no such page", "The address names no page of the dashboard.");
     next = await open(rest, query, { reopen: show, frames });
   } catch (error) {
     next = problem(name, rest, /** @type {any} */ (error));
@@ -90,7 +99,7 @@ async function show() {
   document.title = [plain(next.title), label, "jobcentre"].filter(Boolean).join(" · ");
   put(main, next.node);
   document.body.classList.remove("has-sel");
-  live.watch(next.queues ?? []);
+  watchQueues(next.queues ?? []);
   const last = frames[frames.length - 1];
   if (last) next.frame?.("overview", last);
   shut();
@@ -159,9 +168,9 @@ function setStatus(next) {
   if (status === "waiting") identify().catch(() => {});
   if (status === "lost") {
     put(lost, lostNotice = notice("", "stuck", "The server does not answer.", `What you see is from ${frames.length ? moment(frames[frames.length - 1].at) : "before"} UTC. Buttons that change something are off until it is back; nothing is sent twice.`,
-      [button("Try now", live.retry)]));
+      [button("Try now", retryLive)]));
     // A session may have ended with the server.
-    const check = () => status === "lost" && setTimeout(() => identify().then(live.retry, check), 3000);
+    const check = () => status === "lost" && setTimeout(() => identify().then(retryLive, check), 3000);
     check();
   } else {
     lostNotice?.remove();
@@ -252,7 +261,7 @@ addEventListener("keydown", (event) => {
 /** The page on which a token is exchanged for a session. @param {string} [why] */
 function signIn(why) {
   if (document.body.classList.contains("signed-out")) return;
-  live.stop();
+  stopLive();
   page?.close?.();
   page = null;
   const token = input({ class: "large full", id: "token", type: "password", autocomplete: "current-password" });
@@ -277,7 +286,7 @@ function signIn(why) {
   token.focus();
 }
 
-async function signOut() {
+async function leave() {
   await call("DELETE", "session").catch(() => {});
   signIn();
 }
@@ -293,9 +302,9 @@ async function begin() {
     return void setTimeout(() => location.reload(), 5000);
   }
   frame();
-  if (me.user !== null) put(who, el("span", { class: "user" }, plain(me.user)), " ", button("Sign out", signOut, { kind: "quiet" }));
+  if (me.user !== null) put(who, el("span", { class: "user" }, plain(me.user)), " ", button("Sign out", leave, { kind: "quiet" }));
   addEventListener("hashchange", show);
-  live.start({ frame: take, status: setStatus });
+  startLive({ frame: take, status: setStatus });
   setInterval(() => { if (status === "live" && !document.hidden && lastAt && Date.now() - lastAt > 6000) setStatus("lost"); }, 2000);
   if (!location.hash) history.replaceState(null, "", "#/overview");
   kept("visited", true);

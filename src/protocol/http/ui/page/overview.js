@@ -31,7 +31,7 @@ export function remarks(queue) {
 }
 
 /** @param {string[]} _rest @param {URLSearchParams} _query @param {{frames: any[], reopen: () => void}} context */
-export async function open(_rest, _query, { frames, reopen }) {
+export async function openOverview(_rest, _query, { frames, reopen }) {
   const server = await get("server");
   if (server.jobs === 0 && server.totals.put === 0 && server.queues === 0) return empty(server, reopen);
   let step = "5s";
@@ -50,9 +50,9 @@ export async function open(_rest, _query, { frames, reopen }) {
   const sparks = { label: "Ready, 30 min", kind: "spark p4", cell: drawn, mark: sparkMark };
   const open = (/** @type {any} */ queue) => { location.hash = queueHref(queue.name); };
   const oldest = table({ label: "Queues that wait longest", kind: "fixed tight", id: (queue) => queue.name, open, columns: [...common,
-    figure("Oldest", (queue) => age(queue.oldest_ready_ms), { kind: "w-2", mark: (queue) => `${age(queue.oldest_ready_ms)}|${(queue.oldest_ready_ms ?? 0) > OLD ? "warn" : ""}` }), sparks] });
+    figure("Oldest", (queue) => age(queue.oldest_ready_ms), { kind: "w-2", tone: (queue) => (queue.oldest_ready_ms ?? 0) > OLD ? "warn" : "" }), sparks] });
   const growing = table({ label: "Queues that grow fastest", kind: "fixed tight", id: (queue) => queue.name, open, columns: [...common,
-    figure("A minute", (queue) => change(queue.growth), { kind: "w-2", mark: (queue) => `${change(queue.growth)}|${queue.growth > 60 ? "warn" : queue.growth === 0 ? "z" : ""}` }), sparks] });
+    figure("A minute", (queue) => change(queue.growth), { kind: "w-2", tone: (queue) => queue.growth > 60 ? "warn" : "" }), sparks] });
 
   async function queues() {
     const [old, full] = await Promise.all([get("queues", { sort: "oldest", limit: 50 }), get("queues", { sort: "ready", limit: 50 })]);

@@ -7,7 +7,7 @@ import { wrong } from "./exact.js";
 import { duration, many } from "./format.js";
 
 /** @param {string[]} _rest @param {URLSearchParams} query */
-export async function open(_rest, query) {
+export async function openPut(_rest, query) {
   const from = query.get("from");
   const like = from ? await get(`jobs/${from}`) : null;
   const names = may("observe") ? (await get("queues", { limit: 200 }).catch(() => ({ items: [] }))).items : [];

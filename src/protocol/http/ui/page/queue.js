@@ -13,7 +13,7 @@ import { pauseDialog } from "./queues.js";
 import { table, figure } from "./table.js";
 
 const TABS = ["ready", "scheduled", "blocked", "reserved", "buried", "completed"];
-const PAGE = 50;
+const PAGE_ROWS = 50;
 
 /** The columns of jobs, as their state has them. @param {string} state */
 export function jobColumns(state) {
@@ -38,7 +38,7 @@ export function jobColumns(state) {
 }
 
 /** @param {string[]} rest @param {URLSearchParams} query @param {{reopen: () => void}} context */
-export async function open(rest, query, { reopen }) {
+export async function openQueue(rest, query, { reopen }) {
   const name = rest.join("/"), path = queuePath(name);
   let queue = await get(path);
   const counts = () => queue.counts;
@@ -89,7 +89,7 @@ export async function open(rest, query, { reopen }) {
   /** @param {boolean} [inPlace] */
   async function jobs(inPlace) {
     if (!grid) return;
-    const answer = await get(`${path}/jobs`, { state, limit: PAGE, cursor: order });
+    const answer = await get(`${path}/jobs`, { state, limit: PAGE_ROWS, cursor: order });
     next = answer.next_cursor;
     const left = grid.set(answer.items, inPlace);
     put(foot, el("span", {}, answer.items.length ? `${many(answer.items.length)} on this page` : next ? "Nothing on this page; there is a next one" : `No job is ${state}.`),

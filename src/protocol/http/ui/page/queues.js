@@ -3,19 +3,19 @@
 import { get, kept, may, post, queuePath, readyHistory } from "./api.js";
 import { shared, spark } from "./chart.js";
 import { attempt, dialog } from "./dialog.js";
-import { button, el, input, link, put, queueHref, queueLink, save, tag } from "./dom.js";
+import { button, el, icon, input, link, put, queueHref, queueLink, save, tag } from "./dom.js";
 import { age, count, duration, many, rate } from "./format.js";
 import { isPaused } from "./main.js";
 import { isStuck, OLD, remarks } from "./overview.js";
 import { figure, table } from "./table.js";
 
-const PAGE = 100;
+const QUEUE_ROWS = 100;
 
 /** Columns that may be left out. */
-const COLUMNS = ["scheduled", "blocked", "reserved", "buried", "completed", "waiting", "put", "done", "failed"];
+const QUEUE_COLUMNS = ["scheduled", "blocked", "reserved", "buried", "completed", "waiting", "put", "done", "failed"];
 
 /** @param {string[]} _rest @param {URLSearchParams} query @param {{reopen: () => void}} context */
-export async function open(_rest, query, { reopen }) {
+export async function openQueues(_rest, query, { reopen }) {
   const match = query.get("match") ?? "", sort = query.get("sort") ?? "name", cursor = query.get("cursor") ?? "", only = query.get("only") ?? "";
   const hidden = new Set(kept("columns") ?? []);
   const go = (/** @type {Record<string, string>} */ change) => {
@@ -26,22 +26,18 @@ export async function open(_rest, query, { reopen }) {
   /** @type {Map<string, number[]>} */
   const histories = new Map();
   const top = () => shared([...histories.values()].flat());
-  const of = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ priority) =>
-    figure(label, (/** @type {any} */ queue) => count(queue.counts[key]), { kind: `n-${key} ${priority}` });
+  const of = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ priority, /** @type {any} */ rest = {}) =>
+    figure(label, (/** @type {any} */ queue) => count(queue.counts[key]), { kind: `n-${key} ${priority}`, ...rest });
   const flow = (/** @type {string} */ key, /** @type {string} */ label) => figure(label, (/** @type {any} */ queue) => rate(queue.rates[key]), { kind: "w-1 p3" });
   const columns = [
     { label: "Name", kind: "name grow", sort: "name", direction: /** @type {const} */ ("ascending"), cell: (/** @type {any} */ queue) => queue.all ? queue.name : [queueLink(queue.name), ...remarks(queue).map(([kind, shape, words]) => tag(kind, shape, words))],
       mark: (/** @type {any} */ queue) => queue.name + (queue.all ? "" : remarks(queue).join()) },
-    figure("Ready", (/** @type {any} */ queue) => count(queue.counts.ready), { kind: "n-ready", sort: "ready", mark: (queue) => `${count(queue.counts.ready)}|${queue.counts.ready === 0 ? "z" : isStuck(queue) ? "strong" : ""}` }),
-    ...hidden.has("scheduled") ? [] : [of("scheduled", "Scheduled", "p2")],
-    ...hidden.has("blocked") ? [] : [of("blocked", "Blocked", "p3")],
-    ...hidden.has("reserved") ? [] : [of("reserved", "Reserved", "p2")],
-    ...hidden.has("buried") ? [] : [figure("Buried", (/** @type {any} */ queue) => count(queue.counts.buried), { kind: "n-buried p2", mark: (queue) => `${count(queue.counts.buried)}|${queue.counts.buried === 0 ? "z" : queue.counts.buried >= 1000 ? "bad strong" : ""}` })],
-    ...hidden.has("completed") ? [] : [of("completed", "Completed", "p4")],
-    ...hidden.has("waiting") ? [] : [figure("Waiting", (/** @type {any} */ queue) => count(queue.waiting_consumers), { kind: "w-1 p4" })],
-    figure("Oldest ready", (/** @type {any} */ queue) => age(queue.oldest_ready_ms), { kind: "n-oldest", sort: "oldest", mark: (queue) => `${age(queue.oldest_ready_ms)}|${queue.oldest_ready_ms === null ? "z" : queue.oldest_ready_ms > OLD ? "warn strong" : ""}` }),
-    ...hidden.has("put") ? [] : [flow("put", "Put /s")], ...hidden.has("done") ? [] : [flow("completed", "Done /s")],
-    ...hidden.has("failed") ? [] : [flow("failed", "Failed /s")],
+    of("ready", "Ready", "", { sort: "ready", tone: (/** @type {any} */ queue) => isStuck(queue) ? "strong" : "" }),
+    ...[of("scheduled", "Scheduled", "p2"), of("blocked", "Blocked", "p3"), of("reserved", "Reserved", "p2"),
+      of("buried", "Buried", "p2", { tone: (/** @type {any} */ queue) => queue.counts.buried >= 1000 ? "bad strong" : "" }), of("completed", "Completed", "p4"),
+      figure("Waiting", (/** @type {any} */ queue) => count(queue.waiting_consumers), { kind: "w-1 p4" })].filter((_, at) => !hidden.has(QUEUE_COLUMNS[at])),
+    figure("Oldest ready", (/** @type {any} */ queue) => age(queue.oldest_ready_ms), { kind: "n-oldest", sort: "oldest", tone: (queue) => (queue.oldest_ready_ms ?? 0) > OLD ? "warn strong" : "" }),
+    ...[flow("put", "Put /s"), flow("completed", "Done /s"), flow("failed", "Failed /s")].filter((_, at) => !hidden.has(QUEUE_COLUMNS[6 + at])),
     { label: "Ready, 30 min", kind: "spark p4", cell: (/** @type {any} */ queue) => queue.all ? "" : histories.has(queue.name) ? spark(histories.get(queue.name) ?? [], top()) : "",
       mark: (/** @type {any} */ queue) => queue.all ? "" : `${top()}:${histories.get(queue.name) ?? ""}` },
   ];
@@ -65,8 +61,8 @@ export async function open(_rest, query, { reopen }) {
   /** @param {boolean} [inPlace] */
   async function load(inPlace) {
     const wanted = match && !/[*?]/.test(match) ? `${match}*` : match;
-    const answer = await get("queues", { match: wanted, sort, limit: only ? 1000 : PAGE, cursor: sort === "name" ? cursor : "" });
-    items = answer.items.filter(keep).slice(0, 2 * PAGE);
+    const answer = await get("queues", { match: wanted, sort, limit: only ? 1000 : QUEUE_ROWS, cursor: sort === "name" ? cursor : "" });
+    items = answer.items.filter(keep).slice(0, 2 * QUEUE_ROWS);
     next = answer.next_cursor;
     const left = grid.set(items, inPlace);
     const sums = { name: `All ${items.length} on this page`, all: true, paused: false, counts: sum((queue) => queue.counts), rates: sum((queue) => queue.rates), waiting_consumers: items.reduce((total, queue) => total + queue.waiting_consumers, 0), oldest_ready_ms: items.reduce((most, queue) => queue.oldest_ready_ms === null ? most : Math.max(most ?? 0, queue.oldest_ready_ms), /** @type {number | null} */ (null)) };
@@ -84,7 +80,7 @@ export async function open(_rest, query, { reopen }) {
   /** The small lines of the rows that are seen. */
   async function draw() {
     if (innerWidth < 1280) return;
-    await Promise.all(items.slice(0, PAGE).map(async (queue) => {
+    await Promise.all(items.slice(0, QUEUE_ROWS).map(async (queue) => {
       const history = await readyHistory(queue.name).catch(() => null);
       if (history) histories.set(queue.name, history);
     }));
@@ -109,7 +105,7 @@ export async function open(_rest, query, { reopen }) {
   }
 
   function chooser() {
-    const boxes = COLUMNS.map((name) => {
+    const boxes = QUEUE_COLUMNS.map((name) => {
       const box = el("input", { type: "checkbox", id: `c-${name}` });
       box.checked = !hidden.has(name);
       return { name, box };
@@ -132,7 +128,7 @@ export async function open(_rest, query, { reopen }) {
   draw();
   let seconds = 0;
   const node = el("div", {}, el("div", { class: "head" }, el("h1", {}, "Queues"), el("p", { class: "meta" }, sort === "name" ? "rates over the last minute" : `the first by ${sort === "ready" ? "ready jobs" : "age of the oldest ready job"}`),
-    el("div", { class: "actions push" }, may("put") && link("#/put", { class: "btn" }, "Put a job"))), place, bar, grid.node, foot);
+    el("div", { class: "actions push" }, may("put") && link("#/put", { class: "btn" }, icon("plus"), "Put a job"))), place, bar, grid.node, foot);
   return {
     title: "Queues", node,
     frame(/** @type {string} */ event) {

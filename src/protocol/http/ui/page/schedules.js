@@ -19,7 +19,7 @@ function strip(row) {
     ...[0, 72, 144, 216, 288].map((x) => svg("path", { class: "gl", d: `M${x},4v12` })), ...runs.map((/** @type {number} */ at) => svg("path", { class: "l", d: `M${(at / DAY * 288).toFixed(1)},3v14` })));
 }
 
-export async function open() {
+export async function openSchedules() {
   const place = el("div"), foot = el("div", { class: "foot-line" }), manages = mayEverywhere("manage");
   const path = (/** @type {any} */ row) => `schedules/${encodeURIComponent(row.name)}`;
   const lines = (/** @type {any} */ first, /** @type {string} */ second, kind = "") => el("span", {}, el("span", { class: kind }, first), el("br"), el("span", { class: "sub" }, second));

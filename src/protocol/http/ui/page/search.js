@@ -10,8 +10,8 @@ import { jobColumns } from "./queue.js";
 import { table } from "./table.js";
 
 const COMPARISONS = ["contains", "=", "!=", "<", "<=", ">", ">=", "LIKE", "GLOB", "IS", "IS NOT"];
-const COLUMNS = ["payload", "id", "pri", "state", "modified", "events"];
-const PAGE = 100, PAGES_MAX = 100;
+const MATCH_COLUMNS = ["payload", "id", "pri", "state", "modified", "events"];
+const MATCH_ROWS = 100, PAGES_MAX = 100;
 
 /** A place in a payload as the query has it. @param {string} path */
 const expression = (path) => /^payload[.[]/.test(path)
@@ -52,14 +52,14 @@ function paths(payloads) {
 }
 
 /** @param {string[]} _rest @param {URLSearchParams} query */
-export async function open(_rest, query) {
+export async function openSearch(_rest, query) {
   const list = await get("queues", { limit: 1000 });
   const names = list.items.filter((/** @type {any} */ queue) => queue.name !== "" && may("peek", queue.name)).sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.index) - Number(a.index));
   const chosen = query.get("queue") ?? names[0]?.name ?? "";
   if (!names.some((/** @type {any} */ queue) => queue.name === chosen) && chosen !== "") names.unshift({ name: chosen });
   const from = choice(names.map((/** @type {any} */ queue) => [queue.name, plain(queue.name) + (queue.index === false ? " (no index)" : "")]), { onchange: () => { location.hash = `#/search?queue=${encodeURIComponent(from.value)}`; } });
   from.value = chosen;
-  const suggestions = el("datalist", { id: "paths" }, ...COLUMNS.map((name) => el("option", { value: name })));
+  const suggestions = el("datalist", { id: "paths" }, ...MATCH_COLUMNS.map((name) => el("option", { value: name })));
   const conds = el("div", { class: "conds section-gap" }), raw = el("textarea", { class: "input mono full", rows: 5, spellcheck: "false" }), hint = el("p", { class: "hint" }, "Sent as it stands to the server.");
   const place = el("div"), result = el("div", { class: "section" });
   /** @type {{path: string, op: string, value: string}[]} */
@@ -104,14 +104,14 @@ export async function open(_rest, query) {
       let cursor = null, pages = 0, total = 0;
       do {
         /** @type {string} */
-        const body = `{"query":${terms_},"limit":${counts ? 1000 : PAGE}${cursor ? `,"cursor":${JSON.stringify(cursor)}` : ""}}`;
+        const body = `{"query":${terms_},"limit":${counts ? 1000 : MATCH_ROWS}${cursor ? `,"cursor":${JSON.stringify(cursor)}` : ""}}`;
         /** @type {any} */
         const page = await call("POST", `${path()}/search`, { raw: body }).catch((error) => {
           if (error.status === 409) throw Object.assign(error, { noIndex: true });
           throw error;
         });
         if (run !== runs) return null;
-        if (rows.length < PAGE) rows.push(...page.items.slice(0, PAGE - rows.length));
+        if (rows.length < MATCH_ROWS) rows.push(...page.items.slice(0, MATCH_ROWS - rows.length));
         total += page.items.length;
         cursor = page.next_cursor;
         pages++;

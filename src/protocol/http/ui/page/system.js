@@ -8,13 +8,13 @@ import { isPaused } from "./main.js";
 import { protocolName } from "./overview.js";
 import { figure, table } from "./table.js";
 
-export async function open() {
+export async function openSystem() {
   let server = await get("server");
   const place = el("div"), columns = el("div", { class: "system" }), buttons = el("div", { class: "actions push" }), empty = el("p", { class: "dim" });
   const actions = table({ label: "Actions", kind: "fixed", id: (row) => String(row.id), columns: [
     { label: "Id", kind: "w-2", cell: (row) => String(row.id) },
     { label: "What", kind: "grow", cell: (row) => el("span", {}, `${capital(row.do)}${row.dry_run ? ", dry run" : ""} in `, queueLink(row.queue)), mark: (row) => row.do + row.queue },
-    { label: "State", kind: "w-3", cell: (row) => el("span", { title: row.error ?? "" }, ...shown(row.state)), mark: (row) => `${row.state}|${row.state === "failed" ? "bad" : ""}` },
+    { label: "State", kind: "w-3", cell: (row) => el("span", { title: row.error ?? "" }, ...shown(row.state)), mark: (row) => row.state, tone: (row) => row.state === "failed" ? "bad" : "" },
     figure("Done", (row) => count(row.done), { kind: "w-2" }), figure("Matched", (row) => count(row.matched), { kind: "w-2 p2" }), figure("Begun, UTC", (row) => moment(row.started_at), { kind: "w-4 p2" }),
     { label: "", kind: "more", cell: (row) => row.state === "running" ? iconButton("close", `Cancel action ${row.id}`, () => attempt(place, "It was not cancelled.", () => call("DELETE", `actions/${row.id}`)), { "data-changes": true }) : "", mark: (row) => row.state }] });
   async function list() {

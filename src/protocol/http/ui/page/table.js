@@ -5,9 +5,9 @@ import { el } from "./dom.js";
 
 /**
  * @template T
- * @typedef {{label: string, kind?: string, sort?: string, direction?: "ascending" | "descending", cell: (row: T) => any, mark?: (row: T) => string}} Column
- * `cell`: a text, a node, or several; `mark`: a text that changes when the cell does, and a class
- * in the form `text|class`.
+ * @typedef {{label: string, kind?: string, sort?: string, direction?: "ascending" | "descending", cell: (row: T) => any, mark?: (row: T) => string, tone?: (row: T) => string}} Column
+ * `cell`: a text, a node, or several; `mark`: a text that changes when the cell does; `tone`: the class
+ * of the cell, never a text of somebody.
  */
 
 /** The table that the keys are for. @type {any} */
@@ -83,12 +83,11 @@ export function table(options) {
     for (const [at, column] of columns.entries()) {
       const cell = cells[at];
       let content = column.mark ? null : column.cell(row);
-      const mark = column.mark ? column.mark(row) : String(content);
+      const tone = column.tone?.(row) ?? "", mark = `${tone}\0${column.mark ? column.mark(row) : content}`;
       if (cell.mark === mark) continue;
       cell.mark = mark;
       content ??= column.cell(row);
-      const kind = typeof content === "string" && content === "0" ? "z" : typeof content === "string" && content === "–" ? "z" : mark.split("|")[1] ?? "";
-      cell.node.className = `${column.kind ?? ""} ${kind}`;
+      cell.node.className = `${column.kind ?? ""} ${content === "0" || content === "–" ? "z" : tone}`;
       cell.node.replaceChildren(...[content].flat().filter((part) => part !== null && part !== false && part !== undefined));
     }
   }
@@ -170,13 +169,6 @@ export function table(options) {
       for (const [at, cell] of cells.entries()) cell.node.className = columns[at].kind ?? "";
       node.querySelector(".sum")?.remove();
       node.tHead.append(el("tr", { class: "sum" }, select && el("td", { class: "pick" }), ...cells.map((cell) => cell.node)));
-    },
-    /** @param {string} sort */
-    sorted(sort) {
-      for (const [at, column] of columns.entries()) {
-        if (column.sort && column.sort === sort) heads[at].setAttribute("aria-sort", column.direction ?? "descending");
-        else heads[at].removeAttribute("aria-sort");
-      }
     },
   };
   if (options.open || select) current = found;

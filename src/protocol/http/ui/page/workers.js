@@ -18,7 +18,7 @@ function slots(used, all) {
 }
 
 /** @param {string[]} _rest @param {URLSearchParams} query */
-export async function open(_rest, query) {
+export async function openWorkers(_rest, query) {
   const wanted = query.get("protocol") ?? "", text = query.get("peer") ?? "", cursor = query.get("cursor") ?? "";
   const place = el("div"), foot = el("div", { class: "foot-line" }), meta = el("p", { class: "meta" }), figures = el("dl", { class: "figs four" }), empty = el("p", { class: "dim" });
   const workers = table({ label: "Workers", kind: "fixed", id: (row) => String(row.id), columns: [

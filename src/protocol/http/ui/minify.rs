@@ -1,0 +1,543 @@
+//! The files of the dashboard as they are served: one script and one style sheet, without comments
+//! and indentation, the script's own names shortened. The build runs this (`build.rs`).
+//!
+//! Invariants:
+//! - strings, templates and regular expressions stay as they are, byte for byte;
+//! - a line end stays wherever a statement could end at it;
+//! - a name is shortened everywhere or nowhere, and never if it also names a property;
+//! - what it does not know for sure is an error of the build, never a guess.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A piece of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Token<'a> {
+    text: &'a str,
+    kind: Kind,
+    /// What was between this piece and the one before.
+    gap: Gap,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Number,
+    Mark,
+    /// A string, a regular expression, or a part of a template.
+    Literal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gap {
+    None,
+    Space,
+    Line,
+}
+
+const KEYWORDS: &str = " async await break case catch class const continue debugger default delete \
+    do else export extends false finally for from function get if import in instanceof let new null \
+    of return set static super switch this throw true try typeof undefined var void while with \
+    yield ";
+
+/// Names that browsers give a meaning to; what else a script uses undeclared, its type check finds.
+const GLOBALS: &str = " AbortController AbortSignal Array Blob BroadcastChannel Date Error EventSource \
+    Intl JSON Map Math NaN Number Object Promise RegExp Set String TextDecoder TextEncoder URL \
+    URLSearchParams Uint8Array addEventListener arguments atob btoa clearInterval clearTimeout close \
+    document encodeURIComponent decodeURIComponent event fetch find focus getSelection globalThis \
+    history innerHeight innerWidth isFinite isNaN localStorage location matchMedia name navigator \
+    open parent performance print queueMicrotask removeEventListener requestAnimationFrame screen \
+    scroll self sessionStorage setInterval setTimeout status stop structuredClone top window Boolean \
+    BigInt Symbol WeakMap ";
+
+fn is_in(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|one| one == word)
+}
+
+/// Joins modules, each before those that import it, to one script. `modules`: names and texts; the
+/// last one is where the page begins.
+///
+/// # Errors
+/// Two modules declare the same name, or a module is not understood.
+pub(crate) fn scripts(modules: &[(&str, &str)]) -> Result<String, String> {
+    let mut tokens = Vec::new();
+    let mut declared = BTreeMap::new();
+    for &(file, text) in modules {
+        let own = split(text).map_err(|why| format!("{file}: {why}"))?;
+        let own = without_modules(&own);
+        for name in top_names(&own) {
+            if let Some(other) = declared.insert(name, file) {
+                return Err(format!("{file}: `{name}` is a name of {other}, too"));
+            }
+        }
+        tokens.extend(own);
+    }
+    let names = short_names(&tokens);
+    Ok(join(&tokens, &names))
+}
+
+/// The modules that a module imports.
+pub(crate) fn imports(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| line.starts_with("import "));
+    lines.filter_map(|line| line.split("\"./").nth(1)?.split('"').next())
+}
+
+fn is_name_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '$')
+}
+
+/// The pieces of a script.
+fn split(text: &str) -> Result<Vec<Token<'_>>, String> {
+    let mut tokens: Vec<Token<'_>> = Vec::new();
+    let mut gap = Gap::None;
+    let mut rest = text;
+    // For each open brace, whether it is one of a template.
+    let mut braces = Vec::new();
+    while let Some(char) = rest.chars().next() {
+        if char.is_whitespace() {
+            gap = gap.max(if char == '\n' { Gap::Line } else { Gap::Space });
+            rest = &rest[char.len_utf8()..];
+            continue;
+        }
+        if let Some(length) = comment(rest)? {
+            gap = gap.max(if rest[..length].contains('\n') { Gap::Line } else { Gap::Space });
+            rest = &rest[length..];
+            continue;
+        }
+        let (kind, length) = match char {
+            '"' | '\'' => (Kind::Literal, string(rest)?),
+            '`' => (Kind::Literal, template(rest)?),
+            '}' if braces.pop() == Some(true) => (Kind::Literal, template(rest)?),
+            '/' if begins_pattern(tokens.last())? => (Kind::Literal, pattern(rest)?),
+            _ if char.is_ascii_digit() => (Kind::Number, number(rest)),
+            _ if is_name_char(char) => {
+                (Kind::Word, rest.find(|next| !is_name_char(next)).unwrap_or(rest.len()))
+            }
+            _ if char.is_ascii_punctuation() => (Kind::Mark, 1),
+            _ => return Err(format!("`{char}` stands for nothing here")),
+        };
+        let token = Token { text: &rest[..length], kind, gap };
+        if token.text == "{" && kind == Kind::Mark {
+            braces.push(false);
+        } else if kind == Kind::Literal && token.text.ends_with("${") {
+            braces.push(true);
+        }
+        tokens.push(token);
+        gap = Gap::None;
+        rest = &rest[length..];
+    }
+    Ok(tokens)
+}
+
+/// The length of the comment that begins here.
+fn comment(text: &str) -> Result<Option<usize>, String> {
+    if text.starts_with("//") {
+        return Ok(Some(text.find('\n').unwrap_or(text.len())));
+    }
+    if !text.starts_with("/*") {
+        return Ok(None);
+    }
+    let end = text.find("*/").ok_or("a comment has no end")?;
+    Ok(Some(end + 2))
+}
+
+/// The length up to the end of what ends with the character that it begins with.
+fn string(text: &str) -> Result<usize, String> {
+    let quote = text.chars().next();
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\\' => drop(chars.next()),
+            '\n' => break,
+            _ if Some(char) == quote => return Ok(at + 1),
+            _ => {}
+        }
+    }
+    Err("a string has no end".to_owned())
+}
+
+/// The length of a part of a template: up to its end, or to the next expression in it.
+fn template(text: &str) -> Result<usize, String> {
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\\' => drop(chars.next()),
+            '`' => return Ok(at + 1),
+            '$' if text[at..].starts_with("${") => return Ok(at + 2),
+            _ => {}
+        }
+    }
+    Err("a template has no end".to_owned())
+}
+
+/// Whether a slash behind this piece begins a regular expression.
+fn begins_pattern(before: Option<&Token<'_>>) -> Result<bool, String> {
+    let Some(before) = before else { return Ok(true) };
+    match (before.kind, before.text) {
+        (Kind::Number | Kind::Literal, _) | (Kind::Mark, ")" | "]") => Ok(false),
+        (Kind::Word, word) => Ok(matches!(word, "return" | "typeof" | "case" | "in" | "of")),
+        (_, "}") => Err("a slash behind a brace may mean two things".to_owned()),
+        _ => Ok(true),
+    }
+}
+
+/// The length of a regular expression.
+fn pattern(text: &str) -> Result<usize, String> {
+    let mut is_in_class = false;
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\\' => drop(chars.next()),
+            '[' => is_in_class = true,
+            ']' => is_in_class = false,
+            '\n' => break,
+            '/' if !is_in_class => {
+                let flags = &text[at + 1..];
+                let length = flags.find(|next| !is_name_char(next)).unwrap_or(flags.len());
+                return Ok(at + 1 + length);
+            }
+            _ => {}
+        }
+    }
+    Err("a regular expression has no end".to_owned())
+}
+
+/// The length of a number, with its point, exponent and separators.
+fn number(text: &str) -> usize {
+    let mut before = ' ';
+    let is_hex = text.starts_with("0x");
+    let end = text.find(|char: char| {
+        let is_sign = matches!(char, '+' | '-') && matches!(before, 'e' | 'E') && !is_hex;
+        before = char;
+        !(is_name_char(char) || char == '.' || is_sign)
+    });
+    end.unwrap_or(text.len())
+}
+
+/// Leaves out what joins modules: one scope holds all of them.
+fn without_modules<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
+    let mut out = Vec::new();
+    let mut tokens = tokens.iter().copied().peekable();
+    let mut depth = 0_usize;
+    while let Some(token) = tokens.next() {
+        let next = tokens.peek().map(|next| next.text);
+        depth = depth_behind(depth, token);
+        match token.text {
+            "import" if depth == 0 && next != Some("(") => {
+                for skipped in tokens.by_ref() {
+                    if skipped.text == ";" {
+                        break;
+                    }
+                }
+            }
+            "export" if depth == 0 => {
+                if let Some(next) = tokens.peek_mut() {
+                    next.gap = token.gap.max(Gap::Line);
+                }
+            }
+            _ => out.push(token),
+        }
+    }
+    out
+}
+
+/// How many brackets are open behind a piece.
+fn depth_behind(depth: usize, token: Token<'_>) -> usize {
+    match (token.kind, token.text) {
+        (Kind::Mark, "(" | "[" | "{") => depth + 1,
+        (Kind::Mark, ")" | "]" | "}") => depth.saturating_sub(1),
+        (Kind::Literal, text) => {
+            let opens = usize::from(text.ends_with("${"));
+            (depth + opens).saturating_sub(usize::from(text.starts_with('}')))
+        }
+        _ => depth,
+    }
+}
+
+/// The names that a module declares for all of it.
+fn top_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    let mut depth = 0;
+    let mut is_list = false;
+    for pair in tokens.windows(2) {
+        let (token, next) = (pair[0], pair[1]);
+        depth = depth_behind(depth, token);
+        if depth > 0 {
+            continue;
+        }
+        match token.text {
+            "const" | "let" => is_list = true,
+            ";" => is_list = false,
+            _ => {}
+        }
+        let begins = matches!(token.text, "const" | "let" | "function" | "class");
+        if (begins || is_list && token.text == ",") && next.kind == Kind::Word {
+            names.insert(next.text);
+        }
+    }
+    names
+}
+
+/// The words that a script declares anywhere: variables, functions and parameters.
+fn declared_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    // For each open bracket, where it is.
+    let mut open = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let is_arrow = text(at + 1) == "=" && text(at + 2) == ">";
+        match (token.kind, token.text) {
+            (Kind::Mark, "(" | "[" | "{") => open.push(at),
+            (Kind::Mark, ")" | "]" | "}") => {
+                let Some(begin) = open.pop() else { continue };
+                let word = text(begin.wrapping_sub(1));
+                let is_function = text(begin.wrapping_sub(2)) == "function" || word == "catch";
+                let is_pattern = matches!(word, "const" | "let") && token.text != ")";
+                if is_pattern || token.text == ")" && (is_arrow || is_function) {
+                    let inside = tokens[begin..at].iter().filter(|one| one.kind == Kind::Word);
+                    names.extend(inside.map(|one| one.text));
+                }
+            }
+            (Kind::Word, word) => {
+                let before = text(at.wrapping_sub(1));
+                let declares = matches!(before, "const" | "let" | "function" | "class");
+                if declares || is_arrow {
+                    names.insert(word);
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The words that are also used as names of properties, or that may be.
+fn property_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let mut open = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match (token.kind, token.text) {
+            (Kind::Mark, "(" | "[" | "{") => open.push(token.text),
+            (Kind::Mark, ")" | "]" | "}") => drop(open.pop()),
+            (Kind::Literal, part) => {
+                if part.starts_with('}') {
+                    open.pop();
+                }
+                if part.ends_with("${") {
+                    open.push("${");
+                }
+            }
+            (Kind::Word, word) => {
+                let (before, behind) = (text(at.wrapping_sub(1)), text(at + 1));
+                let is_spread = text(at.wrapping_sub(2)) == "." && text(at.wrapping_sub(3)) == ".";
+                let is_member = before == "." && !is_spread;
+                let is_short = open.last() == Some(&"{")
+                    && matches!(before, "{" | "," | "async" | "get" | "set" | "*")
+                    && matches!(behind, "," | "}" | "=" | "(");
+                if is_member || behind == ":" || is_short {
+                    names.insert(word);
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The shorter names, the most frequent ones first.
+fn short_names<'a>(tokens: &[Token<'a>]) -> BTreeMap<&'a str, String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for token in tokens.iter().filter(|token| token.kind == Kind::Word) {
+        *counts.entry(token.text).or_default() += 1;
+    }
+    let properties = property_names(tokens);
+    let declared = declared_names(tokens);
+    let free = |name: &str| {
+        declared.contains(name)
+            && !properties.contains(name)
+            && !is_in(KEYWORDS, name)
+            && !is_in(GLOBALS, name)
+    };
+    let mut order: Vec<_> = counts.iter().filter(|(name, _)| free(name)).collect();
+    order.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
+    let mut fresh = (0..).map(letters).filter(|name| {
+        !counts.contains_key(name.as_str()) && !is_in(KEYWORDS, name) && !is_in(GLOBALS, name)
+    });
+    let pairs = order.into_iter().filter_map(|(&name, _)| {
+        // A name of one letter is as short as it gets.
+        if name.len() < 2 { None } else { Some((name, fresh.next()?)) }
+    });
+    pairs.filter(|(name, short)| short.len() < name.len()).collect()
+}
+
+/// The name of a number: a, b ... Z, aa ...
+fn letters(number: usize) -> String {
+    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut out = String::new();
+    let mut left = number + 1;
+    while left > 0 {
+        left -= 1;
+        out.insert(0, char::from(LETTERS[left % LETTERS.len()]));
+        left /= LETTERS.len();
+    }
+    out
+}
+
+/// Writes pieces with as little between them as their meaning allows.
+fn join(tokens: &[Token<'_>], names: &BTreeMap<&str, String>) -> String {
+    let mut out = String::new();
+    for (at, token) in tokens.iter().enumerate() {
+        if let Some(before) = at.checked_sub(1).map(|before| tokens[before]) {
+            out.push_str(between(before, *token));
+        }
+        // What is no property is a variable: `short_names` has only such names.
+        let short = names.get(token.text).filter(|_| token.kind == Kind::Word);
+        // Nothing is assigned twice: the type check has seen to it.
+        let text = if token.text == "const" { "let" } else { token.text };
+        out.push_str(short.map_or(text, String::as_str));
+    }
+    out.push('\n');
+    out
+}
+
+/// What has to stand between two pieces.
+fn between(before: Token<'_>, next: Token<'_>) -> &'static str {
+    let is_mark =
+        |token: Token<'_>, marks: &str| token.kind == Kind::Mark && marks.contains(token.text);
+    if next.gap == Gap::None {
+        return "";
+    }
+    let goes_on = is_mark(before, ";{([,=:?&|*%<>!") || is_mark(next, "}]),;.?:&|=*%<>");
+    if next.gap == Gap::Line && !goes_on {
+        return "\n";
+    }
+    let is_wordy = |token: Token<'_>| matches!(token.kind, Kind::Word | Kind::Number);
+    let is_pattern = next.kind == Kind::Literal && next.text.starts_with('/');
+    let would_join = is_wordy(before) && is_wordy(next)
+        || before.kind == Kind::Number && next.text == "."
+        || is_mark(before, "+-/") && (is_mark(next, "+-/") || is_pattern)
+        || before.kind == Kind::Literal && is_wordy(next);
+    if would_join { " " } else { "" }
+}
+
+/// A style sheet without comments and needless spaces, its own properties with short names: no
+/// script uses them.
+///
+/// # Errors
+/// A comment or a string has no end.
+pub(crate) fn style(text: &str) -> Result<String, String> {
+    let text = without_spaces(text)?;
+    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '-';
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in text.split("var(").skip(1) {
+        let end = part.find(|char| !is_name(char)).unwrap_or(part.len());
+        *counts.entry(&part[..end]).or_default() += 1;
+    }
+    let mut order: Vec<_> = counts.into_iter().collect();
+    order.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    let names = order.iter().enumerate().map(|(at, &(name, _))| (name, letters(at)));
+    let names: BTreeMap<&str, String> = names.collect();
+    let mut out = String::new();
+    let mut rest = &*text;
+    while let Some(at) = rest.find("--") {
+        let end = rest[at..].find(|char| !is_name(char)).map_or(rest.len(), |end| at + end);
+        out.push_str(&rest[..at]);
+        match names.get(&rest[at..end]) {
+            Some(short) => out.extend(["--", short]),
+            None => out.push_str(&rest[at..end]),
+        }
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// A style sheet without comments and needless spaces.
+fn without_spaces(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    let mut is_gap = false;
+    while let Some(char) = rest.chars().next() {
+        if rest.starts_with("/*") {
+            rest = &rest[comment(rest)?.unwrap_or(1)..];
+            is_gap = true;
+            continue;
+        }
+        if char.is_whitespace() {
+            is_gap = true;
+            rest = &rest[char.len_utf8()..];
+            continue;
+        }
+        let is_closed = out.is_empty() || out.ends_with(['{', '}', ';', ',', ':', '(']);
+        if is_gap && !is_closed && !matches!(char, '{' | '}' | ';' | ',' | ')') {
+            out.push(' ');
+        }
+        is_gap = false;
+        let length = if char == '"' { string(rest)? } else { char.len_utf8() };
+        if char == '}' && out.ends_with(';') {
+            out.pop();
+        }
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.push('\n');
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(text: &str) -> String {
+        scripts(&[("a.js", text)]).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn text_in_quotes_stays() {
+        for same in [
+            r#"f("a  //b \" /* c */");"#,
+            "f(`a  ${b(`//  ${c}`)}  /*d*/ }`);",
+            r#"f(/[/"']\/  x/gu);"#,
+        ] {
+            assert_eq!(script(same), same);
+        }
+        assert_eq!(script("a = b / c; // d / e\n/* f */ g = h;"), "a=b/c;g=h;");
+    }
+
+    #[test]
+    fn statements_end_where_they_did() {
+        assert_eq!(script("a\n++\nb"), "a\n++\nb");
+        assert_eq!(script("return\n  a\n"), "return\na");
+        assert_eq!(script("f(\n  a,\n  b,\n);\nif (a)\n  b();"), "f(a,b,);if(a)\nb();");
+        assert_eq!(script("a + +b - -c; d = 1 .e; case 'f': g"), "a+ +b- -c;d=1 .e;case'f':g");
+    }
+
+    #[test]
+    fn names_are_shortened_where_they_name_nothing_else() {
+        assert_eq!(script("const long = 1; f(long);"), "let a=1;f(a);");
+        assert_eq!(script("const long = 1; f({ long });"), "let long=1;f({long});");
+        assert_eq!(script("const long = 1; f.long;"), "let long=1;f.long;");
+        assert_eq!(script("const long = 1; f(...long);"), "let a=1;f(...a);");
+        assert_eq!(script("const long = { long: 1 };"), "let long={long:1};");
+        assert_eq!(script("g((first, second) => `${first}`);"), "g((a,b)=>`${a}`);");
+        assert_eq!(script("const { long } = g; status(long);"), "let{long}=g;status(long);");
+    }
+
+    #[test]
+    fn modules_share_one_scope() {
+        let first = ("a.js", "import { x } from \"./b.js\";\nexport const one = 1;\n");
+        let second = ("b.js", "export function two() { one; }");
+        assert_eq!(scripts(&[first, second]).unwrap(), "let a=1;function b(){a;}\n");
+        assert!(scripts(&[first, first]).unwrap_err().contains("`one` is a name of a.js, too"));
+        assert_eq!(imports(first.1).collect::<Vec<_>>(), ["b.js"]);
+    }
+
+    #[test]
+    fn style_keeps_its_meaning() {
+        let text = "/* x */\n.a > b, c :hover {\n  color: red; margin: calc(1px + (2px)) 0;\n}\n@media (max-width: 3px) { .d::before { content: \"a  ; b\"; } }";
+        assert_eq!(
+            style(text).unwrap(),
+            ".a > b,c :hover{color:red;margin:calc(1px + (2px)) 0}@media (max-width:3px){.d::before{content:\"a  ; b\"}}\n"
+        );
+    }
+}
