@@ -6,10 +6,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-#[path = "src/protocol/http/ui/minify.rs"]
+#[path = "src/protocol/http/ui/minify/mod.rs"]
 mod minify;
 
 const PAGE: &str = "src/protocol/http/ui/page";
+
+/// Lines that a module may have.
+const LINES_MAX: usize = 500;
 
 /// Adds a module behind those that it imports.
 fn collect(name: &str, folder: &Path, out: &mut Vec<(String, String)>, seen: &mut Vec<String>) {
@@ -19,6 +22,7 @@ fn collect(name: &str, folder: &Path, out: &mut Vec<(String, String)>, seen: &mu
     seen.push(name.to_owned());
     let path = folder.join(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    assert!(text.lines().count() <= LINES_MAX, "{PAGE}/{name} is too long: divide it");
     for import in minify::imports(&text) {
         collect(import, folder, out, seen);
     }

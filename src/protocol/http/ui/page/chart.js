@@ -56,7 +56,7 @@ export function lines({ lines: all, height = 168, from, until, label, between, a
     plot.append(svg("rect", { class: "gap", x: 0, y: 0, width, height }));
   }
   const ys = svg("svg", { class: "ys", width: 52, height, "aria-hidden": "true" },
-    ...ticks.map((tick) => svg("text", { x: 44, y: y(tick * top) + 4, "text-anchor": "end" }, format(tick * top))));
+    ...ticks.map((tick) => svg("text", { x: 44, y: y(tick * top) + 4, "text-anchor": "end" }, tick % 1 && format(tick * top) === format(top) ? "" : format(tick * top))));
   // Names at the ends of their lines, which keep their distance.
   const ends = all.map((line) => ({ line, at: y(line.values[line.values.length - 1] ?? 0) + 4 })).sort((a, b) => a.at - b.at);
   for (let at = 1; at < ends.length; at++) ends[at].at = Math.max(ends[at].at, ends[at - 1].at + 15);
@@ -72,7 +72,7 @@ export function lines({ lines: all, height = 168, from, until, label, between, a
 function axis(from, until, few) {
   const short = until - from < 6 * 60_000;
   const time = (/** @type {number} */ part) => new Date(from + (until - from) * part).toISOString().slice(11, short ? 19 : 16);
-  const parts = few ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
+  const parts = few || short ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
   const anchor = (/** @type {number} */ part) => part === 0 ? "start" : part === 1 ? "end" : "middle";
   return svg("svg", { class: "xs", width: "100%", height: 20, "aria-hidden": "true" },
     ...parts.map((part) => svg("text", { x: `${part * 100}%`, y: 16, "text-anchor": anchor(part) }, time(part))));

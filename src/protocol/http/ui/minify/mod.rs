@@ -7,7 +7,13 @@
 //! - a name is shortened everywhere or nowhere, and never if it also names a property;
 //! - what it does not know for sure is an error of the build, never a guess.
 
+mod style;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use style::style;
 
 /// A piece of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,20 +40,24 @@ enum Gap {
     Line,
 }
 
-const KEYWORDS: &str = " async await break case catch class const continue debugger default delete \
-    do else export extends false finally for from function get if import in instanceof let new null \
-    of return set static super switch this throw true try typeof undefined var void while with \
-    yield ";
+const KEYWORDS: &str = "
+    async await break case catch class const continue debugger default delete do else export
+    extends false finally for from function get if import in instanceof let new null of
+    return set static super switch this throw true try typeof undefined var void while with
+    yield
+";
 
 /// Names that browsers give a meaning to; what else a script uses undeclared, its type check finds.
-const GLOBALS: &str = " AbortController AbortSignal Array Blob BroadcastChannel Date Error EventSource \
-    Intl JSON Map Math NaN Number Object Promise RegExp Set String TextDecoder TextEncoder URL \
-    URLSearchParams Uint8Array addEventListener arguments atob btoa clearInterval clearTimeout close \
-    document encodeURIComponent decodeURIComponent event fetch find focus getSelection globalThis \
-    history innerHeight innerWidth isFinite isNaN localStorage location matchMedia name navigator \
-    open parent performance print queueMicrotask removeEventListener requestAnimationFrame screen \
-    scroll self sessionStorage setInterval setTimeout status stop structuredClone top window Boolean \
-    BigInt Symbol WeakMap ";
+const GLOBALS: &str = "
+    AbortController AbortSignal addEventListener arguments Array atob BigInt Blob Boolean
+    BroadcastChannel btoa clearInterval clearTimeout close Date decodeURIComponent document
+    encodeURIComponent Error event EventSource fetch find focus getSelection globalThis
+    history innerHeight innerWidth Intl isFinite isNaN JSON localStorage location Map
+    matchMedia Math name NaN navigator Number Object open parent performance print Promise
+    queueMicrotask RegExp removeEventListener requestAnimationFrame screen scroll self
+    sessionStorage Set setInterval setTimeout status stop String structuredClone Symbol
+    TextDecoder TextEncoder top Uint8Array URL URLSearchParams WeakMap window
+";
 
 fn is_in(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|one| one == word)
@@ -418,126 +428,4 @@ fn between(before: Token<'_>, next: Token<'_>) -> &'static str {
         || is_mark(before, "+-/") && (is_mark(next, "+-/") || is_pattern)
         || before.kind == Kind::Literal && is_wordy(next);
     if would_join { " " } else { "" }
-}
-
-/// A style sheet without comments and needless spaces, its own properties with short names: no
-/// script uses them.
-///
-/// # Errors
-/// A comment or a string has no end.
-pub(crate) fn style(text: &str) -> Result<String, String> {
-    let text = without_spaces(text)?;
-    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '-';
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for part in text.split("var(").skip(1) {
-        let end = part.find(|char| !is_name(char)).unwrap_or(part.len());
-        *counts.entry(&part[..end]).or_default() += 1;
-    }
-    let mut order: Vec<_> = counts.into_iter().collect();
-    order.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    let names = order.iter().enumerate().map(|(at, &(name, _))| (name, letters(at)));
-    let names: BTreeMap<&str, String> = names.collect();
-    let mut out = String::new();
-    let mut rest = &*text;
-    while let Some(at) = rest.find("--") {
-        let end = rest[at..].find(|char| !is_name(char)).map_or(rest.len(), |end| at + end);
-        out.push_str(&rest[..at]);
-        match names.get(&rest[at..end]) {
-            Some(short) => out.extend(["--", short]),
-            None => out.push_str(&rest[at..end]),
-        }
-        rest = &rest[end..];
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
-/// A style sheet without comments and needless spaces.
-fn without_spaces(text: &str) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    let mut is_gap = false;
-    while let Some(char) = rest.chars().next() {
-        if rest.starts_with("/*") {
-            rest = &rest[comment(rest)?.unwrap_or(1)..];
-            is_gap = true;
-            continue;
-        }
-        if char.is_whitespace() {
-            is_gap = true;
-            rest = &rest[char.len_utf8()..];
-            continue;
-        }
-        let is_closed = out.is_empty() || out.ends_with(['{', '}', ';', ',', ':', '(']);
-        if is_gap && !is_closed && !matches!(char, '{' | '}' | ';' | ',' | ')') {
-            out.push(' ');
-        }
-        is_gap = false;
-        let length = if char == '"' { string(rest)? } else { char.len_utf8() };
-        if char == '}' && out.ends_with(';') {
-            out.pop();
-        }
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out.push('\n');
-    Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn script(text: &str) -> String {
-        scripts(&[("a.js", text)]).unwrap().trim_end().to_owned()
-    }
-
-    #[test]
-    fn text_in_quotes_stays() {
-        for same in [
-            r#"f("a  //b \" /* c */");"#,
-            "f(`a  ${b(`//  ${c}`)}  /*d*/ }`);",
-            r#"f(/[/"']\/  x/gu);"#,
-        ] {
-            assert_eq!(script(same), same);
-        }
-        assert_eq!(script("a = b / c; // d / e\n/* f */ g = h;"), "a=b/c;g=h;");
-    }
-
-    #[test]
-    fn statements_end_where_they_did() {
-        assert_eq!(script("a\n++\nb"), "a\n++\nb");
-        assert_eq!(script("return\n  a\n"), "return\na");
-        assert_eq!(script("f(\n  a,\n  b,\n);\nif (a)\n  b();"), "f(a,b,);if(a)\nb();");
-        assert_eq!(script("a + +b - -c; d = 1 .e; case 'f': g"), "a+ +b- -c;d=1 .e;case'f':g");
-    }
-
-    #[test]
-    fn names_are_shortened_where_they_name_nothing_else() {
-        assert_eq!(script("const long = 1; f(long);"), "let a=1;f(a);");
-        assert_eq!(script("const long = 1; f({ long });"), "let long=1;f({long});");
-        assert_eq!(script("const long = 1; f.long;"), "let long=1;f.long;");
-        assert_eq!(script("const long = 1; f(...long);"), "let a=1;f(...a);");
-        assert_eq!(script("const long = { long: 1 };"), "let long={long:1};");
-        assert_eq!(script("g((first, second) => `${first}`);"), "g((a,b)=>`${a}`);");
-        assert_eq!(script("const { long } = g; status(long);"), "let{long}=g;status(long);");
-    }
-
-    #[test]
-    fn modules_share_one_scope() {
-        let first = ("a.js", "import { x } from \"./b.js\";\nexport const one = 1;\n");
-        let second = ("b.js", "export function two() { one; }");
-        assert_eq!(scripts(&[first, second]).unwrap(), "let a=1;function b(){a;}\n");
-        assert!(scripts(&[first, first]).unwrap_err().contains("`one` is a name of a.js, too"));
-        assert_eq!(imports(first.1).collect::<Vec<_>>(), ["b.js"]);
-    }
-
-    #[test]
-    fn style_keeps_its_meaning() {
-        let text = "/* x */\n.a > b, c :hover {\n  color: red; margin: calc(1px + (2px)) 0;\n}\n@media (max-width: 3px) { .d::before { content: \"a  ; b\"; } }";
-        assert_eq!(
-            style(text).unwrap(),
-            ".a > b,c :hover{color:red;margin:calc(1px + (2px)) 0}@media (max-width:3px){.d::before{content:\"a  ; b\"}}\n"
-        );
-    }
 }
