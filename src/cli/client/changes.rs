@@ -360,11 +360,14 @@ fn change_ids(client: &mut LineClient, ids: &[u64], fields: &str) -> Outcome<u64
 
 /// Change jobs that wait: priority, delay, payload, limits.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    override_usage = "jobcentre change [OPTIONS] [ID]...",
+    after_help = "\
 Examples:
   jobcentre change 1 --pri 9
   jobcentre change 1 --payload '{\"to\":\"eve\"}' --delay 1m
-  jobcentre change --queue mail --state scheduled --delay 0s")]
+  jobcentre change --queue mail --state scheduled --delay 0s"
+)]
 pub(in crate::cli) struct Change {
     #[command(flatten)]
     jobs: Selection,

@@ -107,6 +107,16 @@ impl LineClient {
         PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)
     }
 
+    /// How long an answer may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The server has not answered in time.
+    pub(super) fn silent(&self) -> Failure {
+        self.lost(&ErrorKind::TimedOut.into())
+    }
+
     /// How the server is called in messages.
     pub(super) fn shown(&self) -> &str {
         &self.shown

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, ErrorKind, Read as _, Stdin, Stdout, Write as _};
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 /// Requests that wait for their answers, at most.
 const WINDOW: usize = 1_000;
@@ -181,27 +182,33 @@ impl LinePutter<'_> {
             || (!self.reads && !self.is_drained());
         let has_room = self.waiting.len() < WINDOW;
         let pause = self.pause_ns();
-        let timeout = (has_line && has_room && !self.interrupted).then(|| Timespec {
-            tv_sec: i64::try_from(pause / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(pause % 1_000_000_000).unwrap_or(0),
-        });
+        let until_line =
+            (has_line && has_room && !self.interrupted).then(|| Duration::from_nanos(pause));
+        let until_answer = (!self.waiting.is_empty()).then(|| self.client.timeout());
+        let time = until_line.into_iter().chain(until_answer).min();
+        let timeout = time.and_then(|time| Timespec::try_from(time).ok());
         let reads = self.reads && has_room && !has_line;
         if self.waiting.is_empty() || !reads {
             self.flush_ids();
         }
         let (stdin_ready, signal, answers) = {
-            let wanted = |is_wanted| if is_wanted { PollFlags::IN } else { PollFlags::empty() };
-            let stdin = PollFd::from_borrowed_fd(self.input.as_fd(), wanted(reads));
-            let mut fds = [stdin, self.interrupts.poll_fd(), self.client.poll_fd()];
+            let mut fds = vec![self.interrupts.poll_fd(), self.client.poll_fd()];
+            if reads {
+                // Otherwise it is left out: the end of a pipe is told without being asked for.
+                fds.push(PollFd::from_borrowed_fd(self.input.as_fd(), PollFlags::IN));
+            }
             loop {
                 match poll(&mut fds, timeout.as_ref()) {
                     Err(Errno::INTR) => {}
                     Err(error) => return Err(Failure::failed(format!("poll: {error}"))),
+                    Ok(0) if until_answer.is_some() && time == until_answer => {
+                        return Err(self.client.silent());
+                    }
                     Ok(_) => break,
                 }
             }
-            let [stdin, signal, answers] = fds.map(|fd| !fd.revents().is_empty());
-            (stdin && reads, signal, answers)
+            let is_ready = |place: usize| fds.get(place).is_some_and(|fd| !fd.revents().is_empty());
+            (is_ready(2), is_ready(0), is_ready(1))
         };
         if signal && self.interrupts.take() {
             (self.reads, self.interrupted) = (false, true);

@@ -123,9 +123,9 @@ enum NamedAction {
 #[command(after_help = "\
 Examples:
   jobcentre constraints
-  jobcentre constraints set hosts '{\"matcher\":[[\"name\",\"=\",\"fetch-*\"]],\"max_running\":5}'
-  jobcentre constraints show hosts
-  jobcentre constraints delete hosts")]
+  jobcentre constraints set all '{\"matcher\":[],\"max_running\":5}'
+  jobcentre constraints show all
+  jobcentre constraints delete all")]
 pub(in crate::cli) struct Constraints {
     /// What to do.
     #[arg(value_enum, value_name = "ACTION", default_value = "list")]
@@ -198,10 +198,10 @@ enum ScheduleAction {
 #[command(after_help = "\
 Examples:
   jobcentre schedules
-  jobcentre schedules set nightly '{\"cron\":\"@daily\",\"queue\":\"mail\",\"job\":{\"payload\":1}}'
-  jobcentre schedules run nightly
-  jobcentre schedules show nightly
-  jobcentre schedules delete nightly")]
+  jobcentre schedules set a '{\"cron\":\"@daily\",\"queue\":\"q\",\"job\":{\"payload\":1}}'
+  jobcentre schedules run a
+  jobcentre schedules show a
+  jobcentre schedules delete a")]
 pub(in crate::cli) struct Schedules {
     /// What to do.
     #[arg(value_enum, value_name = "ACTION", default_value = "list")]

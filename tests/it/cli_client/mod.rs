@@ -18,15 +18,16 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli")
 }
 
+/// The help on a terminal of 80 columns.
 fn help(words: &[&str]) -> String {
-    let output = Program::output(&[words, &["--help"]].concat(), &[("COLUMNS", "100")]);
+    let output = Program::output(words, &[("COLUMNS", "80")]);
     assert!(output.status.success(), "{words:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The client verbs that the help names.
 fn verbs() -> Vec<String> {
-    let text = help(&[]);
+    let text = help(&["--help"]);
     let (_, list) = text.split_once("Commands:\n").unwrap();
     let list = list.split("\n\n").next().unwrap();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -54,9 +55,20 @@ fn every_verb_prints_what_its_transcript_shows() {
 }
 
 #[test]
+fn every_help_fits_a_terminal() {
+    for verb in verbs() {
+        for flag in ["-h", "--help"] {
+            let text = help(&[&verb, flag]);
+            let wide = text.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{verb} {flag}");
+        }
+    }
+}
+
+#[test]
 fn every_example_of_the_help_is_in_the_transcript_of_its_verb() {
     for verb in verbs() {
-        let text = help(&[&verb]);
+        let text = help(&[&verb, "--help"]);
         let Some((_, examples)) = text.split_once("Examples:\n") else {
             panic!("the help of {verb} has no examples")
         };
