@@ -49,6 +49,9 @@
 //! threads. `tls`: addresses of `jobcentre+tls://`, by rustls. `tower`: layers around handlers. `test`: the
 //! real server as a child process, for tests.
 
+#[cfg(not(any(feature = "async", feature = "blocking")))]
+compile_error!("jobcentre-client needs the feature `async` or the feature `blocking`");
+
 mod core;
 mod error;
 mod failure;

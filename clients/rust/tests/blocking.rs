@@ -29,6 +29,15 @@ fn work_through(client: &Client) {
     job.fail(Failure::new("Broken", "no").no_retry()).unwrap();
     assert_eq!(client.result::<()>(id, PATIENCE).unwrap_err().kind(), "job-failed");
 
+    client.pause("paused").unwrap();
+    let id = client.put("paused", &json!({})).unwrap().id;
+    assert!(client.reserve(&["paused"], Duration::ZERO).unwrap().is_none());
+    client.resume("paused").unwrap();
+    assert!(client.bury(id).unwrap() && client.kick(id).unwrap());
+    client.drain(true).unwrap();
+    assert_eq!(client.put("q", &json!({})).unwrap_err().kind(), "draining");
+    client.drain(false).unwrap();
+
     let jobs = (0..1_500).map(|n| NewJob::new("many", &json!({"n": n})).unwrap());
     let mut ids: Vec<u64> =
         client.put_many(jobs).unwrap().into_iter().map(|placed| placed.unwrap().id).collect();

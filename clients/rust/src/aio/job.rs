@@ -130,7 +130,7 @@ impl Job {
     /// Says what became of the job, by reference: whoever holds it does not report it twice.
     pub(crate) async fn report(&self, line: Line) -> Result<()> {
         if !self.is_held.swap(false, Ordering::Relaxed) {
-            return Err(held::reported_already(self.id()));
+            return Err(Error::NotHeld(format!("job {} was reported already", self.id())));
         }
         let answer = self.ask(&line).await?;
         held::reported(answer, self.id(), self.is_cancelled())

@@ -175,6 +175,26 @@ impl Client {
         self.inner.request(&requests::of_id("kick", id)?)?.done()
     }
 
+    /// Buries a job; one that runs is taken from its worker. `false`: there is no such job.
+    pub fn bury(&self, id: u64) -> Result<bool> {
+        self.inner.request(&requests::of_id("bury", id)?)?.done()
+    }
+
+    /// No job of the queue is handed out until [`resume`](Self::resume).
+    pub fn pause(&self, queue: &str) -> Result<()> {
+        self.inner.request(&requests::of_queue("pause", queue)?)?.done().map(drop)
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self, queue: &str) -> Result<()> {
+        self.inner.request(&requests::of_queue("resume", queue)?)?.done().map(drop)
+    }
+
+    /// Whether the server refuses puts with [`Error::Draining`].
+    pub fn drain(&self, on: bool) -> Result<()> {
+        self.inner.request(&requests::drain(on)?)?.done().map(drop)
+    }
+
     /// The figures of a queue. `None`: nothing is known of it.
     pub fn queue(&self, queue: &str) -> Result<Option<QueueInfo>> {
         self.inner.request(&requests::of_queue("stats", queue)?)?.members()

@@ -53,8 +53,3 @@ pub(crate) fn reported(answer: Answer, id: u64, is_cancelled: bool) -> Result<()
 fn not_held(id: u64) -> Error {
     Error::NotHeld(format!("job {id} is not held any more: its lease has ended, or it is gone"))
 }
-
-/// The error of a second report.
-pub(crate) fn reported_already(id: u64) -> Error {
-    Error::NotHeld(format!("job {id} was reported already"))
-}

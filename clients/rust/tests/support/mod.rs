@@ -74,7 +74,7 @@ impl LossyProxy {
 }
 
 fn pass(mut from: TcpStream, mut to: TcpStream, lose: Option<&AtomicBool>) {
-    let mut buffer = [0; 1 << 16];
+    let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let is_lost = lose.is_some_and(|lose| lose.swap(false, Ordering::SeqCst));
         if is_lost || to.write_all(&buffer[..length]).is_err() {
