@@ -275,6 +275,65 @@ async fn server_killed_in_mid_job() {
     assert!(counts.iter().filter(|count| **count == 2).count() <= 8, "{counts:?}");
 }
 
+/// The worker of `worker_killed_in_mid_job`, in a process of its own: it does not end the jobs from
+/// 6 on.
+#[tokio::test]
+#[ignore = "a process of another test"]
+async fn process_of_a_worker() {
+    let Ok(url) = std::env::var("URL_OF_THE_TEST") else { return };
+    let client = Client::connect(&url).await.unwrap();
+    let worker = Worker::builder(client).concurrency(4).queue(
+        "q",
+        |number: Number, _: Context| async move {
+            if number.n >= 6 {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Failure>(())
+        },
+    );
+    worker.run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+#[tokio::test]
+async fn worker_killed_in_mid_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::builder().data(folder.path().join("data")).start().unwrap();
+    let client = client_of(&server).await;
+    let mut ids = Vec::new();
+    for n in 0..12 {
+        ids.push(client.put("q", &Number { n }).await.unwrap().id);
+    }
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process_of_a_worker", "--ignored"])
+        .env("URL_OF_THE_TEST", server.url())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    for id in &ids[..6] {
+        until_state(&client, *id, "gone").await;
+    }
+    for id in &ids[6..10] {
+        until_state(&client, *id, "reserved").await;
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let runs = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = runs.clone();
+    let worker = Worker::builder(client.clone()).queue("q", move |number: Number, _: Context| {
+        seen.lock().unwrap().push(number.n);
+        async { Ok::<_, Failure>(()) }
+    });
+    let running = Running::start(worker);
+    for id in &ids {
+        until_state(&client, *id, "gone").await;
+    }
+    running.stop().await;
+    let mut runs = runs.lock().unwrap().clone();
+    runs.sort_unstable();
+    // Each that the dead worker had not reported, once more; those that it had, never.
+    assert_eq!(runs, [6, 7, 8, 9, 10, 11]);
+}
+
 #[tokio::test]
 async fn reserve_that_is_dropped_gives_back() {
     let server = Server::start().unwrap();
