@@ -1,0 +1,311 @@
+//! One connection: requests are pipelined, a task moves the bytes.
+//!
+//! Invariants: `waiting` has one entry for each line that was put into `unsent` and has no answer,
+//! in their order. After `lost` is set nothing is added to either. A permit of `room` is taken
+//! before a line is added, and comes back with its answer: this bounds what is unanswered.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use super::job::Job;
+use super::stream::{Stream, Target};
+use crate::core::requests;
+use crate::core::wire::{Answer, Lines};
+use crate::error::{Error, Result};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Requests without an answer; the server executes up to 1,024 of a connection at a time.
+const IN_FLIGHT_MAX: usize = 512;
+/// A longer line counts as several requests.
+const BYTES_A_PERMIT: usize = 16 << 10;
+
+/// Who takes an answer.
+enum To {
+    Caller(oneshot::Sender<Result<Answer>>),
+    /// Jobs that nobody takes are given back: see `Job::drop`.
+    Reserve(oneshot::Sender<Result<Vec<Job>>>, Weak<Link>),
+    Nobody,
+}
+
+struct Waiter {
+    to: To,
+    permits: usize,
+}
+
+#[derive(Default)]
+struct State {
+    unsent: Vec<u8>,
+    waiting: VecDeque<Waiter>,
+    lost: Option<Error>,
+    /// The last handle is gone: what is unsent is sent, and the connection ends.
+    closing: bool,
+}
+
+struct Shared {
+    name: String,
+    state: Mutex<State>,
+    wake: Notify,
+    room: Semaphore,
+    /// Counts reads: whether the server is there.
+    received: AtomicU64,
+}
+
+/// A handle of a connection. Jobs that it has handed out hold it; with the last one it ends.
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lose(&self, error: &Error) {
+        let waiting = {
+            let mut state = self.lock();
+            if state.lost.is_some() {
+                return;
+            }
+            state.lost = Some(error.clone());
+            state.unsent = Vec::new();
+            std::mem::take(&mut state.waiting)
+        };
+        self.room.close();
+        self.wake.notify_one();
+        for waiter in waiting {
+            // Nobody may be waiting any more.
+            match waiter.to {
+                To::Caller(to) => drop(to.send(Err(error.clone()))),
+                To::Reserve(to, _) => drop(to.send(Err(error.clone()))),
+                To::Nobody => {}
+            }
+        }
+    }
+
+    fn take_answer(&self, answer: Answer, is_first: bool) -> Result<()> {
+        if is_first && let Answer::Refused(Error::TooManyClients(sentence)) = &answer {
+            return Err(Error::ConnectionLost(sentence.clone()));
+        }
+        let Some(waiter) = self.lock().waiting.pop_front() else {
+            // The server says by itself only why it closes the connection.
+            return Err(Error::ConnectionLost(match answer {
+                Answer::Refused(error) => error.to_string(),
+                _ => "an answer without a request".into(),
+            }));
+        };
+        self.room.add_permits(waiter.permits);
+        match waiter.to {
+            To::Caller(to) => drop(to.send(Ok(answer))),
+            To::Reserve(to, link) => {
+                if let Some(link) = link.upgrade() {
+                    drop(to.send(Job::all_of(answer, &link)));
+                }
+            }
+            To::Nobody => {}
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    /// Connects and says who the client is.
+    pub(crate) async fn open(target: &Target) -> Result<Arc<Self>> {
+        let name = target.address.to_string();
+        let slow = || Error::ConnectionLost(format!("no connection to {name} in time"));
+        let opening = async {
+            let stream = target.open().await?;
+            let shared = Arc::new(Shared {
+                name: name.clone(),
+                state: Mutex::default(),
+                wake: Notify::new(),
+                room: Semaphore::new(IN_FLIGHT_MAX),
+                received: AtomicU64::new(0),
+            });
+            tokio::spawn(drive(shared.clone(), stream));
+            let link = Arc::new(Self { shared });
+            if let Some(token) = &target.address.token {
+                match link.ask(&requests::auth(token)?.bytes).await? {
+                    // A server without users needs no token.
+                    Answer::Refused(e) if e.to_string().contains("this server has no users") => {}
+                    answer => drop(answer.done()?),
+                }
+            }
+            Ok(link)
+        };
+        tokio::time::timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|_| Err(slow()))
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        let state = self.shared.lock();
+        state.lost.is_some() || state.closing
+    }
+
+    /// How often something has arrived.
+    pub(crate) fn received(&self) -> u64 {
+        self.shared.received.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection now. What is unanswered may have been executed or not.
+    pub(crate) fn close(&self, why: &str) {
+        self.shared.lose(&Error::AnswerLost(format!("{}: {why}", self.shared.name)));
+    }
+
+    /// Sends a line when there is room, and waits for its answer.
+    pub(crate) async fn ask(&self, line: &[u8]) -> Result<Answer> {
+        self.answer(self.send(line).await?).await
+    }
+
+    /// Sends a line when there is room. The answer is to be taken with `answer`.
+    pub(crate) async fn send(&self, line: &[u8]) -> Result<oneshot::Receiver<Result<Answer>>> {
+        let permits = self.wait_for_room(line.len()).await?;
+        let (to, answer) = oneshot::channel();
+        self.push(line, Waiter { to: To::Caller(to), permits })?;
+        Ok(answer)
+    }
+
+    pub(crate) async fn answer(&self, answer: oneshot::Receiver<Result<Answer>>) -> Result<Answer> {
+        answer.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Sends a line at once, whatever is unanswered: for what is said about a job that is held,
+    /// which is bounded by the number of jobs.
+    pub(crate) fn tell(&self, line: &[u8]) -> Result<oneshot::Receiver<Result<Answer>>> {
+        let (to, answer) = oneshot::channel();
+        self.push(line, Waiter { to: To::Caller(to), permits: 0 })?;
+        Ok(answer)
+    }
+
+    /// The same if nobody waits for the answer.
+    pub(crate) fn tell_only(&self, line: &[u8]) {
+        // On a connection that is lost there is nothing to be said.
+        drop(self.push(line, Waiter { to: To::Nobody, permits: 0 }));
+    }
+
+    /// Sends a get. If this future is dropped, the jobs go back to their queues.
+    pub(crate) async fn reserve(self: &Arc<Self>, line: &[u8]) -> Result<Vec<Job>> {
+        let permits = self.wait_for_room(line.len()).await?;
+        let (to, jobs) = oneshot::channel();
+        let to = To::Reserve(to, Arc::downgrade(self));
+        self.push(line, Waiter { to, permits })?;
+        jobs.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    fn gone(&self) -> Error {
+        Error::AnswerLost(format!("the connection to {} was lost", self.shared.name))
+    }
+
+    async fn wait_for_room(&self, length: usize) -> Result<usize> {
+        let permits = (1 + length / BYTES_A_PERMIT).min(IN_FLIGHT_MAX);
+        let count = u32::try_from(permits).unwrap_or(u32::MAX);
+        match self.shared.room.acquire_many(count).await {
+            Ok(permit) => permit.forget(),
+            Err(_closed) => return Err(self.not_sent()),
+        }
+        Ok(permits)
+    }
+
+    fn not_sent(&self) -> Error {
+        let state = self.shared.lock();
+        let why = state.lost.as_ref().map_or_else(|| "it was closed".into(), ToString::to_string);
+        match &state.lost {
+            // Not one to be connected to again.
+            Some(error @ Error::BadAnswer(_)) => error.clone(),
+            _ => Error::ConnectionLost(why),
+        }
+    }
+
+    fn push(&self, line: &[u8], waiter: Waiter) -> Result<()> {
+        {
+            let mut state = self.shared.lock();
+            if state.lost.is_none() {
+                let was_empty = state.unsent.is_empty();
+                state.unsent.extend_from_slice(line);
+                state.waiting.push_back(waiter);
+                drop(state);
+                if was_empty {
+                    self.shared.wake.notify_one();
+                }
+                return Ok(());
+            }
+        }
+        Err(self.not_sent())
+    }
+}
+
+/// Moves bytes until the connection ends.
+async fn drive(shared: Arc<Shared>, stream: Box<dyn Stream>) {
+    let error = match transfer(&shared, stream).await {
+        Ok(()) => Error::AnswerLost(format!("{} has closed the connection", shared.name)),
+        Err(error) => error,
+    };
+    shared.lose(&error);
+}
+
+async fn transfer(shared: &Shared, stream: Box<dyn Stream>) -> Result<()> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut lines = Lines::default();
+    let mut buffer = vec![0; 64 << 10];
+    let (mut output, mut written, mut flushed) = (Vec::new(), 0, true);
+    let mut is_first = true;
+    let lost = |error: &std::io::Error| {
+        Error::AnswerLost(format!("the connection to {} was lost: {error}", shared.name))
+    };
+    loop {
+        if written == output.len() {
+            output.clear();
+            written = 0;
+            let mut state = shared.lock();
+            std::mem::swap(&mut output, &mut state.unsent);
+            if state.lost.is_some() || output.is_empty() && flushed && state.closing {
+                return Ok(());
+            }
+        }
+        let has_output = written < output.len();
+        tokio::select! {
+            read = reader.read(&mut buffer) => {
+                let length = read.map_err(|e| lost(&e))?;
+                if length == 0 {
+                    return Ok(());
+                }
+                shared.received.fetch_add(1, Ordering::Relaxed);
+                lines.push(&buffer[..length]);
+                while let Some(answer) = lines.next()? {
+                    shared.take_answer(answer, std::mem::take(&mut is_first))?;
+                }
+            }
+            sent = send_on(&mut writer, &output[written..]), if has_output || !flushed => {
+                written += sent.map_err(|e| lost(&e))?;
+                flushed = !has_output;
+            }
+            () = shared.wake.notified() => {
+                if shared.lock().lost.is_some() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Writes a part of what is left; if nothing is left, flushes what TLS has kept.
+async fn send_on(writer: &mut (impl AsyncWriteExt + Unpin), rest: &[u8]) -> std::io::Result<usize> {
+    if rest.is_empty() {
+        return writer.flush().await.map(|()| 0);
+    }
+    match writer.write(rest).await? {
+        0 => Err(std::io::ErrorKind::WriteZero.into()),
+        length => Ok(length),
+    }
+}

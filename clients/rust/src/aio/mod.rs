@@ -1,0 +1,7 @@
+//! The client on tokio.
+
+pub(crate) mod builders;
+pub(crate) mod client;
+pub(crate) mod job;
+pub(crate) mod link;
+pub(crate) mod stream;

@@ -1,0 +1,53 @@
+//! The TLS of both clients: which authorities are trusted.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::core::address::Address;
+use crate::error::{Error, Result};
+
+/// What a TLS connection to an address needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
+}
+
+impl Tls {
+    pub(crate) fn of(address: &Address) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        if let Some(path) = &address.ca {
+            let wrong = |what: String| Error::Settings(format!("{}: {what}", path.display()));
+            let certificates =
+                CertificateDer::pem_file_iter(path).map_err(|e| wrong(e.to_string()))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
+                roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(wrong("there is no certificate in this file".into()));
+            }
+        } else {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Error::Settings(e.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = address.server_name.clone().unwrap_or_else(|| address.host.clone());
+        let name = ServerName::try_from(name.clone())
+            .map_err(|_| Error::Settings(format!("{name:?} is not the name of a server")))?;
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+/// Whether a handshake failed because of the certificate: waiting does not make it better.
+pub(crate) fn is_untrusted(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+}
