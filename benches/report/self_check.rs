@@ -93,8 +93,9 @@ pub(crate) fn run() -> Result<(), String> {
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
     let what = "backlog, memory twice, connections twice, tls, naming, instructions twice, \
         packets, tubes, memory of tubes, lateness, pass twice, durable-1-1 twice, compaction, \
-        recovery twice, http-1 twice, queries, polls, workers, processor twice";
-    assert_eq!(judged, 27, "{what}");
+        recovery twice, http-1 twice, queries, polls, native work, native key, native page, \
+        workers, processor twice";
+    assert_eq!(judged, 30, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;

@@ -98,8 +98,9 @@ pub const LOSSES_MAX: usize = 1 << 24;
 /// left of the `SPREAD_STEPS_PER_PASS`: a client that takes a chain job by job finds the next one.
 pub const JOBS_RELEASED_MIN: usize = 4;
 
-/// Work of releasing one of these, in the unit of `INPUT_WORK_PER_PASS`.
-pub const RELEASE_WORK: usize = 32;
+/// Work of releasing a job when what it waited for ends, in the unit of `INPUT_WORK_PER_PASS`: as a
+/// rule it is in no cache.
+pub const RELEASE_WORK: usize = 128;
 
 /// Dependencies of a removed job that are dropped at once; more are dropped in later passes.
 pub const EDGES_DROPPED_AT_ONCE: usize = 16;

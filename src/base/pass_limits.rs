@@ -10,8 +10,11 @@ pub const READ_BUDGET_BYTES: usize = 64 * 1024;
 /// part.
 pub const BUSY_READS_BYTES: usize = 256 * 1024;
 
-/// The smallest such part, so that the system call pays.
-pub const READ_BUDGET_MIN_BYTES: usize = 4 * 1024;
+/// The smallest such part: the requests in it cost about ten times what the system call does.
+pub const READ_BUDGET_MIN_BYTES: usize = 1536;
+
+/// Connections with new input that are each read as if there were no others.
+pub const ARRIVALS_READ_WHOLE: usize = 128;
 
 /// Work of one pass for new input. The unit is what a byte of a short request costs: about 10 ns.
 pub const INPUT_WORK_PER_PASS: usize = 128 * 1024;

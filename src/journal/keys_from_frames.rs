@@ -3,9 +3,10 @@
 //! A frame yields its segment key, and two keys of a directory yield the XOR of their epochs, but
 //! not the epochs. The epoch of one key gives those of all others. Names and the oldest segments
 //! that are needed give candidates for it, and any of them may be wrong. A wrong one changes the
-//! order of the segments, or has a frame in a segment before the oldest one that it needs. So the
-//! candidate is taken with which most bytes are in segments whose sequences ascend; among equal
-//! ones that which agrees with most names, and then the lowest.
+//! order of the segments, has a frame in a segment before the oldest one that it needs, or needs
+//! many segments of which nothing is there. So the candidate is taken with which most bytes are in
+//! segments whose sequences ascend; among equal ones that which agrees with most names and misses
+//! few segments, and then the lowest.
 
 use super::disk::DiskError;
 use super::frame_search::{EPOCHS_AHEAD, Frame, FrameSearch, KeyFilter, likely_head};
@@ -28,7 +29,7 @@ const CANDIDATES_COMPARED: usize = 1024;
 const NAMED_WEIGHT_BITS: u32 = 8;
 
 /// The name of the file with the latest frames weighs more than others, by this factor: theirs may
-/// have frames of a former use only.
+/// have frames of a former use only. A missing segment weighs as much as a name of average weight.
 const LATEST_NAME_FACTOR: u64 = 8;
 
 /// A file that may contain frames.
@@ -108,6 +109,16 @@ struct NameEvidence {
     weight: u64,
 }
 
+/// How plausible a candidate is.
+#[derive(Clone, Copy, Debug)]
+struct Rating {
+    /// The weight of the keys that have a plausible epoch and sequences that ascend with the epoch.
+    weight: u64,
+    highest: u64,
+    /// How many of the needed segments have no frame.
+    missing: u64,
+}
+
 /// The keys found, and what the epoch of one of them may be.
 #[derive(Debug, Default)]
 struct KeySurvey {
@@ -154,9 +165,8 @@ impl KeySurvey {
         }
     }
 
-    /// The weight of the keys that have a plausible epoch and sequences that ascend with the epoch,
-    /// and the highest epoch. O(n log n) in the keys.
-    fn rate(&self, family: &DirectoryKeys) -> (u64, u64) {
+    /// How plausible the epochs are that a candidate gives to the keys. O(n log n) in the keys.
+    fn rate(&self, family: &DirectoryKeys) -> Rating {
         let end = family.anchor().0 + EPOCHS_AHEAD;
         let placed = self.keys.iter().map(|(&key, one)| (family.epoch_of(key), one.first, one));
         let mut placed: Vec<_> = placed
@@ -164,15 +174,18 @@ impl KeySurvey {
             .map(|(epoch, first, one)| (epoch, first, one.weight))
             .collect();
         placed.sort_unstable();
-        let (mut weight, mut before, mut highest) = (0_u64, 0, 0);
+        let (mut weight, mut before, mut highest, mut there) = (0_u64, 0, 0, 0);
+        let needed = self.keys.values().map(|one| one.oldest).max().unwrap_or_default();
         for (epoch, first, own) in placed {
             if first >= before {
                 weight = weight.saturating_add(own);
                 before = first;
             }
+            there += u64::from(epoch >= needed && epoch != highest);
             highest = epoch;
         }
-        (weight, highest)
+        let missing = (highest + 1).saturating_sub(needed).saturating_sub(there);
+        Rating { weight, highest, missing }
     }
 
     fn best(&self) -> Option<DirectoryKeys> {
@@ -180,8 +193,11 @@ impl KeySurvey {
         // Stable, so that the result does not depend on the order of the files.
         candidates.sort_by_key(|(_, names)| Reverse(*names));
         candidates.truncate(CANDIDATES_COMPARED);
+        let all: u64 = self.keys.values().fold(0, |sum, one| sum.saturating_add(one.weight));
+        let segment = i128::from(all) / self.keys.len().max(1) as i128;
         let rated = candidates.into_iter().map(|(family, names)| {
-            let (weight, highest) = self.rate(&family);
+            let Rating { weight, highest, missing } = self.rate(&family);
+            let names = i128::from(names) - i128::from(missing) * segment;
             ((weight, names, Reverse(highest)), family)
         });
         rated.max_by_key(|(rating, _)| *rating).map(|(_, family)| family)

@@ -257,6 +257,12 @@ pub trait Core {
         true
     }
 
+    /// Bytes of input that are kept because their request is not complete, or not to be handled
+    /// yet. O(1).
+    fn unconsumed_input(&self, _client: ClientId) -> usize {
+        0
+    }
+
     /// The bytes to send, oldest first.
     fn output(&self, client: ClientId) -> &[u8];
 

@@ -2,12 +2,18 @@
 
 use super::stdio::Stdio;
 use super::tls::Tls;
+use crate::base::limits::{READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES};
 use crate::base::time::Mono;
 use crate::model::id::ClientId;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
+
+/// Doublings of the smallest read budget that come to the largest one.
+const BUDGET_DOUBLINGS_MAX: u8 = 6;
+
+const _: () = assert!(READ_BUDGET_MIN_BYTES << BUDGET_DOUBLINGS_MAX >= READ_BUDGET_BYTES);
 
 /// The byte stream of a connection.
 #[derive(Debug)]
@@ -127,6 +133,8 @@ pub(super) struct Socket {
     pub(super) busy: bool,
     /// It is in a queue of writes that were left over.
     pub(super) unwritten: bool,
+    /// How often the smallest read budget was doubled, as its requests are longer than reads.
+    pub(super) budget_doublings: u8,
     /// Time of the last read that returned data.
     pub(super) last_read: Mono,
     /// Opened by this server.
@@ -145,8 +153,24 @@ impl Socket {
             queued: false,
             busy: false,
             unwritten: false,
+            budget_doublings: 0,
             last_read: now,
             outbound: false,
+        }
+    }
+
+    /// What is read at once if others' input leaves this share of a pass.
+    pub(super) fn read_budget(&self, share: usize) -> usize {
+        share.max(READ_BUDGET_MIN_BYTES << self.budget_doublings).min(READ_BUDGET_BYTES)
+    }
+
+    /// Adapts the budget to the requests after a read that was cut off: doubled when it was part of
+    /// one longer request, whose bytes cost little, and the smallest again when it was of others.
+    pub(super) fn adapt_budget(&mut self, read: usize, unconsumed: usize) {
+        if unconsumed >= read {
+            self.budget_doublings = (self.budget_doublings + 1).min(BUDGET_DOUBLINGS_MAX);
+        } else if unconsumed < read / 8 {
+            self.budget_doublings = 0;
         }
     }
 
@@ -162,6 +186,7 @@ impl Socket {
             queued: false,
             busy: false,
             unwritten: false,
+            budget_doublings: 0,
             last_read: Mono::default(),
             outbound: true,
         }
@@ -228,3 +253,30 @@ pub(super) fn client(token: Token) -> ClientId {
 }
 
 const _: () = assert!(usize::BITS == 64, "a token packs two 32-bit numbers");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_become_longer_with_the_requests_and_short_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = Socket::new(Stream::Plain(stream), Mono::default());
+        let share = READ_BUDGET_MIN_BYTES;
+        let (mut unconsumed, mut reads) = (0, 0);
+        while socket.read_budget(share) < READ_BUDGET_BYTES {
+            let read = socket.read_budget(share);
+            unconsumed += read;
+            socket.adapt_budget(read, unconsumed);
+            reads += 1;
+        }
+        assert_eq!(reads, BUDGET_DOUBLINGS_MAX, "each is as long as all before it");
+        // Behind the long request another long one begins, or many short ones follow.
+        socket.adapt_budget(READ_BUDGET_BYTES, READ_BUDGET_BYTES / 4);
+        assert_eq!(socket.read_budget(share), READ_BUDGET_BYTES);
+        socket.adapt_budget(READ_BUDGET_BYTES, 100);
+        assert_eq!(socket.read_budget(share), share);
+        assert_eq!(socket.read_budget(READ_BUDGET_BYTES), READ_BUDGET_BYTES);
+    }
+}

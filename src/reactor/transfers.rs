@@ -3,12 +3,12 @@
 //! A pass reads until the core has enough for one pass ([`Core::has_budget`]), and writes until
 //! [`WRITE_WORK_PER_PASS`] is used up; both end earlier when the pass has taken long
 //! ([`READ_TIME_PER_PASS`], [`WRITE_TIME_PER_PASS`]). The rest waits for the next pass, in order.
-//! Connections
-//! whose last read was cut off, and those whose peers have hung up, which may leave much behind,
-//! are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones: so a client
-//! that sends one request waits for other arrivals, not for the clients that always have more input
-//! than is read, and neither kind starves. The more connections are busy, the less is read of each.
-//! What is left to be written is written in turn likewise.
+//! Connections whose last read was cut off, and those whose peers have hung up, which may leave
+//! much behind, are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones:
+//! so a client that sends one request waits for other arrivals, not for the clients that always
+//! have more input than is read, and neither kind starves. The more connections are busy, or arrive
+//! at once, the less is read of each; but where a request is longer than a read, the reads become
+//! longer. What is left to be written is written in turn likewise.
 //!
 //! Invariants: a connection is in at most one of the two queues of reads, and at most once; the
 //! same holds for the two queues of writes that were left over.
@@ -17,8 +17,9 @@ use super::Reactor;
 use super::clock::Clock;
 use super::socket::Stream;
 use crate::base::limits::{
-    BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES, READ_TIME_PER_PASS, TURN_WORK,
-    WORK_PER_CLOCK_CHECK, WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS, WRITTEN_BYTES_PER_WORK,
+    ARRIVALS_READ_WHOLE, BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES,
+    READ_TIME_PER_PASS, TURN_WORK, WORK_PER_CLOCK_CHECK, WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS,
+    WRITTEN_BYTES_PER_WORK,
 };
 use crate::base::time::Mono;
 use crate::model::driver::Core;
@@ -98,9 +99,12 @@ impl PassWork {
     }
 }
 
-/// Bytes that are read of one connection while this number of them is busy.
-fn read_budget(busy: usize) -> usize {
-    (BUSY_READS_BYTES / busy.max(1)).clamp(READ_BUDGET_MIN_BYTES, READ_BUDGET_BYTES)
+/// Bytes that are read of one connection while these numbers of them arrive and are busy, unless
+/// its requests are longer. Arrivals count beyond [`ARRIVALS_READ_WHOLE`]: as a rule each of them
+/// has one short request.
+fn read_share(arrivals: usize, busy: usize) -> usize {
+    let sharing = busy + arrivals.saturating_sub(ARRIVALS_READ_WHOLE);
+    (BUSY_READS_BYTES / sharing.max(1)).clamp(READ_BUDGET_MIN_BYTES, READ_BUDGET_BYTES)
 }
 
 impl<C: Core> Reactor<C> {
@@ -121,8 +125,9 @@ impl<C: Core> Reactor<C> {
     pub(super) fn read(&mut self) {
         let mut left = ReadKind::ALL.map(|kind| self.transfers.reads(kind).len());
         // In a shutdown each connection is read only once more.
-        let busy = left[ReadKind::Busy as usize];
-        let budget = if self.stop.is_some() { READ_BUDGET_BYTES } else { read_budget(busy) };
+        let [_, arrivals, busy] = left;
+        let stops = self.stop.is_some();
+        let share = if stops { READ_BUDGET_BYTES } else { read_share(arrivals, busy) };
         let (end, mut work) = (self.now.mono.after(READ_TIME_PER_PASS), PassWork::default());
         while left != [0; 3] {
             for kind in ReadKind::ALL {
@@ -133,7 +138,7 @@ impl<C: Core> Reactor<C> {
                 *left -= 1;
                 let Some(client) = self.transfers.reads(kind).pop_front() else { continue };
                 if kind != ReadKind::HangUp {
-                    work.add(TURN_WORK + self.read_once(client, budget));
+                    work.add(TURN_WORK + self.read_once(client, share));
                 } else if self.sockets.get_mut(client).is_some() {
                     self.core.handle_peer_closed(client, self.now);
                 }
@@ -145,12 +150,13 @@ impl<C: Core> Reactor<C> {
     }
 
     /// If the connection is still readable, it comes back in `write`. Returns the bytes read.
-    fn read_once(&mut self, client: ClientId, budget: usize) -> usize {
+    fn read_once(&mut self, client: ClientId, share: usize) -> usize {
         let Some(socket) = self.sockets.get_mut(client) else { return 0 };
         socket.queued = false;
         if !socket.readable || !self.core.wants_input(client) {
             return 0;
         }
+        let budget = socket.read_budget(share);
         let read = socket.stream.read(&mut self.scratch[..budget]);
         let received = *read.as_ref().unwrap_or(&0);
         if socket.stream.wants_write() {
@@ -172,6 +178,11 @@ impl<C: Core> Reactor<C> {
                 socket.last_read = self.now.mono;
                 let more = socket.stream.is_stdio();
                 self.core.handle_input(client, &self.scratch[..count], self.now);
+                if count == budget
+                    && let Some(socket) = self.sockets.get_mut(client)
+                {
+                    socket.adapt_budget(count, self.core.unconsumed_input(client));
+                }
                 if !more && self.stop.is_some() && !self.core.survives_shutdown(client) {
                     self.core.handle_eof(client, self.now);
                 }
@@ -295,11 +306,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_connections_are_busy_the_less_is_read_of_each() {
-        assert_eq!(read_budget(0), READ_BUDGET_BYTES);
-        assert_eq!(read_budget(1), READ_BUDGET_BYTES);
+    fn the_more_connections_have_input_the_less_is_read_of_each() {
+        for whole in [0, 1, ARRIVALS_READ_WHOLE] {
+            assert_eq!(read_share(whole, 0), READ_BUDGET_BYTES);
+            assert_eq!(read_share(whole, 1), READ_BUDGET_BYTES);
+        }
         let many = 16;
-        assert_eq!(many * read_budget(many), BUSY_READS_BYTES);
-        assert_eq!(read_budget(100_000), READ_BUDGET_MIN_BYTES);
+        assert_eq!(many * read_share(0, many), BUSY_READS_BYTES);
+        assert_eq!(many * read_share(ARRIVALS_READ_WHOLE + many, 0), BUSY_READS_BYTES);
+        assert_eq!(read_share(0, 100_000), READ_BUDGET_MIN_BYTES);
+        assert_eq!(read_share(100_000, 0), READ_BUDGET_MIN_BYTES);
     }
 }

@@ -246,6 +246,10 @@ impl<E: CommandExecutor> Core for Server<E> {
         served || connection.input.len() < STALLED_INPUT_MAX_BYTES
     }
 
+    fn unconsumed_input(&self, client: ClientId) -> usize {
+        self.connections.get(client).map_or(0, |connection| connection.input.len())
+    }
+
     fn has_budget(&self) -> bool {
         self.run_queues.work < INPUT_WORK_PER_PASS
     }

@@ -476,11 +476,12 @@ impl Store {
     }
 
     /// The moment of the next deadline; 0 while work of constraints, or work that is spread over
-    /// passes, is pending. O(1), exact.
+    /// passes, is pending, or idle queues are to be dropped. O(1), exact.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
-        if self.constraints.is_pending() || self.spread.is_pending() {
+        let pending = self.constraints.is_pending() || self.spread.is_pending();
+        if pending || self.queues.has_idle_surplus() {
             return Some(Mono(0));
         }
         self.deadlines.next()

@@ -11,6 +11,7 @@ impl Store {
     pub fn begin_pass(&mut self) {
         self.constraints.begin_pass();
         self.spread.begin_pass();
+        self.queues.begin_pass();
     }
 
     /// Handles up to `limit` due deadlines, the earliest first, and a pass's share of constraint
@@ -49,5 +50,6 @@ impl Store {
         self.run_index_work(fx);
         self.run_rankings(now, fx);
         self.run_deferred(now, fx);
+        self.queues.end_pass();
     }
 }

@@ -110,9 +110,7 @@ impl Store {
         let left = self.spread.steps_left();
         let most = if is_first { self.spread.steps_left_for_release() } else { left };
         if steps <= most {
-            if steps > left {
-                self.waiters.note_work(steps * RELEASE_WORK);
-            }
+            self.waiters.note_work(steps * RELEASE_WORK);
             while self.settle_edge(source, false, now, fx) {
                 self.spread.spend(1);
             }

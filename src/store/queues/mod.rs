@@ -1,8 +1,7 @@
-//! Queues by name and slot. A queue comes into being with its first job or waiter.
-//!
-//! A queue without jobs, waiters and index is idle. The [`IDLE_QUEUES_MAX`] most recent idle ones
-//! are kept, so that a queue that is empty for a moment is not built again for each job; others are
-//! dropped, so that names used once leave nothing behind.
+//! Queues by name and slot. A queue comes into being with its first job or waiter, and is dropped
+//! some time after its last one ([`idle`]).
+
+mod idle;
 
 use super::buried::Buried;
 use super::delays::Delays;
@@ -17,7 +16,7 @@ use super::record_tables::RecordTable;
 use super::spread_work::HoldMarks;
 use super::waiters::{WaitQueues, Waiters};
 use crate::base::heap::Heap;
-use crate::base::limits::{IDLE_QUEUES_MAX, NEW_QUEUE_WORK};
+use crate::base::limits::{IDLE_QUEUES_DROPPED_PER_PASS, NEW_QUEUE_WORK};
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
 use crate::base::slab_index::PackedOption;
@@ -196,6 +195,8 @@ pub(super) struct Queues {
     by_name: ShardedTable<QueueIdx>,
     hasher: FixedState,
     idle: VecDeque<QueueIdx>,
+    /// How many idle queues this pass may still drop.
+    idle_drops_left: usize,
     /// Records of declared queues; the place is the queue.
     declared: RecordTable<QueueIdx, DeclarationIdx>,
     /// How many queues were made; the last serial.
@@ -219,6 +220,7 @@ impl Queues {
             by_name: ShardedTable::default(),
             hasher: FixedState::with_seed(seed),
             idle: VecDeque::new(),
+            idle_drops_left: IDLE_QUEUES_DROPPED_PER_PASS,
             declared: RecordTable::default(),
             made: 0,
             name_bytes: 0,
@@ -419,36 +421,6 @@ impl Queues {
         range.map(|(name, &queue)| (&**name, queue))
     }
 
-    /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
-    /// many. O(1).
-    pub(super) fn list_if_idle(&mut self, queue: QueueIdx) {
-        let record = &mut self.slots[queue];
-        if record.listed || !record.is_idle() {
-            return;
-        }
-        record.listed = true;
-        self.idle.push_back(queue);
-        if self.idle.len() <= IDLE_QUEUES_MAX {
-            return;
-        }
-        let Some(oldest) = self.idle.pop_front() else { return };
-        let record = &mut self.slots[oldest];
-        record.listed = false;
-        if record.is_idle() {
-            assert!(record.ready.is_empty(), "an idle queue holds a ready job");
-            if record.is_listed {
-                self.names.remove(&record.name);
-            }
-            let (hash, slots) = (record.hash, &self.slots);
-            self.by_name.remove(hash, |&queue| queue == oldest, |&queue| slots[queue].hash);
-            self.flows_forgotten = true;
-            if let Some(queue) = self.slots.remove(oldest) {
-                self.name_bytes -= queue.name.len();
-                self.histories -= usize::from(queue.history.is_some());
-            }
-        }
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = (QueueIdx, &Queue)> {
         self.slots.iter()
     }
@@ -461,7 +433,6 @@ impl Queues {
         assert_eq!(self.name_bytes, name_bytes, "the bytes of names are counted wrongly");
         let histories = self.slots.iter().filter(|(_, queue)| queue.history.is_some()).count();
         assert_eq!(self.histories, histories, "histories of queues are counted wrongly");
-        assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {
             assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");
             let named = self.names.get(&queue.name) == Some(&slot);
