@@ -19,6 +19,7 @@ mod metrics;
 mod multi_protocol_sim;
 mod oracle;
 mod outbound;
+mod packages;
 mod paging;
 mod parsers;
 mod process;
