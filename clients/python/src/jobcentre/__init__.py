@@ -27,6 +27,7 @@ from .errors import (
     TooManyClients,
     Unauthorized,
     UnknownTask,
+    Untrusted,
 )
 from .job import Call, Job
 from .requests import Placed
@@ -72,5 +73,6 @@ __all__ = [
     "TooManyClients",
     "Unauthorized",
     "UnknownTask",
+    "Untrusted",
     "Worker",
 ]

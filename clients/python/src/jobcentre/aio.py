@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Type, Union
@@ -23,6 +24,7 @@ from .errors import (
     JobGone,
     NotHeld,
     RequestTimeout,
+    Untrusted,
 )
 from .protocol import Answer, Attempts, Deadline, Pipeline, Request, result_of
 
@@ -57,8 +59,13 @@ class AsyncConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         timeout = max(0.001, min(timeout, CONNECT_TIMEOUT))
         connection = cls(address)
+        # Outside of the try: files that are not there are a mistake, and do not come by waiting.
+        context = address.ssl_context()
         try:
-            await asyncio.wait_for(connection._connect(loop), timeout)
+            await asyncio.wait_for(connection._connect(loop, context), timeout)
+        except ssl.SSLCertVerificationError as error:
+            connection.close()
+            raise Untrusted(f"{address} has no certificate that is trusted: {error}") from error
         except (OSError, ValueError, asyncio.TimeoutError) as error:
             connection.close()
             raise ConnectionLost(f"no connection to {address}: {error!r}") from error
@@ -77,12 +84,13 @@ class AsyncConnection(asyncio.Protocol):
                 raise
         return connection
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, context: Optional[ssl.SSLContext]
+    ) -> None:
         address = self.address
         if address.path is not None:
             await loop.create_unix_connection(lambda: self, address.path)
             return
-        context = address.ssl_context()
         name = (address.server_name or address.host) if context else None
         await loop.create_connection(
             lambda: self, address.host, address.port, ssl=context, server_hostname=name
@@ -387,15 +395,20 @@ class AsyncClient:
     async def result(self, id: int, timeout: float) -> Any:
         """The result of a job, once it is completed. Raises JobFailed if it is dead, JobGone if
         there is no such job (any more), RequestTimeout."""
-        answer, connection = await self._wait_for(
-            lambda part: requests.result(id, part), timeout, lambda it: it["status"] != "no-job"
-        )
-        self._give_back(connection)
-        if answer["status"] == "no-job":
+        deadline = Deadline(timeout)
+        while True:
+            answer, connection = await self._wait_for(
+                lambda part: requests.result(id, part), deadline.at_most(WAIT_MAX), lambda _: True
+            )
+            self._give_back(connection)
+            checked = protocol.check(answer)
+            if checked is not None:
+                return result_of(checked)
+            # The server says the same of a job that is gone and of a wait that has ended.
             if await self.peek(id) is None:
                 raise JobGone(f"job {id} is gone, or its result was not kept")
-            raise RequestTimeout(f"job {id} has no result after {timeout} s")
-        return result_of(protocol.required(answer, id))
+            if deadline.is_over():
+                raise RequestTimeout(f"job {id} has no result after {timeout} s")
 
     async def peek(self, id: int) -> Optional[Answer]:
         """The members of a job, as docs/protocols/api.md names them; its payload is `job`."""

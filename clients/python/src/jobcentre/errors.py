@@ -27,6 +27,12 @@ class ConnectionLost(JobcentreError, ConnectionError):
     temporary = True
 
 
+class Untrusted(ConnectionLost):
+    """The certificate of the server is not one of an authority that is trusted, or not for it."""
+
+    temporary = False
+
+
 class AnswerLost(ConnectionLost):
     """The connection ended between a request and its answer: it may have been executed or not."""
 
@@ -124,7 +130,10 @@ _KINDS = (
     (TooManyClients, re.compile(r"^the server already serves ")),
 )
 _DUPLICATE = re.compile(r"^the key is taken by job (\d+)")
-_NOT_HELD = re.compile(r"job \d+ is not reserved|is being worked on by another|the lease of job \d+")
+_NOT_HELD = re.compile(
+    r"job \d+ is not reserved|is being worked on by another|is reserved by another client"
+    r"|the lease of job \d+"
+)
 
 
 def of_sentence(sentence: str) -> JobcentreError:

@@ -19,7 +19,6 @@ from .errors import (
     BadAnswer,
     ConnectionLost,
     JobFailed,
-    JobGone,
     RequestTimeout,
     TooManyClients,
     of_sentence,
@@ -126,14 +125,6 @@ def result_of(answer: Answer) -> Any:
     return answer.get("result")
 
 
-def required(answer: Answer, id: int) -> Answer:
-    """As `check`, for a request that needs the job."""
-    checked = check(answer)
-    if checked is None:
-        raise JobGone(f"there is no job {id} (any more)")
-    return checked
-
-
 #: Requests that may be repeated when their answer was lost: twice is as good as once, and a job
 #: that was handed out goes back with its connection. Besides these, a put with a key.
 REPEATABLE = frozenset(
@@ -193,6 +184,8 @@ class Attempts:
     def pause_after(self, lost: ConnectionLost, unanswered: Sequence[Request]) -> float:
         """Seconds to wait before the requests are repeated; raises if they must not be."""
         self._may_be_executed |= isinstance(lost, AnswerLost)
+        if not lost.temporary:
+            raise lost
         if self.deadline.is_over():
             if self._may_be_executed:
                 raise RequestTimeout(f"no answer in time: {lost}") from lost

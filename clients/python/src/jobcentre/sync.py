@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 import threading
 import time
 from types import TracebackType
@@ -25,6 +26,7 @@ from .errors import (
     JobGone,
     NotHeld,
     RequestTimeout,
+    Untrusted,
 )
 from .protocol import Answer, Attempts, Deadline, Pipeline, Request, result_of
 
@@ -44,8 +46,12 @@ class Connection:
         self.address = address
         self._pipeline: Pipeline[int] = Pipeline()
         timeout = deadline.at_most(CONNECT_TIMEOUT)
+        # Outside of the try: files that are not there are a mistake, and do not come by waiting.
+        context = address.ssl_context()
         try:
-            self._socket = self._open(max(timeout, 0.001))
+            self._socket = self._open(max(timeout, 0.001), context)
+        except ssl.SSLCertVerificationError as error:
+            raise Untrusted(f"{address} has no certificate that is trusted: {error}") from error
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"no connection to {address}: {error}") from error
         if address.token is not None:
@@ -59,7 +65,7 @@ class Connection:
                 self.close()
                 raise
 
-    def _open(self, timeout: float) -> socket.socket:
+    def _open(self, timeout: float, context: Optional[ssl.SSLContext]) -> socket.socket:
         address = self.address
         if address.path is not None:
             plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,7 +80,6 @@ class Connection:
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            context = address.ssl_context()
             if context is None:
                 return plain
             name = address.server_name or address.host
@@ -319,15 +324,20 @@ class Client:
     def result(self, id: int, timeout: float) -> Any:
         """The result of a job, once it is completed. Raises JobFailed if it is dead, JobGone if
         there is no such job (any more), RequestTimeout."""
-        answer, connection = self._wait_for(
-            lambda part: requests.result(id, part), timeout, lambda it: it["status"] != "no-job"
-        )
-        self._give_back(connection)
-        if answer["status"] == "no-job":
+        deadline = Deadline(timeout)
+        while True:
+            answer, connection = self._wait_for(
+                lambda part: requests.result(id, part), deadline.at_most(WAIT_MAX), lambda _: True
+            )
+            self._give_back(connection)
+            checked = protocol.check(answer)
+            if checked is not None:
+                return result_of(checked)
+            # The server says the same of a job that is gone and of a wait that has ended.
             if self.peek(id) is None:
                 raise JobGone(f"job {id} is gone, or its result was not kept")
-            raise RequestTimeout(f"job {id} has no result after {timeout} s")
-        return result_of(protocol.required(answer, id))
+            if deadline.is_over():
+                raise RequestTimeout(f"job {id} has no result after {timeout} s")
 
     def peek(self, id: int) -> Optional[Answer]:
         """The members of a job, as docs/protocols/api.md names them; its payload is `job`."""

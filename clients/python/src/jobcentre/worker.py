@@ -175,6 +175,8 @@ class Worker:
                 if await self._wait_for_jobs(link):
                     backoff.reset()
             except ConnectionLost as error:
+                if not error.temporary:
+                    raise
                 pause = backoff.next()
                 log.warning("%s; again in %.2f s", error, pause)
                 await _wait(self._stopping, pause)
