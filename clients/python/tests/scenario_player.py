@@ -155,7 +155,7 @@ class Player:
         elif "expect" in step:
             expect = step["expect"]
             if isinstance(outcome, requests.Placed):
-                place = {"duplicate": outcome.duplicate}
+                place: Dict[str, Any] = {"duplicate": outcome.duplicate}
                 if "same_as" in expect:
                     place["same_as"] = next(
                         name for name, id in self.named.items() if id == outcome.id

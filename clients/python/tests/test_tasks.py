@@ -60,7 +60,7 @@ def test_call_is_a_call() -> None:
     assert (send.__name__, send.__doc__, send.name) == ("send", "Sends.", "send")
     assert asyncio.run(put_another(0)) is None
     with pytest.raises(TypeError, match="context"):
-        double(1)
+        _ = double(1)
 
 
 def test_put_says_what_the_task_says() -> None:

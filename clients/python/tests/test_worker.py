@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, List
 import pytest
 import worker_tasks as tasks
 
-from jobcentre import App, JobFailed, JobGone, Worker, requests
+from jobcentre import App, Job, JobFailed, JobGone, Worker, requests
 from jobcentre.pytest_plugin import running_worker
 from jobcentre.server import PATIENCE, Server
 
@@ -136,8 +136,8 @@ def test_worker_killed_in_mid_job(server: Server, tmp_path: Path) -> None:
     done = [tasks.count.put(number) for number in range(10)]
     with worker_process("-q", "slow", "-q", "count") as first:
         until(lambda: all(job.info() is None for job in done))
-        slow = [tasks.wait_for_file.put(name, str(path)) for name in "ab"]
-        slow.append(tasks.wait_elsewhere.put("c", str(path)))  # type: ignore[arg-type]
+        slow: List[Job[Any]] = [tasks.wait_for_file.put(name, str(path)) for name in "ab"]
+        slow.append(tasks.wait_elsewhere.put("c", str(path)))
         until(lambda: sum(line.startswith("begin") for line in recorded()) == 3)
         first.kill()
         first.wait(PATIENCE)

@@ -34,7 +34,7 @@ async def samples() -> None:
     assert_type(send.put("ann", body="x"), Job[int])
     assert_type(send.put("ann").result(), int)
     assert_type(await (await send.aput("ann")).aresult(), int)
-    assert_type(encode("p", fast=True), Coroutine[Any, Any, Dict[str, int]])
+    _ = assert_type(encode("p", fast=True), Coroutine[Any, Any, Dict[str, int]])
     assert_type(encode.put("p", fast=True).result(), Dict[str, int])
     assert_type(resize.put("p"), Job[None])
     assert_type(send.put_many([send.call("ann"), ("bob", "x")]), List[Job[int]])
