@@ -125,7 +125,7 @@ fn packaged_settings_are_accepted_and_complete() {
 
     let is_table = |line: &&str| line.starts_with("# [[") || setting(line).is_some();
     let lines = tables.lines().filter(is_table).map(|line| line.trim_start_matches("# "));
-    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let text = lines.collect::<Vec<_>>().join("\n");
     assert!(text.contains("[[user]]") && text.contains("[[constraint]]"), "{text}");
     check(&text).unwrap();
     assert!(check(&text.replace("allow", "alow")).is_err());
