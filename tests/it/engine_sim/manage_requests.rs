@@ -292,7 +292,9 @@ fn an_action(
         }
         Verb::Kick => &[&[JobState::Buried], &[JobState::Buried, JobState::Scheduled]],
         Verb::Bury => &[],
+        // Deadlines of one moment fire in the order in which the walk has armed them.
         Verb::Change(ref change) if change.delay_ms.is_some() => &[],
+        Verb::Change(ref change) if change.ttl_ms.is_some_and(|ttl_ms| ttl_ms > 0) => &[],
         Verb::Change(_) => &[&[JobState::Ready]],
     };
     let (which, limit) = if states.is_empty() || rng.percent(40) {
