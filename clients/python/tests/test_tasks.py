@@ -162,7 +162,8 @@ def test_memory_cancels_rejects_and_replaces() -> None:
 def test_memory_of_coroutines() -> None:
     with app.testing() as jobs:
         # As it arrives: JSON has no tuples.
-        assert double.put(4).result() == [4, 8]
+        result: object = double.put(4).result()
+        assert result == [4, 8]
         assert jobs[0].progress == [(0.5, None)]
         put_another.put(3)
         assert jobs.run() == 4

@@ -195,7 +195,7 @@ def test_graceful_stop_waits(server: Server, tmp_path: Path) -> None:
 
 def test_graceful_stop_gives_back(server: Server, tmp_path: Path) -> None:
     path = str(tmp_path / "never")
-    jobs = [
+    jobs: List[Job[Any]] = [
         tasks.wait_for_file.put("coroutine", path),
         tasks.wait_in_thread.put("thread", path),
         tasks.wait_elsewhere.put("process", path),
@@ -235,7 +235,7 @@ def test_lease_is_touched(server: Server) -> None:
 def test_cancelled_while_it_runs(server: Server, tmp_path: Path) -> None:
     path = str(tmp_path / "never")
     with running_worker(APP, ["slow"], heartbeat=0.1) as worker:
-        jobs = [
+        jobs: List[Job[Any]] = [
             tasks.wait_for_file.put("coroutine", path),
             tasks.wait_in_thread.put("thread", path),
             tasks.wait_elsewhere.put("process", path),
