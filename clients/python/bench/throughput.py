@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     where = f"--data {options.data}" if options.data else "in memory"
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {options.jobs} jobs, {where}")
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {options.jobs} jobs, {where}"
+    )
     with Server(options.binary, data=options.data) as server:
         app.url = server.url
         for name, measure in measures(server, options.jobs):
