@@ -297,12 +297,13 @@ def test_unknown_task_is_left_to_others(server: Server) -> None:
 
 def test_progress_is_shown(server: Server, tmp_path: Path) -> None:
     app = App()
-    go = asyncio.Event()
+    path = tmp_path / "go"
 
     @app.task(queue="progress", context=True, keep_result=60)
     async def step(ctx: Any) -> None:
         ctx.progress(0.25, "a quarter")
-        await go.wait()
+        while not path.exists():
+            await asyncio.sleep(0.01)
         ctx.progress(1)
 
     async def main() -> None:
@@ -315,7 +316,7 @@ def test_progress_is_shown(server: Server, tmp_path: Path) -> None:
             if info["progress"] == 0.25 and info["progress_message"] == "a quarter":
                 break
             await asyncio.sleep(0.01)
-        go.set()
+        path.touch()
         await job.aresult(PATIENCE)
         info = await job.ainfo()
         assert info is not None and info["state"] == "completed"
