@@ -222,6 +222,9 @@ impl Tls {
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let (mut count, mut received) = (0, 0);
         self.drained = false;
+        // What an earlier call has read of the socket says nothing of it now: bytes may have come
+        // since, and their event too.
+        self.is_short = false;
         loop {
             let ended = match self.session.reader().read(&mut into[count..]) {
                 Ok(0) => Ok(0),

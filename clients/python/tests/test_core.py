@@ -18,7 +18,13 @@ def test_address_of_each_scheme() -> None:
     assert str(address.parse("jobcentre://[::1]")) == "[::1]:11400"
     assert address.parse("jobcentre+unix:///run/a%20b").path == "/run/a b"
     tls = address.parse("jobcentre+tls://h?ca=/ca.pem&cert=/c&key=/k&server_name=n")
-    assert (tls.tls, tls.ca, tls.cert, tls.key, tls.server_name) == (True, "/ca.pem", "/c", "/k", "n")
+    assert (tls.tls, tls.ca, tls.cert, tls.key, tls.server_name) == (
+        True,
+        "/ca.pem",
+        "/c",
+        "/k",
+        "n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +163,10 @@ def test_failures_by_policy() -> None:
     assert not failure_of(NoRetry("x"), Retry()).retry
     assert failure_of(RetryIn(5), Retry(on=())).delay == 5
     assert Retry(8, base=2, most=60, fixed=True).backoff() == {
-        "kind": "fixed", "first_ms": 2000, "max_ms": 60_000, "jitter": 0.2,
+        "kind": "fixed",
+        "first_ms": 2000,
+        "max_ms": 60_000,
+        "jitter": 0.2,
     }
     with pytest.raises(ValueError):
         Retry(0)

@@ -15,7 +15,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(server: Server, folder: Path, *words: str) -> str:
     environment = {**os.environ, "JOBCENTRE_URL": server.url}
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True,
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=3 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
@@ -34,7 +38,9 @@ def test_thumbnails(jobcentre_server: Server, tmp_path: Path) -> None:
         worker.terminate()
         assert worker.wait(PATIENCE) == 0
     assert sorted(line.split(" ", 1)[1] for line in printed.splitlines()) == ["[1, 1]", "[2, 1]"]
-    assert (tmp_path / "grey.ppm.small.ppm").read_bytes() == b"P6 2 1 255\n" + bytes([100, 150, 200]) * 2
+    assert (tmp_path / "grey.ppm.small.ppm").read_bytes() == b"P6 2 1 255\n" + bytes(
+        [100, 150, 200]
+    ) * 2
     assert (tmp_path / "more.ppm.small.ppm").read_bytes() == b"P6 1 1 255\n" + bytes([0, 0, 10])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -46,8 +45,7 @@ def test_run_is_a_child_of_its_put(jobcentre_server: Server) -> None:
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert len(exporter.get_finished_spans()) == 5
     for child, parent in (("put inner", "request"), ("run inner", "put inner")):
-        of_parent: Any = spans[parent]
-        context = of_parent.get_span_context()
+        context = spans[parent].get_span_context()
         found = spans[child].parent
         assert context is not None and found is not None and found.span_id == context.span_id
     assert not spans["run broken"].status.is_ok

@@ -8,7 +8,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-USER_TEST = '''
+USER_TEST = """
 from jobcentre import App
 
 app = App()
@@ -26,7 +26,7 @@ def test_in_memory():
     with app.testing() as jobs:
         add.put(1, 2)
     assert len(jobs) == 1
-'''
+"""
 
 
 def test_fixtures_are_there(pytester: pytest.Pytester) -> None:

@@ -66,7 +66,11 @@ def test_call_is_a_call() -> None:
 def test_put_says_what_the_task_says() -> None:
     request = send.call("ann", body="hi").request
     assert request == {
-        "request": "put", "queue": "mail", "pri": 5, "ttr": 30_000, "max_attempts": 3,
+        "request": "put",
+        "queue": "mail",
+        "pri": 5,
+        "ttr": 30_000,
+        "max_attempts": 3,
         "key": "mail:ann",
         "backoff": {"kind": "exponential", "first_ms": 10_000, "max_ms": 3_600_000, "jitter": 0.2},
         "job": {"task": "send", "args": ["ann"], "kwargs": {"body": "hi"}},
@@ -162,7 +166,7 @@ def test_memory_cancels_rejects_and_replaces() -> None:
 def test_memory_of_coroutines() -> None:
     with app.testing() as jobs:
         # As it arrives: JSON has no tuples.
-        result: Any = double.put(4).result()
+        result: object = double.put(4).result()
         assert result == [4, 8]
         assert jobs[0].progress == [(0.5, None)]
         put_another.put(3)

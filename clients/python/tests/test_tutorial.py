@@ -78,7 +78,11 @@ class Reader:
 
     def run(self, words: List[str], block: Block) -> str:
         done = subprocess.run(
-            words, cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            words,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
             timeout=3 * PATIENCE,
         )
         assert done.returncode == 0, f"line {block.line}: {done.stdout}\n{done.stderr}"

@@ -106,11 +106,9 @@ def wait_elsewhere(name: str, path: str) -> None:
         time.sleep(0.01)
 
 
-@app.task(queue="slow", ttr=0.6, context=True, keep_result=60)
-async def outlive_lease(ctx: Context, seconds: float) -> int:
-    record("outlive_lease")
-    await asyncio.sleep(seconds)
-    return ctx.attempt
+@app.task(queue="short-lease", ttr=6, context=True, keep_result=60)
+async def wait_under_short_lease(ctx: Context, name: str, path: str) -> int:
+    return await wait_for_file.function(ctx, name, path)
 
 
 @app.task(queue="timeout", timeout=0.2, retry=Retry(2, base=0.01), keep_result=60)
@@ -126,7 +124,7 @@ def too_long_thread(ctx: Context) -> None:
         time.sleep(0.01)
 
 
-@app.task(queue="timeout", timeout=1.5, retry=Retry(1), keep_result=60, process=True)
+@app.task(queue="timeout", timeout=6, retry=Retry(1), keep_result=60, process=True)
 def too_long_process() -> None:
     record(f"too_long_process {os.getpid()}")
     time.sleep(3600)

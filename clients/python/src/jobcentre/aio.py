@@ -471,9 +471,7 @@ class AsyncReservedJob:
         if self._connection is None:
             raise NotHeld(f"job {self.id} was reported already")
         try:
-            answer = await asyncio.wait_for(
-                self._connection.send(request), self._client.timeout
-            )
+            answer = await asyncio.wait_for(self._connection.send(request), self._client.timeout)
         except asyncio.TimeoutError:
             self.close()
             raise AnswerLost(f"{self._client.address} has not answered in time") from None
@@ -487,8 +485,12 @@ class AsyncReservedJob:
             if connection is not None:
                 self._client._give_back(connection)
         if answer is None:
-            raise Cancelled(f"job {self.id} was cancelled") if self.cancelled else NotHeld(
-                f"job {self.id} is not held any more: its lease has ended, or it is gone"
+            raise (
+                Cancelled(f"job {self.id} was cancelled")
+                if self.cancelled
+                else NotHeld(
+                    f"job {self.id} is not held any more: its lease has ended, or it is gone"
+                )
             )
 
     async def done(self, result: Any = None) -> None:

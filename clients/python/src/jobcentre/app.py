@@ -107,9 +107,9 @@ class App:
         self.tasks: Dict[str, Task[..., Any, Any]] = {}
         self.hooks: List[Hook] = []
         self._client: Optional[Client] = None
-        self._async_clients: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, AsyncClient
-        ] = weakref.WeakKeyDictionary()
+        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
+            weakref.WeakKeyDictionary()
+        )
         self._testing: Optional[Testing] = None
 
     @property

@@ -67,15 +67,22 @@ def load(path: str) -> App:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="jobcentre-worker",
-        description="Runs the tasks of an app until SIGTERM or SIGINT; a second one ends the grace.",
+        description="Runs the tasks of an app until SIGTERM or SIGINT; a second one ends its grace",
     )
     add = parser.add_argument
     add("app", metavar="MODULE:APP", help="where the jobcentre.App is")
-    add("-q", "--queue", action="append", help="a queue to take from, several times; those of the tasks by default")
+    add(
+        "-q",
+        "--queue",
+        action="append",
+        help="a queue to take from, may be repeated (those of the tasks)",
+    )
     add("-c", "--concurrency", type=int, default=16, help="jobs at a time (16)")
     add("--threads", type=int, help="of them in threads (as many)")
     add("--processes", type=int, help="of them in processes (one for each core)")
-    add("--grace", type=float, default=25.0, help="seconds that a stop leaves to jobs that run (25)")
+    add(
+        "--grace", type=float, default=25.0, help="seconds that a stop leaves to jobs that run (25)"
+    )
     add("--heartbeat", type=float, default=5.0, help="seconds between touches of a job (5)")
     add("--url", help="the server ($JOBCENTRE_URL, or jobcentre://127.0.0.1:11400)")
     add("--token-file", help="a file with the token ($JOBCENTRE_TOKEN holds the token itself)")

@@ -183,9 +183,7 @@ def _find(module: str, qualname: str) -> Task[..., Any, Any]:
     return found
 
 
-def call_function(
-    task: Task[..., Any, Any], context: Context, message: Mapping[str, Any]
-) -> Any:
+def call_function(task: Task[..., Any, Any], context: Context, message: Mapping[str, Any]) -> Any:
     """Calls the function of a task with the arguments of a message, within the hooks."""
     args: List[Any] = list(message.get("args", ()))
     kwargs: Dict[str, Any] = dict(message.get("kwargs", {}))

@@ -106,7 +106,9 @@ class Run:
     async def _attempt(self) -> int:
         """The number of this run, from 1; 0 if it is not known."""
         try:
-            answer = protocol.check(await self.link.connection.send(requests.of_id("peek", self.id)))
+            answer = protocol.check(
+                await self.link.connection.send(requests.of_id("peek", self.id))
+            )
         except ConnectionLost:
             raise
         except JobcentreError:
@@ -127,7 +129,12 @@ class Run:
                 )
             if task.mode == "process":
                 run = ProcessRun(
-                    task.__module__, task.__qualname__, message, self.id, self.queue, context.attempt
+                    task.__module__,
+                    task.__qualname__,
+                    message,
+                    self.id,
+                    self.queue,
+                    context.attempt,
                 )
                 return await self.worker.processes.run(run, self.tell)
             args = message.get("args", ())
@@ -153,7 +160,9 @@ class Run:
         if self.ended == TIMEOUT:
             message = f"it took longer than {task.settings.timeout:g} s"
             return self._failed(Failure("Timeout", message), task, None)
-        return self._failed(Failure(type(error).__name__, "it was cancelled from within"), task, None)
+        return self._failed(
+            Failure(type(error).__name__, "it was cancelled from within"), task, None
+        )
 
     def _failed(
         self, failure: Failure, task: Task[..., Any, Any], error: Optional[BaseException]
@@ -164,7 +173,11 @@ class Run:
             return requests.release(self.id)
         log.warning(
             "job %d: %s has failed: %s: %s",
-            self.id, task.name, failure.error, failure.message, exc_info=error,
+            self.id,
+            task.name,
+            failure.error,
+            failure.message,
+            exc_info=error,
         )
         return self._fail(failure)
 

@@ -51,7 +51,9 @@ class Server:
         command += ["--log-format", "json", *self.arguments]
         if self.data is not None:
             command += ["--data", self.data]
-        clean = {name: text for name, text in os.environ.items() if not name.startswith("JOBCENTRE_")}
+        clean = {
+            name: text for name, text in os.environ.items() if not name.startswith("JOBCENTRE_")
+        }
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=clean)
         lines: queue.SimpleQueue[Optional[Dict[str, Any]]] = queue.SimpleQueue()
         threading.Thread(target=self._read, args=(self._process, lines), daemon=True).start()

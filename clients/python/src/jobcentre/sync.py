@@ -416,8 +416,12 @@ class ReservedJob:
             if connection is not None:
                 self._client._give_back(connection)
         if answer is None:
-            raise Cancelled(f"job {self.id} was cancelled") if self.cancelled else NotHeld(
-                f"job {self.id} is not held any more: its lease has ended, or it is gone"
+            raise (
+                Cancelled(f"job {self.id} was cancelled")
+                if self.cancelled
+                else NotHeld(
+                    f"job {self.id} is not held any more: its lease has ended, or it is gone"
+                )
             )
 
     def done(self, result: Any = None) -> None:

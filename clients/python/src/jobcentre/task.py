@@ -126,7 +126,9 @@ class Task(Generic[P, C, R]):
         if unknown:
             raise TypeError(f"{self.name}.options has no {sorted(unknown)[0]!r}")
         found: Dict[str, Any] = dict(changes)
-        own: Dict[str, Any] = {name: found.pop(name) for name in ("queue", "pri", "retry") if name in found}
+        own: Dict[str, Any] = {
+            name: found.pop(name) for name in ("queue", "pri", "retry") if name in found
+        }
         if "key" in found:
             own["unique"] = None
         changed = copy.copy(self)

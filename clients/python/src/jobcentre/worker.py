@@ -88,7 +88,9 @@ class Worker:
         batch: Optional[int] = None,
     ) -> None:
         if concurrency < 1 or heartbeat <= 0 or grace < 0:
-            raise ValueError("concurrency must be 1 or more, heartbeat positive, grace not negative")
+            raise ValueError(
+                "concurrency must be 1 or more, heartbeat positive, grace not negative"
+            )
         self.app = app
         self.queues = list(queues or sorted({task.settings.queue for task in app.tasks.values()}))
         if not self.queues:
@@ -269,9 +271,7 @@ class Worker:
         self._changed.set()
         self._keep(link)
 
-    async def _hear(
-        self, run: Run, report: Dict[str, Any], answer: asyncio.Future[Answer]
-    ) -> None:
+    async def _hear(self, run: Run, report: Dict[str, Any], answer: asyncio.Future[Answer]) -> None:
         """Counts what was reported, once it is answered. A report for which the server has no
         space is repeated, while the lease is touched."""
         backoff = Backoff(0.5, 10.0)
