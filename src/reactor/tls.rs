@@ -365,7 +365,49 @@ pub(super) fn explain(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::TrustStore;
+    use super::*;
+
+    /// Both ends of a connection after their handshakes.
+    fn pair() -> (Box<Tls>, Box<Tls>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(made.signing_key.serialize_pem().as_bytes());
+        let provider = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let trust = TrustStore::with(made.cert.pem().as_bytes()).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let [client, server] = [client, listener.accept().unwrap().0].map(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            TcpStream::from_std(stream)
+        });
+        let mut client = Tls::begin(client, "localhost", &trust).unwrap();
+        let mut server = Tls::accept(server, Arc::new(config)).unwrap();
+        while !(client.handshake().unwrap() & server.handshake().unwrap()) {}
+        (client, server)
+    }
+
+    #[test]
+    fn bytes_that_arrive_behind_a_decrypted_rest_are_read() {
+        let (mut client, mut server) = pair();
+        assert_eq!(server.write(&[1; 100]).unwrap(), (100, true));
+        let mut into = [0; 100];
+        let mut read = client.read(&mut into[..40]);
+        while read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            read = client.read(&mut into[..40]);
+        }
+        assert_eq!((read.unwrap(), client.is_drained()), (40, false));
+        assert_eq!(server.write(&[2; 10]).unwrap(), (10, true));
+        // Their event comes now, before the rest of the first record is read.
+        while client.stream.peek(&mut [0]).is_err() {}
+        assert_eq!(client.read(&mut into).unwrap(), 70);
+        assert!(client.is_drained());
+        assert_eq!(into[..70], [&[1; 60][..], &[2; 10]].concat());
+    }
 
     #[test]
     fn pem_without_valid_certificates_is_rejected() {
