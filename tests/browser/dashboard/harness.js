@@ -96,6 +96,8 @@ export function complaints(page) {
 /** What axe finds on a page, in words. @param {import("playwright-core").Page} page */
 export async function findings(page) {
   await page.evaluate(AXE);
+  // A colour in the middle of its transition is none that anybody reads.
+  await page.waitForFunction(() => document.getAnimations().every((it) => !(it instanceof CSSTransition) || it.playState !== "running"));
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   return violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`);
 }
