@@ -2,7 +2,7 @@
 
 use super::tls::{TrustStore, explain};
 use rustls::{ClientConnection, StreamOwned};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -23,10 +23,34 @@ impl BlockingTls {
         Ok(Self(tls))
     }
 
+    /// Reads from the socket once, unless something is decrypted already. `None`: what came is none
+    /// of the peer's bytes, as tickets of the session are.
+    ///
+    /// # Errors
+    /// That of the socket, or `InvalidData` if the peer violates the protocol.
+    pub fn read_once(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let StreamOwned { conn, sock } = &mut self.0;
+        if let Some(count) = decrypted(conn, into)? {
+            return Ok(Some(count));
+        }
+        conn.read_tls(sock)?;
+        conn.process_new_packets()
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        decrypted(conn, into)
+    }
+
     /// The underlying TCP connection.
     #[must_use]
     pub fn tcp(&self) -> &TcpStream {
         &self.0.sock
+    }
+}
+
+/// Takes what is decrypted; 0 is the end. `None`: nothing is.
+fn decrypted(conn: &mut ClientConnection, into: &mut [u8]) -> io::Result<Option<usize>> {
+    match conn.reader().read(into) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        read => read.map(Some),
     }
 }
 

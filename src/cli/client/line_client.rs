@@ -7,7 +7,7 @@ use super::request::Request;
 use super::stream::Stream;
 use memchr::memchr;
 use rustix::event::{PollFd, PollFlags};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -84,17 +84,19 @@ impl LineClient {
         Some(&self.input[start..start + end])
     }
 
-    /// Reads once, which waits for input.
+    /// Reads once, which waits if there is no input. With TLS what comes may be no answer: then it
+    /// does not wait for one.
     pub(super) fn read_more(&mut self) -> Outcome {
         let count = loop {
-            match self.stream.read(&mut self.scratch) {
+            match self.stream.read_once(&mut self.scratch) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read,
             }
         };
         match count {
-            Ok(0) => Err(self.lost(&ErrorKind::UnexpectedEof.into())),
-            Ok(count) => {
+            Ok(None) => Ok(()),
+            Ok(Some(0)) => Err(self.lost(&ErrorKind::UnexpectedEof.into())),
+            Ok(Some(count)) => {
                 self.input.extend_from_slice(&self.scratch[..count]);
                 Ok(())
             }

@@ -49,6 +49,15 @@ impl Stream {
         Ok(stream)
     }
 
+    /// One read of the socket. `None`: what came is none of the server's bytes.
+    pub(super) fn read_once(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Tcp(stream) => stream.read(into).map(Some),
+            Self::Tls(stream) => stream.read_once(into),
+            Self::Unix(stream) => stream.read(into).map(Some),
+        }
+    }
+
     /// The longest time of a read or write. `None`: any.
     pub(super) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         let tcp = match self {

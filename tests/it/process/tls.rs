@@ -225,6 +225,9 @@ fn client_verbs_check_the_certificate_and_show_their_own() {
     let identity = [("--tls-ca", "ca.pem"), ("--tls-cert", "own.pem"), ("--tls-key", "own.key")];
     let lines = "seq 3000 | \"$0\" put mail --lines -q $FLAGS && \"$0\" export $FLAGS | wc -l";
     assert_eq!(run(lines, &identity), (0, "3000\n".to_owned()));
+    // The server's tickets are no answers, and a stdin that is silent waits for none.
+    let slow = "(sleep 2; seq 3) | \"$0\" put slow --lines --timeout 1s $FLAGS | wc -l";
+    assert_eq!(run(slow, &identity), (0, "3\n".to_owned()));
     let ping = "\"$0\" ping $FLAGS";
     let (status, text) = run(ping, &[]);
     assert!(status == 5 && text.contains("not among the trusted CAs"), "{status}: {text}");
