@@ -1,5 +1,5 @@
-//! Properties of stderr: whether it is a terminal, its width, and whether colours and redrawn lines
-//! can be used.
+//! Properties of the terminal: whether stderr is one, its width, and whether colours and redrawn
+//! lines can be used.
 
 use rustix::termios::tcgetwinsize;
 use std::ffi::OsStr;
@@ -13,11 +13,16 @@ pub(super) fn is_terminal() -> bool {
     stderr().is_terminal()
 }
 
-/// Whether colours may be used on stderr: the terminal supports them, and `NO_COLOR` is unset or
-/// empty (<https://no-color.org>).
+/// Whether colours may be used on stderr.
 pub(super) fn has_colours() -> bool {
+    is_terminal() && may_be_coloured()
+}
+
+/// Whether colours may be used on what is a terminal: it supports them, and `NO_COLOR` is unset or
+/// empty (<https://no-color.org>).
+pub(super) fn may_be_coloured() -> bool {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
-    is_terminal() && !no_colour && !is_dumb()
+    !no_colour && !is_dumb()
 }
 
 /// Whether a line on stderr can be redrawn: the terminal can move its cursor.

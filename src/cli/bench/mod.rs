@@ -35,6 +35,7 @@ use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::process::ExitCode;
 use stream::Target;
+pub(super) use table::grouped_digits;
 
 const WRONG_USAGE: u8 = 2;
 

@@ -17,8 +17,12 @@ pub(super) fn count(number: u64, noun: &str) -> String {
 
 /// A number with grouped digits: 1,234,567.
 pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
+    grouped_digits(&number.to_string())
+}
+
+/// Digits in groups of three.
+pub(in crate::cli) fn grouped_digits(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');

@@ -47,25 +47,17 @@ fn of_query(query: &str) -> String {
 }
 
 /// Does something to each job of a state, and then of the next one. Returns how many it were.
-fn act_on_states(
-    server: &Server,
-    (queue, states): (&str, &[State]),
-    rest: &str,
-    is_dry_run: bool,
-) -> Outcome<u64> {
+fn act_on_states(server: &Server, (queue, states): (&str, &[State]), rest: &str) -> Outcome<u64> {
     let mut done = 0;
     for &state in states {
-        done += act(server, (queue, &of_state(state)), rest, is_dry_run)?;
+        done += act(server, (queue, &of_state(state)), rest, false)?;
     }
     Ok(done)
 }
 
 /// How many of the jobs with these ids there are.
 fn existing(client: &mut LineClient, ids: &[u64]) -> Outcome<u64> {
-    each_id(ids, |id| {
-        let reply = client.reply(Request::new("peek").number("id", id))?;
-        found_job(id, reply).map(|_| ())
-    })
+    for_ids(client, ids, "peek")
 }
 
 /// Sends a request of this name for each id.
@@ -225,9 +217,7 @@ impl Verb<'_> {
             {
                 bulk(&mut client, Request::new("kick").text("queue", queue), "kicked")?
             }
-            Chosen::States(queue, states) => {
-                act_on_states(&server, (queue, &states), &rest, is_dry_run)?
-            }
+            Chosen::States(queue, states) => act_on_states(&server, (queue, &states), &rest)?,
             Chosen::Query(queue, query) => {
                 act(&server, (queue, &of_query(query)), &rest, is_dry_run)?
             }
@@ -439,9 +429,7 @@ impl Change {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => change_ids(&mut client, ids, &fields)?,
             Chosen::States(queue, states) if is_dry_run => count(&mut client, queue, &states)?,
-            Chosen::States(queue, states) => {
-                act_on_states(&server, (queue, &states), &rest, is_dry_run)?
-            }
+            Chosen::States(queue, states) => act_on_states(&server, (queue, &states), &rest)?,
             Chosen::Query(queue, query) => {
                 act(&server, (queue, &of_query(query)), &rest, is_dry_run)?
             }

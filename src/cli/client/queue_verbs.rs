@@ -3,7 +3,7 @@
 use super::ClientArgs;
 use super::failure::Outcome;
 use super::line_client::LineClient;
-use super::output::{Column, Meaning, OutputArgs, column};
+use super::output::{Column, Meaning, OutputArgs, Printer, column};
 use super::queues::QUEUE_COLUMNS;
 use super::record::{Record, quoted};
 use super::request::Request;
@@ -60,13 +60,13 @@ const PAUSE_COLUMNS: &[Column] = &[
     column("ready", "counts.ready", Meaning::Number),
 ];
 
+/// Sends a request for each queue, and prints the answers.
 fn each_queue(
     client: &mut LineClient,
     queues: &[String],
-    output: &OutputArgs,
+    mut printer: Printer,
     request: impl Fn(&str) -> Request,
 ) -> Outcome {
-    let mut printer = output.printer(PAUSE_COLUMNS);
     for queue in queues {
         let missing = format!("nothing is known of the queue '{queue}'");
         let answer = client.ask(request(queue), &missing);
@@ -83,7 +83,8 @@ fn each_queue(
 
 impl Pause {
     pub(super) fn run(&self) -> Outcome {
-        each_queue(&mut self.client.line_client()?, &self.queues, &self.output, |queue| {
+        let printer = self.output.printer(PAUSE_COLUMNS);
+        each_queue(&mut self.client.line_client()?, &self.queues, printer, |queue| {
             let request = Request::new("pause").text("queue", queue);
             request.maybe(self.r#for, |request, time| request.time("for", time))
         })
@@ -92,7 +93,8 @@ impl Pause {
 
 impl Resume {
     pub(super) fn run(&self) -> Outcome {
-        each_queue(&mut self.client.line_client()?, &self.queues, &self.output, |queue| {
+        let printer = self.output.printer(PAUSE_COLUMNS);
+        each_queue(&mut self.client.line_client()?, &self.queues, printer, |queue| {
             Request::new("resume").text("queue", queue)
         })
     }
@@ -208,18 +210,10 @@ impl Stats {
             }
             return print_fields(&self.output, &rest);
         }
-        let mut printer = self.output.printer(QUEUE_COLUMNS);
-        for queue in &self.queues {
-            let missing = format!("nothing is known of the queue '{queue}'");
-            match client.ask(Request::new("stats").text("queue", queue), &missing) {
-                Ok(record) => printer.row(&record),
-                Err(failure) => {
-                    printer.finish()?;
-                    return Err(failure);
-                }
-            }
-        }
-        printer.finish()
+        let printer = self.output.printer(QUEUE_COLUMNS);
+        each_queue(&mut client, &self.queues, printer, |queue| {
+            Request::new("stats").text("queue", queue)
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! `jobcentre queues`.
 
 use super::ClientArgs;
-use super::failure::{Failure, Outcome};
-use super::line_client::{LineClient, Reply};
+use super::failure::Outcome;
+use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::record::Record;
 use super::request::Request;
@@ -77,11 +77,7 @@ pub(super) fn pages(
     loop {
         let page = request.clone().number("limit", left.min(1_000) as u64);
         let page = page.maybe(cursor.take(), |request, cursor| request.text("cursor", &cursor));
-        let record = match client.reply(page)? {
-            Reply::Ok(record) => record,
-            Reply::Missing => return Err(Failure::nothing("nothing is known of this queue")),
-            Reply::Error(sentence) => return Err(Failure::refused(sentence)),
-        };
+        let record = client.ask(page, "nothing is known of this queue")?;
         for item in record.records("items")? {
             left -= 1;
             if !each(item) || left == 0 {

@@ -1,5 +1,6 @@
 //! Colours of the terminal, as ANSI sequences (ECMA-48), or none.
 
+use crate::cli::terminal;
 use clap::ValueEnum;
 
 /// Whether colours are used.
@@ -15,12 +16,10 @@ pub(super) enum Colours {
 impl Colours {
     /// Whether they are used on stdout.
     pub(super) fn are_used(self, is_terminal: bool) -> bool {
-        let is_set = |name: &str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb,
+            Self::Auto => is_terminal && terminal::may_be_coloured(),
         }
     }
 }

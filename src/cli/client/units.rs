@@ -1,16 +1,6 @@
 //! Numbers for people: grouped digits, lengths of time, rates and bytes.
 
-/// Digits in groups of three: `1,234,567`.
-pub(super) fn grouped(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub(super) use crate::cli::bench::grouped_digits as grouped;
 
 /// A number in at most seven characters: `12,345`, `1.23M`.
 pub(super) fn short(number: u64) -> String {
