@@ -181,7 +181,8 @@ impl KeySurvey {
                 weight = weight.saturating_add(own);
                 before = first;
             }
-            there += u64::from(epoch >= needed && epoch != highest);
+            // No two keys have the same epoch.
+            there += u64::from(epoch >= needed);
             highest = epoch;
         }
         let missing = (highest + 1).saturating_sub(needed).saturating_sub(there);

@@ -110,8 +110,6 @@ pub struct Tls {
     received: usize,
     /// A write has failed.
     broken: bool,
-    /// The last read of the socket has taken all that was there.
-    is_short: bool,
     /// The last [`Tls::read`] has taken all that was there.
     drained: bool,
 }
@@ -149,15 +147,7 @@ impl Tls {
     }
 
     fn new(stream: TcpStream, session: Connection) -> Box<Self> {
-        Box::new(Self {
-            stream,
-            session,
-            encrypted: 0,
-            received: 0,
-            broken: false,
-            is_short: false,
-            drained: false,
-        })
+        Box::new(Self { stream, session, encrypted: 0, received: 0, broken: false, drained: false })
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
@@ -200,8 +190,10 @@ impl Tls {
                 return Ok(true);
             }
             match self.pull() {
-                Ok(0) => return Err("it closed the connection during the handshake".to_owned()),
-                Ok(count) => self.received += count,
+                Ok((0, _)) => {
+                    return Err("it closed the connection during the handshake".to_owned());
+                }
+                Ok((count, _)) => self.received += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(lost(&error)),
             }
@@ -220,11 +212,10 @@ impl Tls {
     /// `InvalidData` with a sentence if the peer violates the protocol, `UnexpectedEof` if the
     /// stream ends without `close_notify`, otherwise the error of the socket.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (mut count, mut received) = (0, 0);
-        self.drained = false;
         // What an earlier call has read of the socket says nothing of it now: bytes may have come
         // since, and their event too.
-        self.is_short = false;
+        let (mut count, mut received, mut is_short) = (0, 0, false);
+        self.drained = false;
         loop {
             let ended = match self.session.reader().read(&mut into[count..]) {
                 Ok(0) => Ok(0),
@@ -236,14 +227,15 @@ impl Tls {
                     return Ok(count);
                 }
                 Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
-                Err(_) if count > 0 && self.is_short => {
+                Err(_) if count > 0 && is_short => {
                     self.drained = true;
                     return Ok(count);
                 }
                 Err(_) if received > READ_BUDGET_BYTES => Err(ErrorKind::Interrupted.into()),
                 Err(_) => match self.pull() {
-                    Ok(more) => {
+                    Ok((more, took_all)) => {
                         received += more;
+                        is_short = took_all;
                         continue;
                     }
                     Err(error) => Err(error),
@@ -318,8 +310,9 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reads from the socket once and decrypts. 0 is the end of the stream.
-    fn pull(&mut self) -> io::Result<usize> {
+    /// Reads from the socket once and decrypts. Returns the bytes read, 0 at the end of the stream,
+    /// and whether that was all that was there.
+    fn pull(&mut self) -> io::Result<(usize, bool)> {
         let mut source = Source { stream: &mut self.stream, is_short: false };
         let count = loop {
             match self.session.read_tls(&mut source) {
@@ -327,13 +320,13 @@ impl Tls {
                 read => break read?,
             }
         };
-        self.is_short = source.is_short;
+        let is_short = source.is_short;
         if let Err(error) = self.session.process_new_packets() {
             // Sends the alert, if the peer still reads.
             let _ = self.session.write_tls(&mut self.stream);
             return Err(io::Error::new(ErrorKind::InvalidData, explain(&error)));
         }
-        Ok(count)
+        Ok((count, is_short))
     }
 }
 
