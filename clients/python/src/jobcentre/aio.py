@@ -18,7 +18,6 @@ from . import protocol, requests
 from .errors import (
     AnswerLost,
     BadAnswer,
-    Cancelled,
     ConnectionLost,
     JobcentreError,
     JobGone,
@@ -26,14 +25,20 @@ from .errors import (
     RequestTimeout,
     Untrusted,
 )
-from .protocol import Answer, Attempts, Deadline, Pipeline, Request, result_of
+from .protocol import (
+    CONNECT_TIMEOUT,
+    IDLE_MAX,
+    TIMEOUT,
+    WAIT_MAX,
+    Answer,
+    Attempts,
+    Deadline,
+    Pipeline,
+    Request,
+    result_of,
+)
 
 log = logging.getLogger("jobcentre")
-
-CONNECT_TIMEOUT = 5.0
-TIMEOUT = 30.0
-WAIT_MAX = 20.0
-IDLE_MAX = 16
 
 
 class AsyncConnection(asyncio.Protocol):
@@ -74,8 +79,7 @@ class AsyncConnection(asyncio.Protocol):
                 answer = await asyncio.wait_for(
                     connection.send(requests.auth(address.token)), TIMEOUT
                 )
-                if "this server has no users" not in str(answer.get("error", "")):
-                    protocol.check(answer)
+                protocol.check_auth(answer)
             except asyncio.TimeoutError as error:
                 connection.close()
                 raise ConnectionLost(f"{address} has not answered in time") from error
@@ -485,13 +489,7 @@ class AsyncReservedJob:
             if connection is not None:
                 self._client._give_back(connection)
         if answer is None:
-            raise (
-                Cancelled(f"job {self.id} was cancelled")
-                if self.cancelled
-                else NotHeld(
-                    f"job {self.id} is not held any more: its lease has ended, or it is gone"
-                )
-            )
+            raise protocol.not_held(self.id, self.cancelled)
 
     async def done(self, result: Any = None) -> None:
         await self._report(requests.done(self.id, result))

@@ -35,9 +35,9 @@ from .aio import AsyncClient
 from .context import Context
 from .errors import JobcentreError, PutManyError
 from .job import Call, Job
-from .protocol import Answer
+from .protocol import TIMEOUT, Answer
 from .retry import Retry
-from .sync import TIMEOUT, Client
+from .sync import Client
 from .task import MODES, Task, TaskOptions
 
 if TYPE_CHECKING:

@@ -17,8 +17,11 @@ from typing import Any, Deque, Dict, Generic, List, Mapping, Optional, Sequence,
 from .errors import (
     AnswerLost,
     BadAnswer,
+    Cancelled,
     ConnectionLost,
+    JobcentreError,
     JobFailed,
+    NotHeld,
     RequestTimeout,
     TooManyClients,
     of_sentence,
@@ -32,6 +35,13 @@ Request = Mapping[str, Any]
 
 #: Requests without an answer, of one connection.
 IN_FLIGHT_MAX = 512
+
+CONNECT_TIMEOUT = 5.0
+TIMEOUT = 30.0
+#: Longest wait of one request. Longer waits are several: a server that hangs is noticed.
+WAIT_MAX = 20.0
+#: Connections that are kept for another use.
+IDLE_MAX = 16
 #: Bytes of requests that are sent before an answer is read.
 UNANSWERED_BYTES_MAX = 4 << 20
 
@@ -115,6 +125,19 @@ def check(answer: Answer) -> Optional[Answer]:
     if status == "no-job":
         return None
     raise of_sentence(str(answer.get("error", status)))
+
+
+def check_auth(answer: Answer) -> None:
+    """The same for the answer to `auth`: a server without users takes everybody."""
+    if "this server has no users" not in str(answer.get("error", "")):
+        check(answer)
+
+
+def not_held(id: int, cancelled: bool) -> JobcentreError:
+    """Why the report of a job did not count."""
+    if cancelled:
+        return Cancelled(f"job {id} was cancelled")
+    return NotHeld(f"job {id} is not held any more: its lease has ended, or it is gone")
 
 
 def result_of(answer: Answer) -> Any:

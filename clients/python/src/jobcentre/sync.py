@@ -20,7 +20,6 @@ from . import address as addresses
 from . import protocol, requests
 from .errors import (
     AnswerLost,
-    Cancelled,
     ConnectionLost,
     JobcentreError,
     JobGone,
@@ -28,15 +27,20 @@ from .errors import (
     RequestTimeout,
     Untrusted,
 )
-from .protocol import Answer, Attempts, Deadline, Pipeline, Request, result_of
+from .protocol import (
+    CONNECT_TIMEOUT,
+    IDLE_MAX,
+    TIMEOUT,
+    WAIT_MAX,
+    Answer,
+    Attempts,
+    Deadline,
+    Pipeline,
+    Request,
+    result_of,
+)
 
 log = logging.getLogger("jobcentre")
-
-CONNECT_TIMEOUT = 5.0
-TIMEOUT = 30.0
-#: Longest wait of one request. Longer waits are several: a server that hangs is noticed.
-WAIT_MAX = 20.0
-IDLE_MAX = 16
 
 
 class Connection:
@@ -59,8 +63,7 @@ class Connection:
                 answers, lost = self.exchange([requests.auth(address.token)], deadline)
                 if lost is not None:
                     raise ConnectionLost(str(lost)) from lost
-                if "this server has no users" not in str(answers[0].get("error", "")):
-                    protocol.check(answers[0])
+                protocol.check_auth(answers[0])
             except BaseException:
                 self.close()
                 raise
@@ -416,13 +419,7 @@ class ReservedJob:
             if connection is not None:
                 self._client._give_back(connection)
         if answer is None:
-            raise (
-                Cancelled(f"job {self.id} was cancelled")
-                if self.cancelled
-                else NotHeld(
-                    f"job {self.id} is not held any more: its lease has ended, or it is gone"
-                )
-            )
+            raise protocol.not_held(self.id, self.cancelled)
 
     def done(self, result: Any = None) -> None:
         self._report(requests.done(self.id, result))
