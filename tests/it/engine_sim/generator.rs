@@ -3,7 +3,7 @@
 use super::consumer_requests::random_request as consume;
 use super::imports::foreign;
 use super::indexed_requests::{IndexedRequest, STATES};
-use super::manage_requests::random_request as manage;
+use super::manage_requests::{is_large, random_request as manage};
 use super::requests::{PRIORITIES, QUEUES, Request};
 use super::run_requests::{NativeJob, RunRequest, random_request as random_run_request};
 use super::worker_requests::{random_constraint, random_request};
@@ -209,7 +209,7 @@ impl Profile {
         // Where there are constraints a change must come to all jobs in one pass: a dozen large
         // ones is about all that it matches anew.
         let many = self.has_constraints
-            && oracle.jobs.iter().filter(|job| job.load.text.len() > 60_000).count() > 9;
+            && oracle.jobs.iter().filter(|job| is_large(&job.load)).count() > 9;
         let large_percent = if many { 0 } else { self.large };
         let load = if rng.percent(self.packets) {
             let key = *rng.pick(&KEYS[..self.keys]);

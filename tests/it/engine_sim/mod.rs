@@ -36,7 +36,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 48] = [
+const FAILED_ONCE: [u64; 49] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -85,6 +85,7 @@ const FAILED_ONCE: [u64; 48] = [
     613_677_888_876,
     39_376_662_142,
     940_122_146_872,
+    460_344_465_411,
 ];
 
 /// The first of these failed before requests of the native API were drawn.

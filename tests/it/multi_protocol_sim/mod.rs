@@ -39,6 +39,8 @@ const FAILED_ONCE: &[u64] = &[
     7_400_000_001_146,
     865_345_690_932,
     404_688_771_987,
+    211_128_329_000,
+    369_211_936_143,
 ];
 
 /// The first of these failed before clients came by beanstalkd's protocol.

@@ -143,20 +143,31 @@ impl Oracle {
         self.kick_counted(id.0);
     }
 
-    /// The job of a queue that is the first one in a state.
-    pub(crate) fn first_among(&self, queue: Queue, among: PeekedState) -> Option<u64> {
+    /// The job of a queue that is the first one in a state. Those before it that are over are met.
+    fn meet_first(&mut self, queue: Queue, among: PeekedState) -> Option<u64> {
+        loop {
+            let first = self.first_among(queue, among)?;
+            if !self.find(first).is_some_and(|job| self.is_over(job)) {
+                return Some(first);
+            }
+            self.meet_over(JobId(first), "over: in front of what a consumer asks for");
+        }
+    }
+
+    /// The job of a queue that is the first one in a state, over or not.
+    fn first_among(&self, queue: Queue, among: PeekedState) -> Option<u64> {
         let there = self.jobs.iter().filter(|job| job.queue == queue);
         match among {
             PeekedState::Ready => {
                 let waits =
                     |job: &&super::Job| job.status == Status::Ready && job.refused_by.is_empty();
-                let waits = there.filter(waits).filter(|job| !self.is_over(job));
                 let before = super::order::leaves_before;
-                waits.reduce(|one, other| if before(other, one) { other } else { one })
+                there
+                    .filter(waits)
+                    .reduce(|one, other| if before(other, one) { other } else { one })
             }
             PeekedState::Delayed => {
                 let delayed = there.filter(|job| job.status == Status::Delayed && !job.is_held());
-                let delayed = delayed.filter(|job| !self.is_over(job));
                 delayed.min_by_key(|job| (job.due.map(|due| due.at), job.id))
             }
             PeekedState::Buried => {
@@ -182,7 +193,7 @@ impl Oracle {
         let mut kicked = 0;
         while kicked < limit
             && among != PeekedState::Ready
-            && let Some(id) = self.first_among(queue, among)
+            && let Some(id) = self.meet_first(queue, among)
         {
             self.see(match among {
                 PeekedState::Buried => "consumer: kick of a buried job",
@@ -205,7 +216,7 @@ impl Oracle {
 
     pub(crate) fn peek_first(&mut self, ticket: Ticket, queue: Queue, among: PeekedState) {
         self.see("consumer: peek");
-        match self.first_among(queue, among) {
+        match self.meet_first(queue, among) {
             Some(id) => self.peek(ticket, JobId(id)),
             None => self.reply(ticket, Answer::NoJob),
         }

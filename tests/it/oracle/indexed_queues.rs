@@ -288,6 +288,8 @@ impl Oracle {
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.queue == queue).collect();
         let reserved = jobs.iter().any(|job| job.status == Status::Reserved);
         let ids: Vec<u64> = jobs.iter().map(|job| job.id).collect();
+        // Those that are over are removed with the others, and not counted.
+        let count = jobs.iter().filter(|job| !self.is_over(job)).count();
         if reserved {
             self.see("a job at work was dropped");
         }
@@ -298,7 +300,7 @@ impl Oracle {
             indexed.declared = false;
         }
         self.drop_indexes();
-        self.reply(ticket, Answer::Dropped(u32::try_from(ids.len()).unwrap()));
+        self.reply(ticket, Answer::Dropped(u32::try_from(count).unwrap()));
         if !self.constraints.is_empty() {
             self.serve_everywhere();
         }

@@ -21,6 +21,7 @@ pub(crate) use pair::Pair;
 use crate::oracle::Oracle;
 use crate::oracle::types::Replies;
 use crate::oracle::wire::{self, OPEN_POP};
+use crate::seeds;
 use client::{Client, State, Taken};
 use jobcentre::base::limits::{
     HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT,
@@ -291,7 +292,10 @@ impl ServerModel {
                     self.client(id).expect(&too_long, HttpOptions::default());
                     self.see("a line was too long");
                 }
-                Taken::Request(request) => self.carry_out(id, &request),
+                Taken::Request(request) => {
+                    seeds::say(|| format!("{:>12} {id:?} {request:?}", now.0));
+                    self.carry_out(id, &request);
+                }
             }
         };
         let client = self.client(id);
