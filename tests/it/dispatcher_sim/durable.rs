@@ -38,7 +38,7 @@ const FAILED_ONCE: &[u64] = &[
     400_021_223_990_246_385,
 ];
 
-const PLAN: Plan = Plan::new(150, FAILED_ONCE);
+const PLAN: Plan = Plan::new(100, FAILED_ONCE);
 
 const WANTED: [&str; 14] = [
     "a crash",

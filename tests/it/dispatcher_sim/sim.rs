@@ -8,7 +8,7 @@ use jobcentre::base::time::Mono;
 use jobcentre::model::driver::Core;
 use std::time::Duration;
 
-const PLAN: Plan = Plan::new(150, &[]);
+const PLAN: Plan = Plan::new(100, &[]);
 
 const WANTED: [&str; 23] = [
     "a connection ended instead of an answer",
@@ -43,7 +43,7 @@ fn every_job_ends_once_whatever_workers_do() {
 
 #[test]
 fn every_job_ends_once_over_an_engine_that_completes_late() {
-    Plan::new(60, &[]).run(&["a failure", "a job was refused", "a success"], 10, |seed| {
+    Plan::new(40, &[]).run(&["a failure", "a job was refused", "a success"], 10, |seed| {
         let mut simulation = Simulation::new(seed);
         simulation.complete_late();
         play(simulation)

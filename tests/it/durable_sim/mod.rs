@@ -353,7 +353,7 @@ const FAILED_ONCE: &[u64] = &[
 /// The first of these failed before jobs of the native API were drawn.
 const WITHOUT_NATIVE: usize = 11;
 
-const PLAN: Plan = Plan::new(220, FAILED_ONCE);
+const PLAN: Plan = Plan::new(150, FAILED_ONCE);
 
 fn run(seed: u64) -> Seen {
     let mut simulation = Simulation::new(seed);

@@ -94,7 +94,7 @@ const WITHOUT_MANAGING: usize = 24;
 /// The first of these failed before requests of consumers were drawn.
 const WITHOUT_CONSUMING: usize = 38;
 
-const PLAN: Plan = Plan::new(220, &FAILED_ONCE);
+const PLAN: Plan = Plan::new(150, &FAILED_ONCE);
 
 /// One run.
 struct Run {

@@ -23,7 +23,7 @@ use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::{Server, Settings};
 
-const PLAN: Plan = Plan::new(150, &FAILED_ONCE);
+const PLAN: Plan = Plan::new(100, &FAILED_ONCE);
 
 /// Seeds that have failed once.
 const FAILED_ONCE: [u64; 7] = [

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Seeds of an ordinary test run.
-const PLAN: Plan = Plan::new(2_000, &[]);
+const PLAN: Plan = Plan::new(1_000, &[]);
 
 /// What must have happened in an ordinary test run.
 const WANTED: [&str; 15] = [
