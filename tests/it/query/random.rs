@@ -131,7 +131,8 @@ fn expression(rng: &mut TestRng, depth: usize) -> String {
         8 => format!("{}({one}, {two})", rng.word(&["trim", "ltrim", "rtrim"])),
         9..11 => format!("{one} LIKE {}", pattern(rng)),
         11 => format!("{one} {} {}", rng.word(&["GLOB", "NOT GLOB"]), glob(rng)),
-        12 => format!("{one} NOT LIKE {} ESCAPE '{}'", pattern(rng), rng.word(&["\\", "%", "a"])),
+        // In parentheses: an operator behind it would be applied to the escape character.
+        12 => format!("({one} NOT LIKE {} ESCAPE '{}')", pattern(rng), rng.word(&["\\", "%", "a"])),
         13 => format!("{}({one})", rng.word(&["lower", "upper", "trim", "length", "typeof"])),
         14 => format!("{}({one})", rng.word(&["hex", "quote", "json_type", "json_valid"])),
         15 => format!("coalesce({one}, {two})"),
