@@ -127,12 +127,14 @@ impl<E: CommandExecutor> Server<E> {
             self.context.turn.authentication = Some(Authentication::NoUsers);
             return;
         };
+        // What it was in former users says nothing about these.
+        self.access.refresh(access, self.origins.peer(client), protocol, now);
         let mut browser = None;
         let user = match credential {
             Credential::Token(token) => {
                 let user = users.by_token(token, protocol, now.wall);
                 if let Some(user) = user
-                    && access.user != Some(user)
+                    && !access.is(user, token)
                 {
                     access.become_user(Some(user), Some(*token));
                 }
@@ -158,7 +160,6 @@ impl<E: CommandExecutor> Server<E> {
             }
             Credential::Again => None,
         };
-        access.generation = self.access.generation;
         access.browser = browser;
         let name = user.and_then(|user| users.get(user, protocol, now.wall)).map(User::name);
         let outcome = match (name, credential) {
@@ -320,6 +321,8 @@ impl<E: CommandExecutor> Server<E> {
         if connection.session.wants_poll() {
             self.run_queues.schedule(client, connection);
         }
+        // What was sent behind a wait that ends so.
+        self.run_queues.resume_stalled(client, connection);
         self.run_queues.mark_dirty(client, connection);
         if let Some(incident) = incident {
             self.notices.note(client, incident, now);
