@@ -360,10 +360,15 @@ impl<E: CommandExecutor> Server<E> {
 
     /// Closes a client, which is told why if it has no request under way.
     pub(super) fn dismiss(&mut self, client: ClientId, denial: &Denial, now: Now) {
+        let Some(connection) = self.connections.get(client) else { return };
+        let (was_closing, was_ending) = (connection.closing, connection.is_ending());
         self.end_wait(client, denial, now);
-        let is_settled =
-            |connection: &Connection| connection.session.is_settled() && !connection.is_ending();
-        if self.connections.get(client).is_some_and(is_settled) {
+        if was_closing {
+            // It has been told why, and what was delivered to it before is still sent.
+            return;
+        }
+        let is_settled = |connection: &Connection| connection.session.is_settled();
+        if !was_ending && self.connections.get(client).is_some_and(is_settled) {
             self.close_with(client, Closing::Denied(denial), now);
         } else {
             self.end(client, now, true);

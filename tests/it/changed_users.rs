@@ -187,3 +187,18 @@ fn jobs_of_a_client_whose_user_is_gone_go_back() {
     harness.server.handle_eof(client, harness.now);
     assert!(harness.read(other).contains("\"id\":1"));
 }
+
+#[test]
+fn packet_that_is_delivered_before_its_subscriber_is_closed_is_sent() {
+    let users = vec![user("one", &[1], &ALL), user("two", &[2], &ALL)];
+    let mut harness = Harness::new(users);
+    // It is looked at before the subscriber, and its job is not that of a user any more.
+    let holder = harness.line_client(1);
+    assert!(harness.ask(holder, &[&put_line("q"), GET].concat()).contains("\"job\":{}"));
+    let subscriber = harness.connect(Protocol::Pinpriq, 1);
+    assert_eq!(harness.ask(subscriber, "s\0\u{1}qA"), "");
+    harness.server.handle_peer_closed(holder, harness.now);
+    harness.change(vec![user("two", &[2], &ALL)]);
+    let delivered = harness.read(subscriber);
+    assert!(delivered.ends_with("{}"), "{delivered:?}");
+}

@@ -41,6 +41,10 @@ const FAILED_ONCE: &[u64] = &[
     7_400_000_001_146,
     865_345_690_932,
     404_688_771_987,
+    775_267_957_605,
+    390_149_801_823,
+    390_149_804_608,
+    390_149_815_258,
 ];
 
 /// The first of these failed before clients came by beanstalkd's protocol.

@@ -295,7 +295,12 @@ impl ServerModel {
         };
         let (manner, has_body) = (*manner, bytes.len() > manner.head);
         let is_faulty = manner.fatal && matches!(question, Question::Wrong(400, _));
-        if !self.has_users() || client.admitted || client.handed < manner.head || is_faulty {
+        if client.admitted || client.handed < manner.head || is_faulty {
+            return false;
+        }
+        if !self.has_users() {
+            // What it says is not looked at later, when its body is there and users are.
+            self.client(id).admitted = true;
             return false;
         }
         let is_last = match self.authenticate(id, manner.token) {
@@ -397,11 +402,15 @@ impl ServerModel {
 
     /// Closes a client that is no user, and tells it so if it has no request under way.
     fn dismiss(&mut self, id: ClientId) {
+        let (was_over, was_leaving) = (self.client(id).over, self.client(id).is_leaving());
         self.end_wait_of(id, Denied::Unknown);
+        if was_over {
+            return;
+        }
         let sentence = Denied::Unknown.sentence(self.store.names());
         let client = self.client(id);
         let is_settled = !client.has_pending_reply() && client.unwritten.is_empty();
-        if !is_settled || client.is_leaving() {
+        if !is_settled || was_leaving {
             return self.end(id, true);
         }
         let bytes = match client.protocol {

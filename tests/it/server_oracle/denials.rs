@@ -112,6 +112,11 @@ impl ServerModel {
                 ("users: a line is denied", Reply::Bytes(error_line(&sentence)))
             }
             (Protocol::Beanstalkd, _) => {
+                if let Request::Beanstalkd(beanstalkd::Request::Ignore(tube)) = *request {
+                    // It is watched as before, and the last one of them.
+                    client.tubes.watched.retain(|&other| other != tube);
+                    client.tubes.watched.push(tube);
+                }
                 ("users: a command is denied", Reply::Bytes(UNAUTHORIZED.to_vec()))
             }
             (Protocol::Pinpriq, Request::Wire(wire::Request::Pop(_))) => {
