@@ -1,6 +1,8 @@
 //! Users that change while their clients are in the middle of something: what the simulator of
 //! several protocols has found, each by itself.
 
+use crate::rng::TestRng;
+use crate::seeds::Plan;
 use crate::server_oracle::users::{Allowed, Table, User, token_text};
 use jobcentre::access::Right;
 use jobcentre::base::time::{Mono, Now, Wall};
@@ -201,4 +203,70 @@ fn packet_that_is_delivered_before_its_subscriber_is_closed_is_sent() {
     harness.change(vec![user("two", &[2], &ALL)]);
     let delivered = harness.read(subscriber);
     assert!(delivered.ends_with("{}"), "{delivered:?}");
+}
+
+/// What a user who follows the server may have, beside others.
+const WATCHING: [Allowed; 3] = [(Right::Observe, ""), (Right::Peek, "*"), (Right::Take, "q")];
+
+/// A user with some of these rights, if there is one.
+fn drawn(rng: &mut TestRng, name: &'static str, token: usize) -> Option<User> {
+    let allow: Vec<Allowed> = WATCHING.into_iter().filter(|_| rng.percent(70)).collect();
+    rng.percent(80).then(|| user(name, &[token], &allow))
+}
+
+/// Event streams begin, and the users change: a stream goes on if and only if its user is there and
+/// has all that it had.
+fn follow(seed: u64) -> usize {
+    let rng = &mut TestRng::new(seed);
+    let mut users: Vec<Option<User>> = vec![None, None, None];
+    let mut harness = Harness::new(Vec::new());
+    let mut streams: Vec<(ClientId, usize)> = Vec::new();
+    let mut ended = 0;
+    for _ in 0..40 {
+        let token = rng.below(3);
+        if let Some(user) = &users[token]
+            && streams.len() < 8
+            && rng.percent(60)
+        {
+            let client = harness.connect(Protocol::Http, 0);
+            let request = format!(
+                "GET /api/v1/stream?topics=overview HTTP/1.1\r\nHost: localhost\r\n\
+                 Authorization: Bearer {}\r\n\r\n",
+                token_text(token)
+            );
+            let answer = harness.ask(client, &request);
+            let status = if user.allow.contains(&WATCHING[0]) { "200" } else { "403" };
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{status}: {answer}");
+            if status == "200" {
+                streams.push((client, token));
+            }
+            continue;
+        }
+        let name = rng.word(&["one", "two", "three"]);
+        let is_taken = users.iter().flatten().any(|user| user.name == name);
+        let former = users[token].take();
+        let keeps_name = former.as_ref().map(|user| user.name);
+        let name = if is_taken { keeps_name } else { Some(name) };
+        users[token] = name.and_then(|name| drawn(rng, name, token));
+        harness.change(users.iter().flatten().cloned().collect());
+        let later = users[token].as_ref();
+        let keeps_all = former.as_ref().zip(later).is_some_and(|(former, later)| {
+            former.name == later.name && former.allow.iter().all(|it| later.allow.contains(it))
+        });
+        harness.now.mono = harness.now.mono.after(std::time::Duration::from_millis(300));
+        streams.retain(|&(client, of)| {
+            let goes_on = of != token || keeps_all;
+            let has_ended = harness.read(client).ends_with("0\r\n\r\n");
+            assert_eq!(has_ended, !goes_on, "of {of}, and {token} changes: {former:?} {later:?}");
+            ended += usize::from(has_ended);
+            goes_on
+        });
+    }
+    ended
+}
+
+#[test]
+fn event_streams_end_if_and_only_if_their_user_loses_something() {
+    let Some(ended) = Plan::new(100, &[]).play(follow) else { return };
+    assert!(ended.into_iter().sum::<usize>() > 200, "too few streams have ended");
 }
