@@ -47,7 +47,8 @@ impl Digest {
     }
 
     /// Whether both are the same, in constant time.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }

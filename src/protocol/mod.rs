@@ -73,6 +73,12 @@ struct SessionScratch {
     native: Option<Arc<operations::Args>>,
 }
 
+/// The names of the operations that are line requests.
+#[cfg(test)]
+pub(crate) fn line_operations() -> impl Iterator<Item = &'static str> {
+    operations::operations().filter(|row| row.line.is_some()).map(|row| row.name)
+}
+
 /// One turn of a session: a call that lets it parse and submit.
 #[derive(Debug, Default)]
 pub struct SessionTurn {

@@ -16,7 +16,7 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, Error, RootCertStore,
     ServerConfig, ServerConnection,
 };
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 
 /// Trusted root certificates of outbound TLS.
@@ -125,6 +125,23 @@ impl Read for Source<'_> {
         let count = self.stream.read(into)?;
         self.is_short = count < into.len();
         Ok(count)
+    }
+}
+
+/// A socket to which one record at a time is written: `write` costs less than `writev`.
+struct Sink<'a>(&'a mut TcpStream);
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn write_vectored(&mut self, all: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let [only] = all { self.0.write(only) } else { self.0.write_vectored(all) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -300,7 +317,7 @@ impl Tls {
     /// Writes encrypted bytes to the socket. True if all were accepted.
     fn push(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut self.stream) {
+            match self.session.write_tls(&mut Sink(&mut self.stream)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),

@@ -46,6 +46,11 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// Whether it was entered as this user by this token.
+    pub(super) fn is(&self, user: UserId, token: &Digest) -> bool {
+        self.user == Some(user) && self.token.is_some_and(|known| known.is(token))
+    }
+
     pub(super) fn become_user(&mut self, user: Option<UserId>, token: Option<Digest>) {
         (self.user, self.token) = (user, token);
         (self.puts_into, self.takes_from) = (None, None);

@@ -127,12 +127,14 @@ impl<E: CommandExecutor> Server<E> {
             self.context.turn.authentication = Some(Authentication::NoUsers);
             return;
         };
+        // What it was in former users says nothing about these.
+        self.access.refresh(access, self.origins.peer(client), protocol, now);
         let mut browser = None;
         let user = match credential {
             Credential::Token(token) => {
                 let user = users.by_token(token, protocol, now.wall);
                 if let Some(user) = user
-                    && access.user != Some(user)
+                    && !access.is(user, token)
                 {
                     access.become_user(Some(user), Some(*token));
                 }
@@ -158,7 +160,6 @@ impl<E: CommandExecutor> Server<E> {
             }
             Credential::Again => None,
         };
-        access.generation = self.access.generation;
         access.browser = browser;
         let name = user.and_then(|user| users.get(user, protocol, now.wall)).map(User::name);
         let outcome = match (name, credential) {
@@ -320,6 +321,8 @@ impl<E: CommandExecutor> Server<E> {
         if connection.session.wants_poll() {
             self.run_queues.schedule(client, connection);
         }
+        // What was sent behind a wait that ends so.
+        self.run_queues.resume_stalled(client, connection);
         self.run_queues.mark_dirty(client, connection);
         if let Some(incident) = incident {
             self.notices.note(client, incident, now);
@@ -357,10 +360,15 @@ impl<E: CommandExecutor> Server<E> {
 
     /// Closes a client, which is told why if it has no request under way.
     pub(super) fn dismiss(&mut self, client: ClientId, denial: &Denial, now: Now) {
+        let Some(connection) = self.connections.get(client) else { return };
+        let (was_closing, was_ending) = (connection.closing, connection.is_ending());
         self.end_wait(client, denial, now);
-        let is_settled =
-            |connection: &Connection| connection.session.is_settled() && !connection.is_ending();
-        if self.connections.get(client).is_some_and(is_settled) {
+        if was_closing {
+            // It has been told why, and what was delivered to it before is still sent.
+            return;
+        }
+        let is_settled = |connection: &Connection| connection.session.is_settled();
+        if !was_ending && self.connections.get(client).is_some_and(is_settled) {
             self.close_with(client, Closing::Denied(denial), now);
         } else {
             self.end(client, now, true);

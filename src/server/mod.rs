@@ -22,6 +22,8 @@ mod origins;
 mod outbound;
 mod pass_work;
 mod pending_submits;
+#[cfg(test)]
+mod permission_matrix;
 mod run_queues;
 mod session_timeouts;
 mod stats;

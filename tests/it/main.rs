@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests talk to real servers in real time")]
 
 mod bench;
+mod changed_users;
 mod cli_client;
 mod dispatcher_sim;
 mod documents;

@@ -24,15 +24,21 @@ impl Session {
     }
 
     pub(in crate::protocol) fn unlock(&mut self) {
-        if self.state == State::Locked {
-            self.state = State::Fresh;
+        match self.state {
+            State::Locked => self.state = State::Fresh,
+            // The put whose body is passed over is refused all the same.
+            State::LockedSkipping { ref mut unlocks, .. } => *unlocks = true,
+            State::Authenticating { ref mut was_locked } => *was_locked = false,
+            _ => {}
         }
     }
 
     pub(in crate::protocol) fn is_locked(&self) -> bool {
         matches!(
             self.state,
-            State::Locked | State::LockedSkipping(_) | State::Authenticating { was_locked: true }
+            State::Locked
+                | State::LockedSkipping { unlocks: false, .. }
+                | State::Authenticating { was_locked: true }
         )
     }
 
@@ -68,7 +74,8 @@ impl Session {
                 SessionAction::End
             }
             Ok(Request::Put(put)) => {
-                self.state = State::LockedSkipping(u64::from(put.bytes) + 2);
+                let left = u64::from(put.bytes) + 2;
+                self.state = State::LockedSkipping { left, unlocks: false };
                 SessionAction::Continue
             }
             _ => self.answer(out, UNAUTHORIZED),
@@ -79,7 +86,7 @@ impl Session {
     #[cold]
     pub(super) fn skip_locked(
         &mut self,
-        left: u64,
+        (left, unlocks): (u64, bool),
         input: &mut Input<'_>,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
@@ -88,10 +95,10 @@ impl Session {
         input.consume(count);
         let left = left - count as u64;
         if left > 0 {
-            self.state = State::LockedSkipping(left);
+            self.state = State::LockedSkipping { left, unlocks };
             return SessionAction::NeedInput;
         }
-        self.state = State::Locked;
+        self.state = if unlocks { State::Open } else { State::Locked };
         self.answer(out, UNAUTHORIZED)
     }
 
@@ -147,13 +154,28 @@ impl Session {
         }
     }
 
+    /// The store does not hear that another tube is used, or that one is watched or no more.
+    fn undo_interest(&mut self, asked: Asked) {
+        let tube = std::mem::take(&mut self.asked_tube);
+        if asked == Asked::Use {
+            self.set_used(tube);
+        } else if let Some(number) = self.watched.position(&tube) {
+            self.watched.remove(number);
+        } else {
+            self.watched.push(&tube);
+        }
+        self.rename();
+    }
+
     /// Answers the command with this serial, or the call that is under way.
     pub(in crate::protocol) fn handle_denial(&mut self, serial: Option<u32>, out: &mut OutBuf) {
         let number = match (serial, self.state) {
             (Some(serial), state) => {
                 let (asked, number) = Asked::of(serial, self.replies.oldest());
-                if asked == Asked::Call {
-                    self.call = None;
+                match asked {
+                    Asked::Call => self.call = None,
+                    Asked::Use | Asked::Watch => self.undo_interest(asked),
+                    _ => {}
                 }
                 if state == State::Waiting(serial) {
                     self.state = State::Open;

@@ -40,7 +40,9 @@ impl Session {
                 Some(self.answer(out, reply::JOB_TOO_BIG))
             }
             State::Locked => Some(self.poll_locked(input, out)),
-            State::LockedSkipping(left) => Some(self.skip_locked(left, input, out)),
+            State::LockedSkipping { left, unlocks } => {
+                Some(self.skip_locked((left, unlocks), input, out))
+            }
             State::Authenticating { was_locked } => {
                 Some(self.poll_authentication(was_locked, shared, out))
             }

@@ -145,6 +145,7 @@ impl Session {
             self.counters.watching_default.add();
             return self.write_watching(out);
         }
+        self.asked_tube = tube.into();
         let command = ConsumerCommand::Watch { queue: tube };
         self.submit_alone(Asked::Watch, Command::Consumer(command))
     }
@@ -168,8 +169,21 @@ impl Session {
         let queues = &mut shared.scratch.queues;
         queues.clear();
         queues.push(tube);
+        self.asked_tube = tube.into();
         let command = ConsumerCommand::Leave { used: b"", watched: queues.from(0) };
         self.submit_alone(Asked::Watch, Command::Consumer(command))
+    }
+
+    /// Uses another tube. Returns the former one.
+    pub(super) fn set_used(&mut self, tube: Box<[u8]>) -> Box<[u8]> {
+        if *tube == *DEFAULT {
+            self.counters.using_default.add();
+        }
+        let former = std::mem::replace(&mut self.used, tube);
+        if *former == *DEFAULT {
+            self.counters.using_default.subtract();
+        }
+        former
     }
 
     fn use_tube<'s>(
@@ -181,17 +195,13 @@ impl Session {
         if *self.used == *tube {
             return self.write_used(out);
         }
-        let former = std::mem::replace(&mut self.used, tube.into());
+        let former = self.set_used(tube.into());
         self.rename();
-        if *former == *DEFAULT {
-            self.counters.using_default.subtract();
-        }
-        if tube == DEFAULT {
-            self.counters.using_default.add();
-        }
         let counted = |tube: &'s [u8]| if tube == DEFAULT { b"" } else { tube };
-        let former = counted(shared.scratch.beanstalkd.set_tube(&former));
-        let command = ConsumerCommand::Use { queue: counted(tube), former };
+        let known = counted(shared.scratch.beanstalkd.set_tube(&former));
+        // In case that it is denied.
+        self.asked_tube = former;
+        let command = ConsumerCommand::Use { queue: counted(tube), former: known };
         self.submit_alone(Asked::Use, Command::Consumer(command))
     }
 

@@ -77,8 +77,9 @@ enum State {
     Calling(u32),
     /// They are not executed: the client has to say first who it is.
     Locked,
-    /// The same, and this number of bytes of a body is passed over.
-    LockedSkipping(u64),
+    /// The same, and this number of bytes of a body is passed over. `unlocks`: after it the client
+    /// need not say who it is any more.
+    LockedSkipping { left: u64, unlocks: bool },
     /// They wait until it is looked up who the client is.
     Authenticating { was_locked: bool },
     /// A line that is too long is discarded up to its end.
@@ -101,7 +102,8 @@ pub struct Session {
     /// used or watched. Never 0.
     names: u64,
     counters: Arc<Counters>,
-    /// The tube whose statistics were asked for last.
+    /// The tube whose statistics were asked for last, or that was used before or watched or left
+    /// last.
     asked_tube: Box<[u8]>,
     /// What takes several commands of the store.
     call: Option<Box<Call>>,

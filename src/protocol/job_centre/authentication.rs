@@ -21,8 +21,10 @@ impl Session {
     }
 
     pub(in crate::protocol) fn unlock(&mut self) {
-        if self.is_locked() {
-            self.state = State::Fresh;
+        match self.state {
+            State::Locked => self.state = State::Fresh,
+            State::Authenticating(_) => self.state = State::Authenticating(false),
+            _ => {}
         }
     }
 

@@ -2,14 +2,16 @@
 //! passes every call to the oracle.
 
 use super::generator::SETTINGS;
+use super::users::LISTENERS;
 use crate::query::ImmediateExecutor;
 use crate::rng::TestRng;
 use crate::server_oracle::types::QUEUES;
+use crate::server_oracle::users::Token;
 use crate::server_oracle::{Pair, ServerModel};
 use crate::sockets::{Closed, Sockets};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Protocol};
+use jobcentre::model::driver::{Core, Incident, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::query::{Ended, FreeLane, QueryExecutor, StopRequest, Task};
 use jobcentre::server::Server;
@@ -25,6 +27,8 @@ pub(super) struct Peer {
     pub(super) patient: bool,
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
+    /// What it mostly says about itself with its requests of HTTP.
+    pub(super) token: Option<Token>,
 }
 
 /// A helper that evaluates queries at once, and tells what it has found when it is told to.
@@ -63,6 +67,8 @@ pub(super) struct SimDriver {
     pub(super) sockets: Sockets<Peer>,
     /// Whether searches that have begun have ended.
     found: Arc<AtomicBool>,
+    /// Whether users may come.
+    pub(super) has_users: bool,
 }
 
 impl SimDriver {
@@ -70,12 +76,10 @@ impl SimDriver {
         let found = Arc::new(AtomicBool::new(false));
         let helper = Slow { prompt: ImmediateExecutor::new(), found: Arc::clone(&found) };
         let engine = Engine::in_memory(seed).with_queries(Box::new(helper), Duration::MAX);
+        let listeners = LISTENERS.map(|user| user.map(Into::into)).to_vec();
+        let server = Server::new(SETTINGS, engine).with_listener_users(listeners);
         let model = ServerModel::new(&QUEUES, SETTINGS.max_request, Vec::new());
-        Self {
-            pair: Pair::new(Server::new(SETTINGS, engine), model),
-            found,
-            sockets: Sockets::new(),
-        }
+        Self { pair: Pair::new(server, model), has_users: false, found, sockets: Sockets::new() }
     }
 
     /// From now on searches end, or they take their time.
@@ -84,8 +88,12 @@ impl SimDriver {
         self.pair.model.found = found;
     }
 
-    pub(super) fn open(&mut self, protocol: Protocol, room: usize) -> ClientId {
+    /// `listener`: its number in [`LISTENERS`].
+    pub(super) fn open(&mut self, protocol: Protocol, listener: usize, room: usize) -> ClientId {
         let id = self.pair.open(protocol, None).expect("there is room for all");
+        if self.has_users {
+            self.pair.identify(id, u32::try_from(listener).unwrap(), LISTENERS[listener]);
+        }
         self.sockets.add(id, room, Peer::default());
         id
     }
@@ -108,11 +116,19 @@ impl SimDriver {
     }
 
     pub(super) fn pass(&mut self, rng: &mut TestRng) {
+        self.read_all(rng);
+        self.end_pass();
+    }
+
+    pub(super) fn read_all(&mut self, rng: &mut TestRng) {
         let mut ids = self.sockets.ids();
         rng.shuffle(&mut ids);
         for id in ids {
             self.read(id, rng);
         }
+    }
+
+    pub(super) fn end_pass(&mut self) {
         self.finish();
         while self.pair.server.poll_touched().is_some() {}
         for id in self.sockets.ids() {
@@ -173,6 +189,10 @@ impl SimDriver {
         actions.sort_by_key(|action| format!("{action:?}"));
         assert_eq!(actions, expected, "what is to be done to connections");
         self.sockets.close(&actions);
-        assert!(self.pair.server.poll_notice().is_none(), "nothing to tell the operator");
+        while let Some(notice) = self.pair.server.poll_notice() {
+            let of_users =
+                matches!(notice.incident, Incident::NotAuthenticated | Incident::Denied(_));
+            assert!(of_users && self.has_users, "nothing to tell the operator: {notice:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod driver;
 mod generator;
 mod requests;
+mod users;
 
 use crate::oracle::wire;
 use crate::rng::TestRng;
@@ -21,6 +22,7 @@ use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATE
 use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use std::time::Duration;
+use users::{LISTENERS, TOKEN_OF_ALL, UserGenerator};
 
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] = &[
@@ -41,15 +43,22 @@ const FAILED_ONCE: &[u64] = &[
     404_688_771_987,
     211_128_329_000,
     369_211_936_143,
+    775_267_957_605,
+    390_149_801_823,
+    390_149_804_608,
+    390_149_815_258,
 ];
 
 /// The first of these failed before clients came by beanstalkd's protocol.
 const WITHOUT_TUBES: usize = 9;
 
-const PLAN: Plan = Plan::new(160, FAILED_ONCE);
+/// The first of these failed before there were users.
+const WITHOUT_USERS: usize = 15;
+
+const PLAN: Plan = Plan::new(300, FAILED_ONCE);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 60] = [
+const WANTED: [&str; 76] = [
     "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
     "HTTP served packets",
@@ -110,6 +119,22 @@ const WANTED: [&str; 60] = [
     "job_expired",
     "job_kicked",
     "other protocols: a body of beanstalkd",
+    "users: a client did not say who it is",
+    "users: a client of packets is no user",
+    "users: a client said who it is",
+    "users: a command is denied",
+    "users: a line is denied",
+    "users: a pop is denied",
+    "users: a push is denied",
+    "users: a request before authentication",
+    "users: a request of HTTP from no user",
+    "users: a request of HTTP is denied",
+    "users: a subscriber is denied",
+    "users: a subscription is ended",
+    "users: a wait is ended",
+    "users: a wrong token",
+    "users: the last wrong token",
+    "users: the user of a client is gone",
 ];
 
 /// One run.
@@ -117,6 +142,8 @@ struct Run {
     rng: TestRng,
     /// The choices of who speaks beanstalkd's protocol.
     tubes: TestRng,
+    /// The users, if there are any or will be.
+    users: Option<UserGenerator>,
     profile: Profile,
     author: Generator,
     driver: SimDriver,
@@ -133,7 +160,18 @@ impl Run {
         }
         let mut driver = SimDriver::new(rng.seed());
         driver.pass_time(1_000, 1_700_000_000_000);
-        Self { rng, tubes, profile, author: Generator::new(), driver }
+        let mut people = TestRng::new(seed ^ 0x5553_4552);
+        let has_users = people.percent(33) && !FAILED_ONCE[..WITHOUT_USERS].contains(&seed);
+        driver.has_users = has_users;
+        if has_users && people.percent(50) {
+            profile.packets = 40;
+        }
+        let users = has_users.then(|| UserGenerator::new(people));
+        let mut run = Self { rng, tubes, users, profile, author: Generator::new(), driver };
+        if run.users.as_mut().is_some_and(|users| users.rng().percent(75)) {
+            run.change_users(3);
+        }
+        run
     }
 
     fn go(mut self) -> Summary {
@@ -142,7 +180,16 @@ impl Run {
             self.driver.set_found(found);
             self.pass_time();
             self.step();
-            self.driver.pass(&mut self.rng);
+            let mut changes = self.users.as_mut().is_some_and(UserGenerator::is_time);
+            if changes && self.users.as_mut().is_some_and(|users| users.rng().percent(30)) {
+                self.change_users(1);
+                changes = false;
+            }
+            self.driver.read_all(&mut self.rng);
+            if changes {
+                self.change_users(1);
+            }
+            self.driver.end_pass();
         }
         if self.rng.percent(70) {
             self.drain();
@@ -154,6 +201,15 @@ impl Run {
             fingerprint: self.driver.sockets.fingerprint(),
             seen: self.driver.pair.model.store.seen,
         }
+    }
+
+    /// The settings are read again, after some changes.
+    fn change_users(&mut self, changes: usize) {
+        let Some(users) = &mut self.users else { return };
+        for _ in 0..changes {
+            users.change(self.driver.pair.now.wall);
+        }
+        self.driver.pair.set_users(users.table());
     }
 
     fn pass_time(&mut self) {
@@ -212,8 +268,18 @@ impl Run {
             _ => Protocol::JobCentre,
         };
         let room = self.rng.below(3_000);
-        let id = self.driver.open(protocol, room);
+        let mut listener = 0;
+        let mut token = None;
+        if let Some(users) = &mut self.users {
+            let named = if protocol == Protocol::Pinpriq { 85 } else { 30 };
+            if users.rng().percent(named) {
+                listener = users.rng().below(LISTENERS.len());
+            }
+            token = users.rng().percent(85).then_some(()).map(|()| users.token());
+        }
+        let id = self.driver.open(protocol, listener, room);
         let socket = self.driver.sockets.get_mut(&id).unwrap();
+        socket.driver.token = token;
         socket.slow = self.rng.percent(self.profile.slow);
         socket.driver.patient = self.rng.percent(30);
     }
@@ -235,11 +301,35 @@ impl Run {
         }
         let burst = if patient { 1 } else { self.profile.burst };
         for _ in 0..self.rng.between(1, burst) {
+            self.say_who(id, protocol);
             let full = self.jobs_to_come() >= JOBS_MAX;
             let (rng, store) = (&mut self.rng, &self.driver.pair.model.store);
-            let (bytes, request) =
+            let (mut bytes, mut request) =
                 self.author.write(rng, &self.profile, (id, protocol), store, full);
+            self.authorize(id, &mut bytes, &mut request);
             self.write(id, bytes, request);
+        }
+    }
+
+    /// A client of lines or of beanstalkd says who it is, if it has to, or perhaps once more.
+    fn say_who(&mut self, id: ClientId, protocol: Protocol) {
+        let Some(users) = &mut self.users else { return };
+        let is_locked = self.driver.pair.model.is_locked(id);
+        let is_time = users.rng().percent(if is_locked { 50 } else { 3 });
+        if is_time && matches!(protocol, Protocol::JobCentre | Protocol::Beanstalkd) {
+            let token = users.token();
+            self.write(id, users::auth(protocol, token), Request::Auth(token));
+        }
+    }
+
+    /// A request of HTTP says who asks, mostly.
+    fn authorize(&mut self, id: ClientId, bytes: &mut Vec<u8>, request: &mut Request) {
+        let (Some(users), Request::Http(_, manner)) = (&mut self.users, request) else { return };
+        let known = self.driver.sockets[&id].driver.token;
+        let token = if users.rng().percent(10) { Some(users.token()) } else { known };
+        if let Some(token) = token {
+            manner.head += users::authorize(bytes, token);
+            manner.token = Some(token);
         }
     }
 
@@ -322,13 +412,17 @@ impl Run {
 
     fn requests(&mut self, id: ClientId, question: Question) {
         let form = requests::Form::of(&mut self.rng, &question);
-        let (bytes, manner) = form.write(&mut self.rng, HttpOptions::default());
+        let (mut bytes, mut manner) = form.write(&mut self.rng, HttpOptions::default());
+        if self.users.is_some() {
+            manner.head += users::authorize(&mut bytes, TOKEN_OF_ALL);
+            manner.token = Some(TOKEN_OF_ALL);
+        }
         self.write(id, bytes, Request::Http(question, manner));
     }
 
     /// A last client sees everything by HTTP: queues, jobs, states and logs.
     fn look_at_all(&mut self) {
-        let id = self.driver.open(Protocol::Http, 0);
+        let id = self.driver.open(Protocol::Http, 0, 0);
         self.requests(id, Question::Queues);
         for queue in 0..QUEUES.len() {
             self.requests(id, Question::Find { queue, want: Want::default(), limit: None });
@@ -340,7 +434,11 @@ impl Run {
 
     /// Another one fetches and deletes every job that can be had, most urgent first.
     fn collect(&mut self) {
-        let id = self.driver.open(Protocol::JobCentre, 0);
+        let id = self.driver.open(Protocol::JobCentre, 0, 0);
+        if self.users.is_some() {
+            let auth = users::auth(Protocol::JobCentre, TOKEN_OF_ALL);
+            self.write(id, auth, Request::Auth(TOKEN_OF_ALL));
+        }
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
@@ -379,7 +477,7 @@ fn same_seed_gives_the_same_run() {
 #[test]
 fn long_reply_to_a_slow_reader_is_completed() {
     let mut run = Run::new(1);
-    let id = run.driver.open(Protocol::Http, 0);
+    let id = run.driver.open(Protocol::Http, 0, 0);
     for number in 0..8 {
         let payload = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
         run.requests(id, Question::Post { queue: DEFAULT, payload, state: 0 });

@@ -18,12 +18,18 @@ impl ServerModel {
             wire::Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
                 wishes.queues.push(queue);
                 if stands {
+                    if self.denies_packets(id, Some(&[queue])) {
+                        return Some(Replies::new());
+                    }
                     return Some(wire::subscribe(&mut self.store, id, queue));
                 }
             }
             wire::Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
                 wishes.queues.retain(|&other| other != queue);
                 if stands {
+                    if self.denies_packets(id, None) {
+                        return Some(Replies::new());
+                    }
                     return Some(wire::unsubscribe(&mut self.store, id, queue));
                 }
             }

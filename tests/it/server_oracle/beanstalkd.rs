@@ -55,13 +55,27 @@ pub(crate) enum Request {
 /// What a connection uses and watches.
 #[derive(Debug)]
 pub(crate) struct Tubes {
-    used: Queue,
-    watched: Vec<Queue>,
+    pub(super) used: Queue,
+    pub(super) watched: Vec<Queue>,
 }
 
 impl Default for Tubes {
     fn default() -> Self {
         Self { used: DEFAULT, watched: vec![DEFAULT] }
+    }
+}
+
+impl Tubes {
+    /// Whether the store is asked about a command on what is used or watched.
+    pub(super) fn asks(&self, request: &Request) -> bool {
+        match *request {
+            Request::Use(tube) => tube != self.used,
+            Request::Watch(tube) => tube != DEFAULT && !self.watched.contains(&tube),
+            Request::Ignore(tube) => {
+                tube != DEFAULT && self.watched.contains(&tube) && self.watched.len() > 1
+            }
+            _ => false,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the oracle knows of one client: its input, what it waits for, how far its close has come,
 //! and what the server has sent it.
 
+use super::access::Access;
 use super::beanstalkd::Tubes;
 use super::http::{self, GO_ON};
 use super::types::{HttpOptions, Page, Queue, Reply, Request};
@@ -60,6 +61,16 @@ pub(crate) struct Client {
     pub(crate) wishes: Subscriptions,
     /// Of beanstalkd's protocol.
     pub(crate) tubes: Tubes,
+    /// Who it is; `None`: there are no users, as far as it is concerned.
+    pub(super) access: Option<Access>,
+    /// The user of those who come to its listener.
+    pub(super) listener: Option<&'static str>,
+    /// It has to say who it is.
+    pub(super) locked: bool,
+    /// The request of HTTP whose head is there comes from a user.
+    pub(super) admitted: bool,
+    /// The body of a put is passed over.
+    pub(super) refuses_put: bool,
     /// Requests that the client writes, the first one being what is next in the input.
     pub(crate) script: VecDeque<(Vec<u8>, Request)>,
     /// Bytes handed over and not served.
@@ -104,6 +115,11 @@ impl Client {
             state: State::Open,
             wishes: Subscriptions::default(),
             tubes: Tubes::default(),
+            access: None,
+            listener: None,
+            locked: false,
+            admitted: false,
+            refuses_put: false,
             script: VecDeque::new(),
             handed: 0,
             stalled: false,
@@ -197,6 +213,7 @@ impl Client {
     /// An answer of HTTP is all written.
     pub(crate) fn finish(&mut self, manner: HttpOptions, now: Mono) {
         self.begun = Begun::default();
+        self.admitted = false;
         if manner.close {
             self.end();
         } else {

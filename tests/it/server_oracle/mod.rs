@@ -6,15 +6,18 @@
 //! had to stop (a wait, a search, a long reply, too much unsent output) is resumed at the end of
 //! the pass, first come, first served.
 
+mod access;
 mod answers;
 pub(crate) mod beanstalkd;
 pub(crate) mod client;
 mod deadlines;
+mod denials;
 mod http;
 mod jobq;
 mod pair;
 mod searches;
 pub(crate) mod types;
+pub(crate) mod users;
 
 pub(crate) use pair::Pair;
 
@@ -22,6 +25,7 @@ use crate::oracle::Oracle;
 use crate::oracle::types::Replies;
 use crate::oracle::wire::{self, OPEN_POP};
 use crate::seeds;
+use access::AccessModel;
 use client::{Client, State, Taken};
 use jobcentre::base::limits::{
     HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT,
@@ -39,6 +43,7 @@ use types::{HttpOptions, Name, Reply, Request};
 /// All clients over the oracle's store.
 pub(crate) struct ServerModel {
     pub(crate) store: Oracle,
+    access: AccessModel,
     /// The names of the queues, in JSON.
     shown_names: Vec<&'static str>,
     /// The length of a line, and what is said to one that is longer.
@@ -71,6 +76,7 @@ impl ServerModel {
         let bytes: Vec<&[u8]> = names.iter().map(|name| name.bytes.as_bytes()).collect();
         Self {
             store: Oracle::new(&bytes),
+            access: AccessModel::default(),
             shown_names: names.iter().map(|name| name.shown).collect(),
             max_request,
             too_long,
@@ -227,6 +233,7 @@ impl ServerModel {
         self.serve_due(None);
         self.rejections.take_report(self.now.mono);
         self.search();
+        self.run_access();
         assert!(resumed > 0 || self.resumed.is_empty(), "no connection was resumed");
         for _ in 0..resumed {
             let id = self.resumed.pop_front().unwrap();
@@ -236,6 +243,7 @@ impl ServerModel {
                 self.settle(id);
             }
         }
+        self.close_denied();
         self.unsettled = 0;
     }
 
@@ -282,6 +290,11 @@ impl ServerModel {
                 self.serve_due(Some(id));
                 continue;
             }
+            match self.serve_unknown(id) {
+                Some(true) => continue,
+                Some(false) => break false,
+                None => {}
+            }
             match self.clients.get_mut(&id).unwrap().take(self.max_request) {
                 Taken::Nothing => {
                     self.client(id).await_rest(now);
@@ -311,6 +324,9 @@ impl ServerModel {
 
     fn enqueue_pop(&mut self, id: ClientId, running: Option<ClientId>) {
         let queues = self.client(id).wishes.queues.clone();
+        if self.denies_packets(id, Some(&queues)) {
+            return;
+        }
         let said = wire::open_pop(&mut self.store, id, &queues);
         self.deliver(said, running);
     }
@@ -337,7 +353,11 @@ impl ServerModel {
     }
 
     fn carry_out(&mut self, id: ClientId, request: &Request) {
+        if self.denies(id, request) {
+            return;
+        }
         let (reply, said) = match request {
+            Request::Auth(token) => (self.say_who(id, *token), Replies::new()),
             Request::Wire(request) => {
                 if let Some(said) = self.wish(id, request) {
                     self.deliver(said, Some(id));

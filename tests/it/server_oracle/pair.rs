@@ -1,9 +1,11 @@
 //! The server beside its oracle: each call is made to both, and then all output is compared.
 
 use super::ServerModel;
+use super::users::Table;
 use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
+use jobcentre::model::peer::{Peer, PeerAddress};
 use jobcentre::server::Server;
 use std::cell::Cell;
 
@@ -52,6 +54,26 @@ impl Pair {
         };
         self.call(|_, _| {}, refuse);
         Some(id)
+    }
+
+    /// The other end of a connection is known: it has come to this listener, and is this user
+    /// without saying anything.
+    pub(crate) fn identify(&mut self, id: ClientId, listener: u32, user: Option<&'static str>) {
+        // An address of its own, so that wrong tokens of others do not count.
+        let mut address = [0xfd; 16];
+        address[..4].copy_from_slice(&id.index.to_be_bytes());
+        address[4..8].copy_from_slice(&id.generation.to_be_bytes());
+        let address = Some(PeerAddress(address));
+        let peer = Peer { listener, address, ..Peer::default() };
+        let oracle = |model: &mut ServerModel| model.identify(id, user);
+        self.call(|server, now| server.handle_peer(id, peer, now), oracle);
+    }
+
+    /// The users are these from now on.
+    pub(crate) fn set_users(&mut self, users: &Table) {
+        let compiled = users.compiled();
+        let oracle = |model: &mut ServerModel| model.set_users(users.clone());
+        self.call(|server, now| server.set_users(compiled, now), oracle);
     }
 
     pub(crate) fn input(&mut self, id: ClientId, bytes: &[u8]) {

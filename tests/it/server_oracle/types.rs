@@ -1,6 +1,7 @@
 //! Types of the simulated protocols: queues, states, requests and replies.
 
 use super::beanstalkd;
+use super::users::Token;
 use crate::oracle::wire;
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
@@ -85,6 +86,8 @@ pub(crate) enum Request {
     /// Of HTTP: what, and how.
     Http(Question, HttpOptions),
     Beanstalkd(beanstalkd::Request),
+    /// Of lines and of beanstalkd: a token.
+    Auth(Token),
 }
 
 impl Request {
@@ -112,6 +115,8 @@ pub(crate) struct HttpOptions {
     pub(crate) fatal: bool,
     /// It may be told to go on.
     pub(crate) expects: bool,
+    /// The token that it carries.
+    pub(crate) token: Option<Token>,
 }
 
 /// What an HTTP request is for.
