@@ -50,7 +50,16 @@ fn main() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         let packed = encoder.write_all(content.as_bytes()).and_then(|()| encoder.finish());
         let packed = packed.expect("memory takes all");
+        let mut smallest = Vec::new();
+        // Its defaults are the smallest output and the largest window.
+        let parameters = brotli::enc::BrotliEncoderParams::default();
+        brotli::BrotliCompress(&mut content.as_bytes(), &mut smallest, &parameters)
+            .expect("memory takes all");
+        let mut again = Vec::new();
+        brotli::BrotliDecompress(&mut &*smallest, &mut again).expect("it is whole");
+        assert_eq!(again, content.as_bytes(), "{name} comes out of Brotli as it went in");
         fs::write(out.join(name), content).expect("the folder of the build is writable");
         fs::write(out.join(format!("{name}.gz")), packed).expect("as above");
+        fs::write(out.join(format!("{name}.br")), smallest).expect("as above");
     }
 }

@@ -262,9 +262,9 @@ impl Session {
     ) -> SessionAction<'static> {
         shared.scratch.http.answer.clear();
         self.format.media_type = "text/plain; charset=utf-8";
-        let (number, is_packed) = match page {
-            PageRoute::Asset(number) => (number, false),
-            PageRoute::Packed(number) => (number, true),
+        let (number, coding) = match page {
+            PageRoute::Asset(number) => (number, None),
+            PageRoute::Packed(number, coding) => (number, Some(coding)),
             PageRoute::Redirect(to) => {
                 self.extra.push(("Location", to.into()));
                 shared.scratch.http.answer.extend_from_slice(b"the page is at ui/\n");
@@ -273,7 +273,7 @@ impl Session {
         };
         let content = ui::content(page, &shared.settings.ui);
         let version = ui::version(&content);
-        self.extra.extend(ui::fields(number, is_packed, version));
+        self.extra.extend(ui::fields(number, coding, version));
         if call.is_known {
             self.write_head(304, BodyLength::None, None, shared, out);
             return self.finish(shared);

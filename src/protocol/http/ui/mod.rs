@@ -1,7 +1,7 @@
 //! The dashboard (`docs/dashboard.md`): files below `/ui/` that are part of the program.
 //!
 //! Invariants:
-//! - what is served is made from `page` by the build (`minify`), compressed once;
+//! - what is served is made from `page` by the build (`minify`), compressed once in each coding;
 //! - nothing is loaded from elsewhere, and no path is absolute: it works behind any prefix;
 //! - the page may run its own scripts only, and turns no text into markup (Trusted Types);
 //! - a file is asked for anew each time, and sent again only if it has changed (`ETag`).
@@ -22,7 +22,27 @@ pub(super) enum PageRoute {
     /// The file of this number.
     Asset(usize),
     /// The same, compressed.
-    Packed(usize),
+    Packed(usize, Coding),
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Brotli,
+    Gzip,
+}
+
+impl Coding {
+    /// All of them, the one with the fewest bytes first.
+    const ALL: [Self; 2] = [Self::Brotli, Self::Gzip];
+
+    /// Its name in fields of HTTP.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
 }
 
 /// A file of the dashboard.
@@ -30,7 +50,8 @@ pub(super) enum PageRoute {
 struct Asset {
     name: &'static str,
     plain: &'static [u8],
-    packed: &'static [u8],
+    brotli: &'static [u8],
+    gzip: &'static [u8],
 }
 
 macro_rules! built {
@@ -41,7 +62,12 @@ macro_rules! built {
 
 macro_rules! assets {
     ($($name:literal),* $(,)?) => {
-        &[$(Asset { name: $name, plain: built!($name), packed: built!(concat!($name, ".gz")) }),*]
+        &[$(Asset {
+            name: $name,
+            plain: built!($name),
+            brotli: built!(concat!($name, ".br")),
+            gzip: built!(concat!($name, ".gz")),
+        }),*]
     };
 }
 
@@ -101,28 +127,30 @@ pub(super) fn pack(
     accept_encoding: Option<&[u8]>,
     settings: &Settings,
 ) -> PageRoute {
-    let takes = || {
-        let mut codings = wanted(accept_encoding.unwrap_or_default());
-        codings.any(|coding| coding.is("gzip") && coding.quality > 0)
-    };
-    match page {
-        PageRoute::Asset(number) if (number > 0 || settings.label.is_empty()) && takes() => {
-            PageRoute::Packed(number)
-        }
-        _ => page,
+    let PageRoute::Asset(number) = page else { return page };
+    if number == 0 && !settings.label.is_empty() {
+        return page;
     }
+    let takes = |coding: &Coding| {
+        let mut codings = wanted(accept_encoding.unwrap_or_default());
+        codings.any(|one| one.is(coding.name()) && one.quality > 0)
+    };
+    let coding = Coding::ALL.into_iter().find(takes);
+    coding.map_or(page, |coding| PageRoute::Packed(number, coding))
 }
 
 /// The bytes that a path leads to.
 pub(super) fn content(page: PageRoute, settings: &Settings) -> Cow<'static, [u8]> {
-    let (number, is_packed) = match page {
-        PageRoute::Asset(number) => (number, false),
-        PageRoute::Packed(number) => (number, true),
+    let (number, coding) = match page {
+        PageRoute::Asset(number) => (number, None),
+        PageRoute::Packed(number, coding) => (number, Some(coding)),
         PageRoute::Redirect(_) => return Cow::Borrowed(b""),
     };
     let Some(asset) = ASSETS.get(number) else { return Cow::Borrowed(b"") };
-    if is_packed {
-        return Cow::Borrowed(asset.packed);
+    match coding {
+        Some(Coding::Brotli) => return Cow::Borrowed(asset.brotli),
+        Some(Coding::Gzip) => return Cow::Borrowed(asset.gzip),
+        None => {}
     }
     if number > 0 || settings.label.is_empty() {
         return Cow::Borrowed(asset.plain);
@@ -162,7 +190,7 @@ pub(super) fn is_known(version: &str, if_none_match: Option<&[u8]>) -> bool {
 /// The fields of a response with a file of this version.
 pub(super) fn fields(
     number: usize,
-    is_packed: bool,
+    coding: Option<Coding>,
     version: String,
 ) -> impl Iterator<Item = ExtraField> {
     let all: [ExtraField; 5] = [
@@ -172,7 +200,7 @@ pub(super) fn fields(
         ("X-Content-Type-Options", "nosniff".into()),
         ("Cross-Origin-Resource-Policy", "same-origin".into()),
     ];
-    let packed: Option<ExtraField> = is_packed.then(|| ("Content-Encoding", "gzip".into()));
+    let packed = coding.map(|coding| ("Content-Encoding", coding.name().into()));
     let page: [ExtraField; 3] = [
         ("Content-Security-Policy", POLICY.into()),
         ("Referrer-Policy", "no-referrer".into()),
@@ -194,14 +222,17 @@ mod tests {
     /// Bytes that the files may take as they are served, plain and compressed. The bar of the
     /// design is 100,000 and 30,000: these go down until they are there, and never up.
     const PLAIN_MAX: usize = 141_500;
-    const PACKED_MAX: usize = 46_000;
+    const GZIP_MAX: usize = 46_000;
+    const BROTLI_MAX: usize = 40_000;
 
     #[test]
     fn served_files_are_small() {
         let plain: usize = ASSETS.iter().map(|asset| asset.plain.len()).sum();
-        let packed: usize = ASSETS.iter().map(|asset| asset.packed.len()).sum();
+        let gzip: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
+        let brotli: usize = ASSETS.iter().map(|asset| asset.brotli.len()).sum();
         assert!(plain <= PLAIN_MAX, "the dashboard takes {plain} bytes");
-        assert!(packed <= PACKED_MAX, "the dashboard takes {packed} bytes compressed");
+        assert!(gzip <= GZIP_MAX, "the dashboard takes {gzip} bytes by gzip");
+        assert!(brotli <= BROTLI_MAX, "the dashboard takes {brotli} bytes by Brotli");
         for asset in ASSETS {
             let text = std::str::from_utf8(asset.plain).unwrap();
             for banned in ["innerHTML", "outerHTML", "insertAdjacent", "eval(", "document.write"] {
@@ -211,28 +242,32 @@ mod tests {
             let spaces = text.matches("http://www.w3.org/2000/svg").count();
             assert_eq!(urls, spaces, "{} names a URL", asset.name);
             // The mark of gzip, and the length of what it packs at its end.
-            assert_eq!(asset.packed[..2], [0x1f, 0x8b]);
-            let length = asset.packed.last_chunk::<4>().copied().map(u32::from_le_bytes).unwrap();
+            assert_eq!(asset.gzip[..2], [0x1f, 0x8b]);
+            let length = asset.gzip.last_chunk::<4>().copied().map(u32::from_le_bytes).unwrap();
             assert_eq!(length as usize, asset.plain.len(), "{}", asset.name);
         }
     }
 
     #[test]
-    fn who_takes_gzip_gets_it() {
+    fn who_takes_a_coding_gets_it() {
         let plain = Settings::default();
         let of = |accept: Option<&str>, number| {
             pack(PageRoute::Asset(number), accept.map(str::as_bytes), &plain)
         };
-        assert_eq!(of(Some("deflate, gzip;q=0.5, br"), 1), PageRoute::Packed(1));
-        assert_eq!(of(Some("GZIP"), 0), PageRoute::Packed(0));
-        for not in [None, Some(""), Some("br"), Some("gzip;q=0"), Some("xgzip")] {
+        let [brotli, gzip] = Coding::ALL.map(|coding| PageRoute::Packed(1, coding));
+        assert_eq!(of(Some("deflate, gzip;q=0.5, br"), 1), brotli);
+        assert_eq!(of(Some("br;q=0, gzip"), 1), gzip);
+        assert_eq!(of(Some("GZIP"), 0), PageRoute::Packed(0, Coding::Gzip));
+        for not in [None, Some(""), Some("br;q=0"), Some("gzip;q=0"), Some("xgzip, brx")] {
             assert_eq!(of(not, 1), PageRoute::Asset(1), "{not:?}");
         }
         let labelled = Settings { label: "x".into(), ..Settings::default() };
         let page = |number| pack(PageRoute::Asset(number), Some(b"gzip"), &labelled);
-        assert_eq!((page(0), page(1)), (PageRoute::Asset(0), PageRoute::Packed(1)));
-        let [one, other] = [PageRoute::Asset(1), PageRoute::Packed(1)];
-        assert_ne!(version(&content(one, &plain)), version(&content(other, &plain)));
+        assert_eq!((page(0), page(1)), (PageRoute::Asset(0), gzip));
+        let of = |page| version(&content(page, &plain));
+        let versions = [PageRoute::Asset(1), brotli, gzip].map(of);
+        assert!(versions[0] != versions[1] && versions[0] != versions[2]);
+        assert_ne!(versions[1], versions[2]);
     }
 
     #[test]
