@@ -29,6 +29,7 @@ mod record;
 mod record_key;
 mod restore;
 pub mod shared;
+mod sink;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -36,7 +37,7 @@ use crate::journal::LogStats;
 use crate::journal::disk::{Disk, SegmentReader};
 use crate::model::backup::BackupReply;
 use crate::model::command::Command;
-use crate::model::driver::LogLine;
+use crate::model::driver::{Link, LogLine};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::manage::ManageCommand;
@@ -50,7 +51,9 @@ pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use memory_limit::MemoryLimit;
 use query_scheduler::QueryScheduler;
-pub use restore::Restored;
+pub use restore::{Restored, RestoredShared};
+use shared::Leader;
+use sink::Sink;
 use std::time::Duration;
 
 /// A store, the queries that are evaluated over it, and its journal, if it has one.
@@ -148,10 +151,25 @@ impl Engine {
     /// An engine over a restored store; its journal continues on `disk`.
     #[must_use]
     pub fn durable(restored: Restored, disk: Box<dyn Disk>, now: Now) -> Self {
-        let journal = JournalGate::new(restored.recovered.start(disk, now));
-        journal.assert_record_count(&restored.store);
+        let sink = Sink::Journal(restored.recovered.start(disk, now));
+        Self::over(restored.store, sink)
+    }
+
+    /// An engine over a store that was restored from a shared sink, which `leader` writes from now
+    /// on.
+    #[must_use]
+    pub fn leading(restored: RestoredShared, mut leader: Leader) -> Self {
+        for field in restored.beside {
+            leader.note_loaded(field);
+        }
+        Self::over(restored.store, Sink::Shared(Box::new(leader)))
+    }
+
+    fn over(store: Store, sink: Sink) -> Self {
+        let journal = JournalGate::new(sink);
+        journal.assert_record_count(&store);
         Self {
-            store: restored.store,
+            store,
             effects: Effects::with_changes(),
             queries: QueryScheduler::default(),
             journal: Some(Box::new(journal)),
@@ -413,6 +431,10 @@ impl CommandExecutor for Engine {
         self.journal.as_ref().and_then(|journal| journal.fatal_error())
     }
 
+    fn link(&mut self) -> Option<&mut dyn Link> {
+        self.journal.as_mut().and_then(|journal| journal.link())
+    }
+
     fn awaits_disk(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.awaits_disk())
     }
@@ -443,7 +465,7 @@ impl CommandExecutor for Engine {
     }
 
     fn journal_stats(&self) -> Option<LogStats> {
-        self.journal.as_ref().map(|journal| journal.log_stats())
+        self.journal.as_ref().and_then(|journal| journal.log_stats())
     }
 
     fn counts(&self) -> Counts {
