@@ -60,9 +60,8 @@ impl Serve {
             );
             return ExitCode::from(WRONG_USAGE);
         }
-        let wrong = (config.data.is_some() && config.engine.is_some()).then(|| {
-            "jobs are kept in one place: give --data or --engine, not both".to_owned()
-        });
+        let wrong = (config.data.is_some() && config.engine.is_some())
+            .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
         let wrong = wrong.or_else(|| config.take_passed(&mut passed).err());
         let wrong = wrong.or_else(|| config.tls_files().err());
         let wrong = wrong.or_else(|| config.compiled_users().err());

@@ -345,9 +345,7 @@ impl JournalGate {
     #[inline]
     pub(super) fn take_durable(&mut self) -> bool {
         let durable = self.sink.durable();
-        if self.sink.has_failed()
-            || self.gated.front().is_none_or(|reply| reply.batch > durable)
-        {
+        if self.sink.has_failed() || self.gated.front().is_none_or(|reply| reply.batch > durable) {
             return false;
         }
         self.current = self.gated.pop_front();

@@ -7,6 +7,10 @@ use crate::journal::{BatchSeq, Journal, LogStats, SegmentCopy};
 use crate::model::driver::{Link, LogLine};
 
 /// The sink of an engine that keeps its jobs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and the journal's path is hot"
+)]
 pub(super) enum Sink {
     /// Segments in a data directory.
     Journal(Journal),

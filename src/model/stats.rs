@@ -277,8 +277,6 @@ pub struct SharedStats {
     pub bytes: u64,
     /// Records that have gone into batches.
     pub records: u64,
-    /// Sizes of batches, in bytes.
-    pub batch_bytes: Histogram,
     /// Times from a write to its answer, in nanoseconds.
     pub write_ns: Histogram,
     /// Bytes of batches that are not accepted yet.

@@ -69,7 +69,9 @@ impl EngineLink {
             None => {}
         }
         for _ in 0..ENGINE_READS_PER_PASS {
-            let Some(socket) = self.socket.as_mut().filter(|socket| socket.readable) else { return };
+            let Some(socket) = self.socket.as_mut().filter(|socket| socket.readable) else {
+                return;
+            };
             match socket.stream.read(scratch) {
                 Ok(0) => return self.lose(link, "it has closed the connection", now),
                 Ok(count) => {

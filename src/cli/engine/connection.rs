@@ -66,9 +66,10 @@ impl Connection {
     fn next(&mut self) -> Result<Vec<u8>, CallError> {
         loop {
             let mut input = self.input.peek();
-            let answer = self.framer.next(&mut input).map_err(|error| {
-                CallError(format!("what it answers {error}: it is not Redis"))
-            })?;
+            let answer = self
+                .framer
+                .next(&mut input)
+                .map_err(|error| CallError(format!("what it answers {error}: it is not Redis")))?;
             let answer = answer.map(|raw| raw.bytes().to_vec());
             let (used, scanned) = progress(&input);
             self.input.commit(used, scanned);

@@ -124,7 +124,9 @@ impl Start<'_> {
         connection.log_in(self.requests.login())?;
         let warnings = redis::check_node(&mut connection)?;
         if !std::mem::replace(&mut self.was_reached, true) {
-            warnings.into_iter().for_each(|warning| warn!("{warning}"));
+            for warning in warnings {
+                warn!("{warning}");
+            }
         }
         let birth = redis::init(&mut connection, &self.requests, entropy::random_u64())?;
         let (begin, mark) = self.take_lead(&mut connection, birth)?;

@@ -20,6 +20,7 @@ pub(in crate::cli) enum EngineCommand {
 #[derive(Args, Debug)]
 pub(in crate::cli) struct EngineStatus {
     /// The Redis or Valkey that the servers share: redis://HOST[:PORT][/DB].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
     engine: EngineUrl,
 
@@ -55,8 +56,10 @@ impl EngineStatus {
     fn status(self) -> Result<String, String> {
         let Self { engine, engine_password_file, engine_prefix } = self;
         let times = (None, None);
-        let config = EngineConfig::new(Some(engine), engine_password_file, times, engine_prefix, None);
-        let settings = config.map_or_else(|| Err(String::new()), |config| super::settings(&config))?;
+        let config =
+            EngineConfig::new(Some(engine), engine_password_file, times, engine_prefix, None);
+        let settings =
+            config.map_or_else(|| Err(String::new()), |config| super::settings(&config))?;
         let requests = Requests::new(&settings);
         let target = &settings.target;
         let explain = |why: StartError| format!("{}:{}: {why}", target.host, target.port);
@@ -79,11 +82,8 @@ fn text(status: &Status) -> String {
     } else {
         "none".to_owned()
     };
-    let standbys = if status.standbys.is_empty() {
-        "none".to_owned()
-    } else {
-        status.standbys.join(", ")
-    };
+    let standbys =
+        if status.standbys.is_empty() { "none".to_owned() } else { status.standbys.join(", ") };
     let (bases, beside) = status.records;
     format!(
         "leader: {leader}\nwaiting to lead: {standbys}\nepoch: {}\nlast write: {}\nids below: {}\n\

@@ -389,7 +389,8 @@ impl Leader {
             Answer::Gap { epoch, seq } => self.on_gap(epoch, seq),
             Answer::Fenced(name) => self.fail(format!(
                 "another server leads by now ({name}): this one was away for longer than its \
-                 lease. What was not answered was not done; start it again, and it waits to lead"
+                 lease, and ends. What it has not answered may be done or not; started again, it \
+                 waits to lead"
             )),
             Answer::Gone => self.fail(
                 "the engine's data was removed or replaced by other data: this server stops. What \
@@ -413,7 +414,6 @@ impl Leader {
         self.stats.batches += 1;
         self.stats.changes += batch.changes;
         self.stats.bytes += batch.request.len() as u64;
-        self.stats.batch_bytes.note(batch.request.len() as u64, 1);
         self.stats.write_ns.note(now.0.saturating_sub(self.written.0), 1);
         self.kept_bytes += batch.request.len();
         self.kept.push_back(batch);

@@ -2,9 +2,7 @@
 //!
 //! Invariant: `waits` says which answer comes next, and nothing else is sent before it is there.
 
-use super::limits::{
-    ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN,
-};
+use super::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN};
 use crate::base::buf::{InBuf, progress};
 use crate::base::time::Mono;
 use crate::model::driver::{LinkAction, Target};

@@ -62,9 +62,7 @@ impl Answer {
         match word {
             Some(b"OK") => Self::Ok,
             Some(b"GONE") => Self::Gone,
-            Some(b"GAP") => {
-                Self::Gap { epoch: number().unwrap_or(0), seq: number().unwrap_or(0) }
-            }
+            Some(b"GAP") => Self::Gap { epoch: number().unwrap_or(0), seq: number().unwrap_or(0) },
             Some(b"FENCED") => {
                 let name = raw.elements().nth(3).and_then(Raw::data).unwrap_or_default();
                 Self::Fenced(text(name))

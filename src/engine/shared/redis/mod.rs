@@ -11,8 +11,8 @@ pub use answer::Answer;
 pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
-    Calls, CallError, Lead, Loaded, StartError, Warnings, check_node, init, lead, load, register,
-    status, Status,
+    CallError, Calls, Lead, Loaded, StartError, Status, Warnings, check_node, init, lead, load,
+    register, status,
 };
 
 /// The version of the library of functions.

@@ -3,9 +3,7 @@
 use super::SLOT;
 use crate::engine::shared::Settings;
 use crate::engine::shared::batch::Batch;
-use crate::wire::resp::{
-    push_array, push_bulk, push_bulk_of, push_bulk_unsigned, tag_of_slot,
-};
+use crate::wire::resp::{push_array, push_bulk, push_bulk_of, push_bulk_unsigned, tag_of_slot};
 
 /// The text of the library.
 #[must_use]

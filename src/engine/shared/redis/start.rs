@@ -240,11 +240,7 @@ pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartE
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn lead(
-    calls: &mut dyn Calls,
-    requests: &Requests,
-    birth: &[u8],
-) -> Result<Lead, StartError> {
+pub fn lead(calls: &mut dyn Calls, requests: &Requests, birth: &[u8]) -> Result<Lead, StartError> {
     let answer = calls.call(&requests.lead(birth))?;
     let parts = parts(&answer)?;
     match parts.first().and_then(|word| word.data()) {
