@@ -18,7 +18,7 @@ use super::sink::Sink;
 use super::{record, reply_for};
 use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
-use crate::journal::{BatchSeq, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
+use crate::journal::{BatchSeq, LogStats, SegmentCopy};
 use crate::model::command::Command;
 use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::{Link, LogLine};
@@ -27,7 +27,7 @@ use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
-use crate::model::stats::{JournalStats, ServerStats};
+use crate::model::stats::ServerStats;
 use crate::model::worker::{ConstraintReply, WorkerCommand};
 use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
@@ -398,6 +398,13 @@ impl JournalGate {
         !self.gated.is_empty()
     }
 
+    /// For tests: see [`Leader::set_forces`](super::shared::Leader).
+    pub(super) fn set_forces(&mut self, forces: bool) {
+        if let Sink::Shared(leader) = &mut self.sink {
+            leader.set_forces(forces);
+        }
+    }
+
     /// See [`Sink::link`].
     pub(super) fn link(&mut self) -> Option<&mut dyn Link> {
         self.sink.link()
@@ -421,10 +428,7 @@ impl JournalGate {
     /// Writes the counters into `stats`. O(segments).
     pub(super) fn stats(&self, stats: &mut ServerStats) {
         stats.answered_ns.add(&self.gated_ns);
-        stats.journal = self.sink.journal_stats().as_ref().map(journal_stats);
-        if let Sink::Shared(leader) = &self.sink {
-            stats.shared = Some(leader.stats());
-        }
+        self.sink.stats(stats);
     }
 
     /// Asserts every invariant. O(everything).
@@ -480,25 +484,5 @@ fn is_ungated(outcome: Outcome, effects: &Effects) -> bool {
     match outcome {
         Outcome::Owned(number) => effects.owned[number as usize].is_ungated(),
         _ => false,
-    }
-}
-
-fn journal_stats(stats: &LogStats) -> JournalStats {
-    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
-    JournalStats {
-        live_bytes: stats.live_bytes,
-        dead_bytes: stats.dead_bytes,
-        free_bytes: stats.free_bytes,
-        total_bytes: stats.total_bytes,
-        pending_bytes: stats.pending_bytes,
-        segments: stats.segments,
-        batches: stats.batches,
-        records: stats.records,
-        written_bytes: stats.written_bytes,
-        moved_bytes: stats.moved_bytes,
-        sync_ns: stats.sync_ns,
-        sync_max_ns: stats.sync_max_ns,
-        syncs: bounds.zip(stats.sync_histogram).collect(),
-        full: stats.full,
     }
 }

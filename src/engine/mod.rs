@@ -30,6 +30,7 @@ mod record_key;
 mod restore;
 pub mod shared;
 mod sink;
+mod test_access;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -41,8 +42,8 @@ use crate::model::driver::{Link, LogLine};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::manage::ManageCommand;
-use crate::model::reply::{Completion, JobStatus, Reply};
-use crate::model::snapshot::{Record, Snapshot};
+use crate::model::reply::{Completion, Reply};
+use crate::model::snapshot::Record;
 use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, JobIdx, Outcome, RewriteLimit, Store};
@@ -491,27 +492,5 @@ impl CommandExecutor for Engine {
 
     fn is_waiting(&self, ticket: Ticket) -> bool {
         self.store.is_waiting(ticket)
-    }
-}
-
-/// For tests.
-impl Engine {
-    /// The status of a job as the store has applied it, durable or not. O(log n).
-    #[doc(hidden)]
-    #[must_use]
-    pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
-        self.store.peek(id)
-    }
-
-    /// All jobs as their records would say it now, durable or not. O(n).
-    #[doc(hidden)]
-    pub fn snapshots(&self) -> impl Iterator<Item = Snapshot<'_>> {
-        self.store.snapshots()
-    }
-
-    /// Changes how many steps a pass has for work that is spread over passes.
-    #[doc(hidden)]
-    pub fn set_spread_steps(&mut self, steps: usize) {
-        self.store.set_spread_steps(steps);
     }
 }

@@ -3,8 +3,9 @@
 
 use super::shared::{Leader, Place};
 use crate::base::time::{Mono, Now};
-use crate::journal::{BatchSeq, Journal, LogStats, SegmentCopy};
+use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
 use crate::model::driver::{Link, LogLine};
+use crate::model::stats::{JournalStats, ServerStats};
 
 /// The sink of an engine that keeps its jobs.
 #[expect(
@@ -48,7 +49,7 @@ impl Sink {
     pub(super) fn batch_of_any_answer(&mut self) -> Option<BatchSeq> {
         match self {
             Self::Journal(_) => None,
-            Self::Shared(leader) => Some(leader.force()),
+            Self::Shared(leader) => leader.force(),
         }
     }
 
@@ -208,11 +209,39 @@ impl Sink {
         }
     }
 
+    /// Writes its counters into `stats`. O(segments).
+    pub(super) fn stats(&self, stats: &mut ServerStats) {
+        match self {
+            Self::Journal(journal) => stats.journal = Some(journal_stats(&journal.stats())),
+            Self::Shared(leader) => stats.shared = Some(leader.stats()),
+        }
+    }
+
     /// Asserts every invariant.
     pub(super) fn check_invariants(&self) {
         match self {
             Self::Journal(journal) => journal.check_invariants(),
             Self::Shared(leader) => leader.check_invariants(),
         }
+    }
+}
+
+fn journal_stats(stats: &LogStats) -> JournalStats {
+    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
+    JournalStats {
+        live_bytes: stats.live_bytes,
+        dead_bytes: stats.dead_bytes,
+        free_bytes: stats.free_bytes,
+        total_bytes: stats.total_bytes,
+        pending_bytes: stats.pending_bytes,
+        segments: stats.segments,
+        batches: stats.batches,
+        records: stats.records,
+        written_bytes: stats.written_bytes,
+        moved_bytes: stats.moved_bytes,
+        sync_ns: stats.sync_ns,
+        sync_max_ns: stats.sync_max_ns,
+        syncs: bounds.zip(stats.sync_histogram).collect(),
+        full: stats.full,
     }
 }

@@ -129,7 +129,7 @@ impl Start<'_> {
             }
         }
         let birth = redis::init(&mut connection, &self.requests, entropy::random_u64())?;
-        let (begin, mark) = self.take_lead(&mut connection, birth)?;
+        let begin = self.take_lead(&mut connection, birth)?;
         let from = self.clock.sample().mono;
         let term = (&begin.birth[..], begin.epoch);
         let loaded = redis::load(&mut connection, &self.requests, term)?;
@@ -144,7 +144,7 @@ impl Start<'_> {
             renewed = now;
             self.requests.renew(&mut connection, term)
         };
-        let restored = Engine::restore_shared(&loaded, mark, seeds, now, &mut renew)?;
+        let restored = Engine::restore_shared(&loaded, begin.mark, seeds, now, &mut renew)?;
         self.requests.renew(&mut connection, term)?;
         let took = self.clock.sample().mono.0 - from.0;
         info!(
@@ -159,15 +159,15 @@ impl Start<'_> {
         Ok(Engine::leading(restored, Leader::new(self.settings.clone(), begin)))
     }
 
-    /// Waits until nobody else leads. Returns the term and the mark of ids.
+    /// Waits until nobody else leads.
     fn take_lead(
         &mut self,
         connection: &mut Connection,
         birth: Vec<u8>,
-    ) -> Result<(Begin, u64), StartError> {
+    ) -> Result<Begin, StartError> {
         loop {
             match redis::lead(connection, &self.requests, &birth)? {
-                Lead::Led { epoch, seq, mark } => return Ok((Begin { birth, epoch, seq }, mark)),
+                Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
                 Lead::Held { name, for_ms } => {
                     if self.leader.as_ref() != Some(&name) {
                         info!(leader = name, "another server leads: waiting to take over");

@@ -3,7 +3,6 @@
 
 mod batch;
 mod leader;
-mod leader_link;
 pub mod limits;
 pub mod redis;
 mod settings;

@@ -155,7 +155,9 @@ impl Simulation {
         engine.check_invariants();
         self.oracle.native.came_back(&engine);
         if self.rng.percent(70) && self.settle(&mut engine) {
+            engine.set_answers_wait(false);
             self.oracle.examine(&mut engine, self.generation, self.now);
+            engine.set_answers_wait(true);
         }
         let passes = self.rng.between(1, 60);
         for _ in 0..passes {
@@ -208,32 +210,9 @@ impl Simulation {
         panic!("what was written before is never durable");
     }
 
-    /// Lets the disk do so much, or the node.
-    fn work(&self, engine: &mut Engine, most: usize) {
-        match &self.node {
-            Some(node) => node.borrow_mut().work(engine, 2 * most, self.now),
-            None => {
-                self.disk.work(most);
-            }
-        }
-    }
-
-    /// A broken link is made anew after a time.
-    fn pass_time_of_node(&mut self) {
-        if self.node.is_some() {
-            self.now.mono = self.now.mono.after(Duration::from_millis(10));
-            self.now.wall.0 += 10;
-        }
-    }
-
     fn inject_fault(&mut self) {
-        if let Some(node) = &self.node {
-            match self.rng.below(60) {
-                0 => node.borrow_mut().set_full(true),
-                1..=9 => node.borrow_mut().set_full(false),
-                _ => {}
-            }
-            return;
+        if self.node.is_some() {
+            return self.inject_fault_of_node();
         }
         let mut platter = self.disk.platter.lock().unwrap();
         let trouble = self.rng.below(120);
@@ -416,7 +395,9 @@ fn play(mut simulation: Simulation) -> Seen {
     simulation.disk.platter.lock().unwrap().capacity = u64::MAX;
     assert!(simulation.settle(&mut engine), "the disk is in order");
     simulation.oracle.native.came_back(&engine);
+    engine.set_answers_wait(false);
     simulation.oracle.examine(&mut engine, simulation.generation, simulation.now);
+    engine.set_answers_wait(true);
     simulation.oracle.seen.native = simulation.oracle.native.seen;
     let (disk, node, now) = (simulation.disk.clone(), simulation.node.take(), simulation.now);
     let mut later = now;
@@ -425,7 +406,7 @@ fn play(mut simulation: Simulation) -> Seen {
             engine.commit(later);
             match &node {
                 Some(node) => {
-                    later.mono = later.mono.after(Duration::from_millis(10));
+                    later.mono = later.mono.after(Duration::from_millis(100));
                     node.borrow_mut().work(engine, 10, later);
                 }
                 None => {

@@ -1,6 +1,7 @@
 //! A node in memory that does what the functions of the library do, at one partition, and the links
 //! of a leader to it: links break, before a request arrives or before its answer does.
 
+use super::Simulation;
 use crate::rng::TestRng;
 use crate::seeds;
 use jobcentre::base::buf::Input;
@@ -178,7 +179,7 @@ impl SimNode {
         seeds::say(|| format!("loaded: {} records, epoch {epoch}, write {seq}", loaded.len()));
         let go_on = &mut || Ok::<(), String>(());
         let restored = Engine::restore_shared(&loaded, mark, (seed, None), now, go_on).unwrap();
-        Engine::leading(restored, Leader::new(settings, Begin { birth, epoch, seq }))
+        Engine::leading(restored, Leader::new(settings, Begin { birth, epoch, seq, mark }))
     }
 
     /// Does at most so many steps of the link.
@@ -206,8 +207,8 @@ impl SimNode {
         if chance < 2 {
             // Before a request arrives, or before its answer does.
             if chance == 0 && !link.output().is_empty() {
-                let request = link.output().to_vec();
-                self.kept.answer(&request);
+                self.arrived.extend_from_slice(link.output());
+                self.kept.answer(&self.arrived);
             }
             seeds::say(|| format!("the link breaks: {chance}"));
             self.is_connected = false;
@@ -234,5 +235,34 @@ impl SimNode {
     /// Memory is full, or has room again.
     pub(super) fn set_full(&mut self, is_full: bool) {
         self.kept.is_full = is_full;
+    }
+}
+
+impl Simulation {
+    /// Lets the disk do so much, or the node.
+    pub(super) fn work(&self, engine: &mut Engine, most: usize) {
+        match &self.node {
+            Some(node) => node.borrow_mut().work(engine, 2 * most, self.now),
+            None => {
+                self.disk.work(most);
+            }
+        }
+    }
+
+    /// A broken link is made anew after a time.
+    pub(super) fn pass_time_of_node(&mut self) {
+        if self.node.is_some() {
+            self.now.mono = self.now.mono.after(Duration::from_millis(10));
+            self.now.wall.0 += 10;
+        }
+    }
+
+    pub(super) fn inject_fault_of_node(&mut self) {
+        let Some(node) = &self.node else { return };
+        match self.rng.below(60) {
+            0 => node.borrow_mut().set_full(true),
+            1..=9 => node.borrow_mut().set_full(false),
+            _ => {}
+        }
     }
 }

@@ -66,7 +66,7 @@ fn repeated_write_is_done_once_and_a_later_one_leaves_no_gap() {
     assert_eq!(redis.write("1", "2", &delete), "OK");
     assert_eq!((redis.fields(1), redis.fields(2)), (":1".to_owned(), ":1".to_owned()));
     let wrong = redis.call("jl_write", &["other", "1", "3", "60000", "7", "0", "0", "0", "0"]);
-    assert_eq!(wrong, "GONE");
+    assert!(wrong.starts_with("GONE "), "{wrong}");
 }
 
 #[test]

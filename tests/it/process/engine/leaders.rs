@@ -18,6 +18,17 @@ fn start(redis: &Redis, name: &str) -> Server {
     Server::start(&[&flags[..], &["--http", ":0"]].concat())
 }
 
+/// A put of the job with this value.
+fn job(value: u64) -> String {
+    put("q", value % 3, &format!("{{\"n\":{value}}}"))
+}
+
+/// The value of the job in an answer.
+fn value_of(answer: &str) -> u64 {
+    let json: serde_json::Value = serde_json::from_str(answer).unwrap();
+    json["job"]["n"].as_u64().unwrap()
+}
+
 fn status(redis: &Redis) -> String {
     let output = Program::output(&["engine", "status", "--engine", &redis.url()], &[]);
     assert!(output.status.success(), "{output:?}");
@@ -51,7 +62,7 @@ fn work(address: SocketAddr, first: u64, answers: &AtomicUsize, stop: &AtomicBoo
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let Some(answer) = ask(&put("q", value % 3, &value.to_string())) else {
+        let Some(answer) = ask(&job(value)) else {
             ledger.perhaps_put.insert(value);
             break;
         };
@@ -104,7 +115,7 @@ fn compare(server: &Server, ledger: &Ledger) {
         if answer == NO_JOB {
             break;
         }
-        let earlier = found.insert(number(&answer, "job"), number(&answer, "id"));
+        let earlier = found.insert(value_of(&answer), number(&answer, "id"));
         assert_eq!(earlier, None, "a job is there twice: {answer}");
     }
     for (value, id) in &ledger.put {
@@ -153,7 +164,7 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     let Some(redis) = Redis::start() else { return };
     let mut former = start(&redis, "former");
     let mut client = former.connect();
-    assert_eq!(client.ask(&put("q", 1, "1")), r#"{"status":"ok","id":1}"#);
+    assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
     former.signal("STOP");
     let leader = start(&redis, "next");
     // It would get the job that the next leader hands out.
@@ -171,7 +182,7 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
 fn orderly_end_gives_the_lead_back_at_once() {
     let Some(redis) = Redis::start() else { return };
     let mut leader = start(&redis, "first");
-    leader.connect().ask(&put("q", 1, "1"));
+    leader.connect().ask(&job(1));
     leader.signal("TERM");
     assert_eq!(leader.wait().code(), Some(0));
     let shown = status(&redis);
@@ -193,7 +204,7 @@ fn nothing_answered_is_lost_when_redis_is_killed() {
     compare(&leader, &ledger);
     drop(leader);
     let again = start(&redis, "again");
-    assert_eq!(again.connect().ask(&put("q", 1, "1")).split(',').next(), Some(r#"{"status":"ok""#));
+    assert_eq!(again.connect().ask(&job(1)).split(',').next(), Some(r#"{"status":"ok""#));
 }
 
 #[test]
@@ -202,10 +213,10 @@ fn functions_that_are_gone_are_loaded_again() {
     let leader = start(&redis, "only");
     let mut client = leader.connect();
     for value in 0..10 {
-        client.ask(&put("q", 1, &value.to_string()));
+        client.ask(&job(value));
     }
     redis.ask(&[b"FUNCTION", b"FLUSH"]);
-    client.ask(&put("q", 1, "10"));
+    client.ask(&job(10));
     leader.wait_for_log("functions are gone");
     assert!(status(&redis).contains("\nrecords: 11\n"));
 }
@@ -216,7 +227,7 @@ fn writes_that_redis_has_lost_are_written_again() {
     let leader = start(&redis, "only");
     let mut client = leader.connect();
     for value in 0..10 {
-        client.ask(&put("q", 1, &value.to_string()));
+        client.ask(&job(value));
     }
     let key = String::from_utf8(redis.ask(&[b"KEYS", b"jc:*:jobs"])).unwrap();
     let jobs = key.lines().last().unwrap();
@@ -226,7 +237,7 @@ fn writes_that_redis_has_lost_are_written_again() {
                   redis.call('HSET', KEYS[2], '-', '') return 1";
     let words = [&b"EVAL"[..], script.as_bytes(), b"2", meta.as_bytes(), jobs.as_bytes()];
     assert_eq!(redis.ask(&words), b":1\r\n");
-    client.ask(&put("q", 1, "10"));
+    client.ask(&job(10));
     leader.wait_for_log("they are written again");
     assert!(status(&redis).contains("\nrecords: 11\n"));
 }

@@ -94,6 +94,7 @@ impl Redis {
 }
 
 fn spawn(dir: &TempDir, port: u16) -> std::io::Result<Child> {
+    std::fs::create_dir_all(dir.path())?;
     let port = port.to_string();
     Command::new("redis-server")
         .args(["--port", &port, "--bind", "127.0.0.1", "--dir", dir.text(), "--save", ""])

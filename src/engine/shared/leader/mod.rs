@@ -8,17 +8,18 @@
 //! - what the sink has lost is written again, if it is kept here still; else nothing more is
 //!   written or answered.
 
-use super::batch::{Batch, Field, Place};
-use super::leader_link::{LeaderLink, Waits};
-use super::limits::{
-    BATCH_BYTES, KEPT_BYTES_MAX, PENDING_BYTES_MAX, RENEW_INTERVAL, TIGHT_INTERVAL,
-};
-use super::redis::{Answer, Requests};
-use super::{Settings, redis};
+mod answers;
+mod link;
+
 use crate::base::time::{Mono, Now};
+use crate::engine::shared::batch::{Batch, Field, Place};
+use crate::engine::shared::limits::{BATCH_BYTES, PENDING_BYTES_MAX, RENEW_INTERVAL};
+use crate::engine::shared::redis::Requests;
+use crate::engine::shared::{Settings, redis};
 use crate::journal::BatchSeq;
-use crate::model::driver::{Link, LinkAction, LogLine, Severity};
+use crate::model::driver::{LogLine, Severity};
 use crate::model::stats::SharedStats;
+use link::{LeaderLink, Waits};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Begin {
     pub epoch: u64,
     /// The sequence of the last write.
     pub seq: u64,
+    /// All ids given so far are below it.
+    pub mark: u64,
 }
 
 /// A batch as it is written.
@@ -64,6 +67,8 @@ pub struct Leader {
     open: Batch,
     /// The open batch is written even if it is empty: answers rest on it.
     forced: bool,
+    /// Always true but in tests.
+    forces: bool,
     /// The sequence of the open batch.
     seq: BatchSeq,
     mark: u64,
@@ -79,6 +84,8 @@ pub struct Leader {
     written: Mono,
     /// The sink refuses new jobs since its memory is full; when it is asked again.
     tight: Option<Mono>,
+    /// The write under way says that it may be taken all the same.
+    is_sent_tight: bool,
     /// Since when no answer to what was to be written has come.
     away: Option<Mono>,
     is_away_logged: bool,
@@ -95,7 +102,7 @@ impl Leader {
     /// [`Self::note_loaded`].
     #[must_use]
     pub fn new(settings: Settings, begin: Begin) -> Self {
-        let Begin { birth, epoch, seq } = begin;
+        let Begin { birth, epoch, seq, mark } = begin;
         let stats = SharedStats { epoch, ..SharedStats::default() };
         Self {
             requests: Requests::new(&settings),
@@ -104,8 +111,9 @@ impl Leader {
             term: redis::Term { birth, epoch },
             open: Batch::default(),
             forced: false,
+            forces: true,
             seq: seq + 1,
-            mark: 0,
+            mark,
             beside: HashMap::new(),
             sealed: VecDeque::new(),
             pending_bytes: 0,
@@ -114,6 +122,7 @@ impl Leader {
             kept_bytes: 0,
             written: Mono(0),
             tight: None,
+            is_sent_tight: false,
             away: None,
             is_away_logged: false,
             last_error: String::new(),
@@ -181,12 +190,20 @@ impl Leader {
     }
 
     /// An answer rests on the open batch, whatever is in it. Returns that batch.
-    pub(in crate::engine) fn force(&mut self) -> BatchSeq {
+    pub(in crate::engine) fn force(&mut self) -> Option<BatchSeq> {
+        if !self.forces {
+            return None;
+        }
         if self.failure.is_some() || self.stage == Stage::Closed {
-            return BatchSeq::MAX;
+            return Some(BatchSeq::MAX);
         }
         self.forced = true;
-        self.seq
+        Some(self.seq)
+    }
+
+    /// For tests: whether answers that rest on no record rest on the open batch.
+    pub(in crate::engine) fn set_forces(&mut self, forces: bool) {
+        self.forces = forces;
     }
 
     /// All ids given so far are below this one.
@@ -286,6 +303,7 @@ impl Leader {
         let Some(first) = self.sealed.front_mut() else { return };
         let tight = self.tight.is_some_and(|again| again > now);
         Requests::set_tight(&mut first.request, tight);
+        self.is_sent_tight = tight;
         self.link.send(&first.request, Waits::Write, now);
         self.written = now;
     }
@@ -366,144 +384,5 @@ impl Leader {
         let seqs: Vec<_> = self.sealed.iter().map(|batch| batch.seq).collect();
         let expected: Vec<_> = (self.durable + 1..self.seq).collect();
         assert_eq!(seqs, expected, "a batch is missing between the durable and the open one");
-    }
-
-    fn on_write_answer(&mut self, answer: Answer, now: Mono) {
-        match answer {
-            Answer::Ok => self.on_accepted(now),
-            Answer::Full => {
-                if self.tight.is_none() {
-                    let text = "the engine's memory is full: nothing is put until it has room";
-                    self.note(Severity::Error, text.to_owned());
-                }
-                self.tight = Some(now.after(TIGHT_INTERVAL));
-            }
-            Answer::NoLibrary => {
-                self.note(Severity::Warn, "the engine's functions are gone: loaded again".into());
-                self.link.send(&Requests::load_library(), Waits::Library, now);
-            }
-            Answer::Later(why) => {
-                self.link.rest(now);
-                self.note_trouble(why, now);
-            }
-            Answer::Gap { epoch, seq } => self.on_gap(epoch, seq),
-            Answer::Fenced(name) => self.fail(format!(
-                "another server leads by now ({name}): this one was away for longer than its \
-                 lease, and ends. What it has not answered may be done or not; started again, it \
-                 waits to lead"
-            )),
-            Answer::Gone => self.fail(
-                "the engine's data was removed or replaced by other data: this server stops. What \
-                 is in memory here is not written there"
-                    .to_owned(),
-            ),
-            Answer::Refused(why) => self.fail(format!("the engine refuses a write: {why}")),
-        }
-    }
-
-    fn on_accepted(&mut self, now: Mono) {
-        self.end_absence(now);
-        if self.tight.is_some_and(|again| again <= now) {
-            self.tight = None;
-            self.note(Severity::Info, "the engine's memory has room again".to_owned());
-        }
-        let Some(batch) = self.sealed.pop_front() else { return };
-        debug_assert_eq!(batch.seq, self.durable + 1, "a batch is accepted before an earlier one");
-        self.durable = batch.seq;
-        self.pending_bytes -= batch.request.len();
-        self.stats.batches += 1;
-        self.stats.changes += batch.changes;
-        self.stats.bytes += batch.request.len() as u64;
-        self.stats.write_ns.note(now.0.saturating_sub(self.written.0), 1);
-        self.kept_bytes += batch.request.len();
-        self.kept.push_back(batch);
-        while self.kept_bytes > KEPT_BYTES_MAX
-            && let Some(oldest) = self.kept.pop_front()
-        {
-            self.kept_bytes -= oldest.request.len();
-        }
-    }
-
-    /// The sink has lost writes: those behind `seq` are written again.
-    fn on_gap(&mut self, epoch: u64, seq: BatchSeq) {
-        let has_all = self.kept.front().is_some_and(|oldest| oldest.seq <= seq + 1);
-        if epoch != self.term.epoch || seq >= self.durable || !has_all {
-            return self.fail(format!(
-                "the engine has lost writes, and they are not kept here any more: it has epoch \
-                 {epoch} and write {seq}, this server epoch {} and write {}. Restore Redis from \
-                 its own files, or start this server again to go on with what is left there",
-                self.term.epoch, self.durable
-            ));
-        }
-        let lost = self.durable - seq;
-        self.stats.rewritten += lost;
-        while let Some(batch) = self.kept.pop_back_if(|batch| batch.seq > seq) {
-            self.kept_bytes -= batch.request.len();
-            self.pending_bytes += batch.request.len();
-            self.sealed.push_front(batch);
-        }
-        self.durable = seq;
-        let text = format!("the engine has lost its last {lost} writes: they are written again");
-        self.note(Severity::Warn, text);
-    }
-
-    fn on_answer(&mut self, waits: Waits, answer: Answer, error: Option<String>, now: Mono) {
-        match waits {
-            Waits::Login(_) | Waits::Library => {
-                if let Some(why) = error {
-                    self.fail(format!("the engine refuses this server: {why}"));
-                }
-            }
-            Waits::Write => self.on_write_answer(answer, now),
-            Waits::Resign => {
-                self.stage = Stage::Closed;
-                // The next leader waits for the rest of the lease otherwise.
-                if answer != Answer::Ok {
-                    self.note(Severity::Warn, format!("the lead was not given back: {answer:?}"));
-                }
-            }
-        }
-    }
-}
-
-impl Link for Leader {
-    fn poll_action(&mut self) -> Option<LinkAction> {
-        self.link.poll_action()
-    }
-
-    fn handle_connected(&mut self, now: Now) {
-        self.link.connected(self.requests.login(), now.mono);
-    }
-
-    fn handle_lost(&mut self, why: &str, now: Now) {
-        self.link.lost(now.mono);
-        self.note_trouble(why.to_owned(), now.mono);
-    }
-
-    fn handle_input(&mut self, bytes: &[u8], now: Now) {
-        self.link.append_input(bytes);
-        while self.failure.is_none() {
-            let next = self.link.next_answer(|raw| {
-                let error = raw.error().map(|(_, text)| String::from_utf8_lossy(text).into_owned());
-                (Answer::read(raw), error)
-            });
-            match (next, self.link.waits()) {
-                (Ok(Some((answer, error))), Some((waits, _))) => {
-                    self.link.answered();
-                    self.on_answer(waits, answer, error, now.mono);
-                }
-                (Ok(None), _) => return,
-                (Ok(Some(_)), None) => self.fail("the engine answers without a request".to_owned()),
-                (Err(why), _) => self.fail(format!("what the engine answers {why}")),
-            }
-        }
-    }
-
-    fn output(&self) -> &[u8] {
-        self.link.output()
-    }
-
-    fn handle_sent(&mut self, count: usize) {
-        self.link.handle_sent(count);
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! Invariant: `waits` says which answer comes next, and nothing else is sent before it is there.
 
-use super::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN};
 use crate::base::buf::{InBuf, progress};
 use crate::base::time::Mono;
+use crate::engine::shared::limits::{
+    ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN,
+};
 use crate::model::driver::{LinkAction, Target};
 use crate::wire::resp::{Framer, Raw};
 use std::collections::VecDeque;
