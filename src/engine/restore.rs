@@ -101,9 +101,23 @@ impl Engine {
     ) -> Result<RestoredShared, E> {
         let mut store = Store::new(seed);
         let mut beside = Vec::new();
-        for (place, (field, bytes)) in loaded.records().enumerate() {
-            let record = record::read(bytes, now)
-                .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))?;
+        let mut records = loaded.records().enumerate().peekable();
+        let read = |(field, bytes)| {
+            record::read(bytes, now)
+                .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))
+        };
+        while let Some((place, (field, bytes))) = records.next() {
+            let mut record = read((field, bytes))?;
+            // At once in its newest state: its key may have another owner since it was completed,
+            // which may be restored before it.
+            if let Record::Job(job) = &mut record
+                && let Some((_, (state, bytes))) =
+                    records.next_if(|(_, (next, _))| *next == Field::State(job.id.0))
+                && let Record::State(_, newest) = read((state, bytes))?
+            {
+                job.state = newest;
+                beside.push(state);
+            }
             apply(&mut store, record, now);
             if !field.is_base() {
                 beside.push(field);

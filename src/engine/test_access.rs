@@ -1,4 +1,4 @@
-//! What tests look at and change, and nobody else.
+//! What only tests look at and change.
 
 use super::Engine;
 use crate::model::id::JobId;

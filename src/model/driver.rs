@@ -222,7 +222,7 @@ pub trait Link {
     /// The bytes to send, oldest first.
     fn output(&self) -> &[u8];
 
-    /// So many bytes of the output were sent.
+    /// This many bytes of the output were sent.
     fn handle_sent(&mut self, count: usize);
 }
 

@@ -1,4 +1,4 @@
-//! A shared engine (`--engine`): reached, led once nobody else leads, read, and handed to the
+//! A shared engine (`--engine`): reached, led once no other server leads, read, and handed to the
 //! server. Until then everything blocks: there is no loop yet.
 
 mod connection;
@@ -159,7 +159,7 @@ impl Start<'_> {
         Ok(Engine::leading(restored, Leader::new(self.settings.clone(), begin)))
     }
 
-    /// Waits until nobody else leads.
+    /// Waits until no other server leads.
     fn take_lead(
         &mut self,
         connection: &mut Connection,

@@ -36,6 +36,12 @@ impl Field {
         matches!(self, Self::Base(_))
     }
 
+    /// Where it stands among all that are read: a state behind its base record, and events last.
+    pub(in crate::engine) fn place_in_order(self) -> (bool, u64, Self) {
+        let (Self::Base(id) | Self::State(id) | Self::Event(id, _)) = self;
+        (matches!(self, Self::Event(..)), id, self)
+    }
+
     /// Appends its name: the id in 8 bytes, for an event its number in 4.
     pub(in crate::engine) fn write(self, out: &mut Vec<u8>) {
         let (Self::Base(id) | Self::State(id) | Self::Event(id, _)) = self;

@@ -173,7 +173,7 @@ impl SimNode {
         let Lead::Led { epoch, seq, mark } =
             redis::lead(&mut self.kept, &requests, &birth).unwrap()
         else {
-            panic!("nobody else leads");
+            panic!("another server leads");
         };
         let loaded = redis::load(&mut self.kept, &requests, (&birth, epoch)).unwrap();
         seeds::say(|| format!("loaded: {} records, epoch {epoch}, write {seq}", loaded.len()));
@@ -182,7 +182,7 @@ impl SimNode {
         Engine::leading(restored, Leader::new(settings, Begin { birth, epoch, seq, mark }))
     }
 
-    /// Does at most so many steps of the link.
+    /// Does at most this many steps of the link.
     pub(super) fn work(&mut self, engine: &mut Engine, most: usize, now: Now) {
         for _ in 0..most {
             self.step(engine, now);

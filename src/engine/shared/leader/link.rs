@@ -16,7 +16,7 @@ use std::time::Duration;
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// So many answers at the begin of a connection.
+    /// This many answers at the begin of a connection.
     Login(usize),
     /// That of a write.
     Write,

@@ -228,7 +228,7 @@ impl Leader {
         self.seq += 1;
     }
 
-    /// Whether there is room for a record of so many bytes.
+    /// Whether there is room for a record of this many bytes.
     pub(in crate::engine) fn has_capacity(&self, bytes: usize) -> bool {
         let pending = self.pending_bytes + self.open.bytes();
         self.tight.is_none() && pending.saturating_add(bytes) <= PENDING_BYTES_MAX

@@ -1,5 +1,5 @@
 //! The start, before the loop: the node is checked, the library loaded, the partition made if need
-//! be, the lead taken, and the records read. Whoever calls has the connection.
+//! be, the lead taken, and the records read. The caller has the connection.
 
 use super::request::Term;
 use super::{Answer, LIBRARY_VERSION, Requests, SCHEMA};
@@ -64,7 +64,7 @@ pub enum Lead {
         /// All ids given so far are below it.
         mark: u64,
     },
-    /// Another one does, for so many milliseconds more at least.
+    /// Another one does, for this many milliseconds more at least.
     Held {
         /// The name of the other.
         name: String,
@@ -236,7 +236,7 @@ pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartE
     parts(&answer).map(|_| ())
 }
 
-/// Takes the lead, if nobody has it.
+/// Takes the lead, if no server has it.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -306,8 +306,8 @@ pub fn load(
             }
         }
     }
-    // A scan may return a field twice; nobody else writes meanwhile, so both are the same.
-    loaded.fields.sort_unstable_by_key(|&(field, _)| field);
+    // A scan may return a field twice; no other server writes meanwhile, so both are the same.
+    loaded.fields.sort_unstable_by_key(|&(field, _)| field.place_in_order());
     loaded.fields.dedup_by_key(|&mut (field, _)| field);
     Ok(loaded)
 }
@@ -343,7 +343,7 @@ impl Loaded {
         self.bytes.len()
     }
 
-    /// All records: base records by id, then states by id, then events by id in their order.
+    /// All records: base records by id, each with its state behind it, then events in their order.
     pub(in crate::engine) fn records(&self) -> impl Iterator<Item = (Field, &[u8])> {
         self.fields.iter().map(|(field, value)| (*field, &self.bytes[value.clone()]))
     }

@@ -9,7 +9,7 @@ use std::thread;
 
 const CLIENTS: u64 = 4;
 
-/// Answers that clients got before somebody is killed.
+/// Answers that clients got before a process is killed.
 const ANSWERS: usize = 400;
 
 fn start(redis: &Redis, name: &str) -> Server {
@@ -127,7 +127,7 @@ fn compare(server: &Server, ledger: &Ledger) {
         }
     }
     let unknown: Vec<_> = found.keys().filter(|&it| !ledger.perhaps_put.contains(it)).collect();
-    assert!(unknown.is_empty(), "nobody has put these: {unknown:?}");
+    assert!(unknown.is_empty(), "no client has put these: {unknown:?}");
     let ids: BTreeSet<u64> = ledger.put.values().copied().collect();
     assert_eq!(ids.len(), ledger.put.len(), "an id was given twice");
 }
@@ -252,8 +252,8 @@ fn addresses_and_nodes_that_cannot_be_used_are_refused_with_a_sentence() {
     };
     refused(&["--engine", "redis+cluster://a"], 2, "not supported yet");
     refused(&["--engine", "redis://a", "--data", "d"], 2, "not both");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("redis://{nobody}");
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("redis://{unused}");
     refused(&["--engine", &url, "--engine-patience", "100ms"], 1, "cannot be used");
     let Some(redis) = Redis::start() else { return };
     let url = redis.url();
