@@ -72,6 +72,9 @@ pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;
 /// Connections accepted from one listener in one pass.
 pub const ACCEPTS_PER_PASS: usize = 64;
 
+/// Reads of the engine's own connection in a pass: its answers are short.
+pub const ENGINE_READS_PER_PASS: usize = 4;
+
 /// Outbound connections that are begun or advanced in one pass: system calls.
 pub const DIALS_PER_PASS: usize = 32;
 

@@ -6,6 +6,7 @@ mod client;
 mod client_token;
 mod data_dir;
 mod descriptors;
+mod engine;
 mod entropy;
 mod escape;
 mod import_binlog;
@@ -47,6 +48,12 @@ enum Command {
 
     /// Check, print or salvage a data directory (--data) while no server uses it.
     Journal(journal::Journal),
+
+    /// Look at the Redis or Valkey that servers share (--engine).
+    Engine {
+        #[command(subcommand)]
+        command: Box<engine::EngineCommand>,
+    },
 
     /// Move the jobs of a stopped beanstalkd into a data directory.
     ///
@@ -131,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Beanstalkd { flags } => beanstalkd::run(&flags),
         Command::Bench(command) => command.run(),
         Command::Journal(command) => command.run(),
+        Command::Engine { command } => command.run(),
         Command::ImportBinlog(command) => command.run(),
         Command::Work(command) => command.run(),
         Command::Token { command } => command.run(),

@@ -1,5 +1,6 @@
 //! Passes of an engine that no loop drives: before the server runs, or instead of it.
 
+use super::engine::Pump;
 use crate::base::time::Now;
 use crate::engine::{CommandExecutor, Engine};
 use crate::model::command::Command;
@@ -27,7 +28,7 @@ pub(super) fn run_commands<'a>(
     clock: &mut impl FnMut() -> Now,
     mut handle: impl FnMut(usize, &Reply<'_>),
 ) -> io::Result<()> {
-    let mut pending = BTreeSet::new();
+    let (mut pending, mut pump) = (BTreeSet::new(), Pump::default());
     let mut drain = |engine: &mut Engine, pending: &mut BTreeSet<u32>| {
         while let Some(completion) = engine.poll_completion() {
             let Ticket { client, serial } = completion.ticket;
@@ -49,8 +50,9 @@ pub(super) fn run_commands<'a>(
         drain(engine, &mut pending);
         engine.commit(now);
         drain(engine, &mut pending);
-        pause(engine, now);
+        pause(engine, &mut pump, now);
     }
+    pump.end(engine, clock());
     Ok(())
 }
 
@@ -59,11 +61,12 @@ pub(super) fn run_commands<'a>(
 /// # Errors
 /// The fatal error of the journal.
 pub(super) fn close(engine: &mut Engine, clock: &mut impl FnMut() -> Now) -> io::Result<()> {
+    let mut pump = Pump::default();
     engine.close(clock());
     while !engine.is_closed() {
         let now = clock();
         engine.commit(now);
-        pause(engine, now);
+        pause(engine, &mut pump, now);
     }
     check(engine)
 }
@@ -72,8 +75,11 @@ fn check(engine: &Engine) -> io::Result<()> {
     engine.fatal_error().map_or(Ok(()), |error| Err(io::Error::other(error)))
 }
 
-/// Lets the disk work.
-fn pause(engine: &Engine, now: Now) {
+/// Lets the disk work, or whatever keeps the jobs.
+fn pause(engine: &mut Engine, pump: &mut Pump, now: Now) {
+    if pump.drive(engine, now) {
+        return;
+    }
     if engine.poll_timeout().is_none_or(|at| at > now.mono) {
         #[expect(clippy::disallowed_methods, reason = "there is no loop yet")]
         sleep(DISK_POLL_INTERVAL);

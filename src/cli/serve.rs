@@ -4,7 +4,7 @@ use super::machine_memory::machine_memory;
 use super::settings::config::{Config, Options};
 use super::settings::listen_addr::explain_bind_error;
 use super::settings::{constraint_tables, errors, processor};
-use super::{data_dir, descriptors, entropy, log, print_error, reload};
+use super::{data_dir, descriptors, engine, entropy, log, print_error, reload};
 use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
@@ -60,7 +60,9 @@ impl Serve {
             );
             return ExitCode::from(WRONG_USAGE);
         }
-        let wrong = config.take_passed(&mut passed).err();
+        let wrong = (config.data.is_some() && config.engine.is_some())
+            .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
+        let wrong = wrong.or_else(|| config.take_passed(&mut passed).err());
         let wrong = wrong.or_else(|| config.tls_files().err());
         let wrong = wrong.or_else(|| config.compiled_users().err());
         let wrong = wrong.or_else(|| refuse_open_listeners(&config));
@@ -227,6 +229,9 @@ fn open_engine(
     if let Some(dir) = &config.data {
         let limits = (config.fsync, config.max_memory);
         data_dir::open(dir, limits, seed, clock, manager, wake)
+            .map_err(|error| ServeError { failure: Failure::Data, error })
+    } else if let Some(shared) = &config.engine {
+        engine::open(shared, (seed, config.max_memory), clock, manager)
             .map_err(|error| ServeError { failure: Failure::Data, error })
     } else {
         info!("jobs live in memory only (--data DIR keeps them)");

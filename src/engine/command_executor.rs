@@ -6,7 +6,7 @@
 use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
 use crate::model::command::Command;
-use crate::model::driver::LogLine;
+use crate::model::driver::{Link, LogLine};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::stats::ServerStats;
@@ -80,6 +80,11 @@ pub trait CommandExecutor: Debug {
     /// The I/O error that has stopped the journal: no gated reply is completed after it.
     #[must_use]
     fn fatal_error(&self) -> Option<String>;
+
+    /// The connection to where jobs are kept, if they are kept behind one.
+    fn link(&mut self) -> Option<&mut dyn Link> {
+        None
+    }
 
     /// Whether replies are gated.
     #[must_use]

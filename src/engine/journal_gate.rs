@@ -1,9 +1,11 @@
-//! The journal of an engine, and the replies that are gated on it: commands are applied to the
-//! store at once, and answered when no crash can undo what the reply depends on.
+//! The journal of an engine, or the sink that it shares, and the replies that are gated on it:
+//! commands are applied to the store at once, and answered when no crash can undo what the reply
+//! depends on.
 //!
 //! A reply depends on the batches of its own records; a reserved job also on the batch of its put;
 //! a reply about a job that the command named, on everything applied so far, since a job that was
-//! reported as missing must stay missing. Other replies depend on no batch.
+//! reported as missing must stay missing. Other replies depend on no batch, unless the sink is
+//! shared: then all depend on one that was open when they came about.
 //!
 //! Invariants: a job, declared queue, worker, constraint, pause or past key in the store has a base
 //! record under its record key, and a free slot of their tables has none; `gated` is ordered by
@@ -11,19 +13,21 @@
 
 use super::disk_space::{SpaceNotices, bytes_rewritten, is_retained, live_bytes_added};
 use super::record_key::{pack, unpack};
+use super::shared::Place;
+use super::sink::Sink;
 use super::{record, reply_for};
 use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
-use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS, SegmentCopy};
+use crate::journal::{BatchSeq, LogStats, SegmentCopy};
 use crate::model::command::Command;
 use crate::model::consumer::ConsumerCommand;
-use crate::model::driver::LogLine;
+use crate::model::driver::{Link, LogLine};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
-use crate::model::stats::{JournalStats, ServerStats};
+use crate::model::stats::ServerStats;
 use crate::model::worker::{ConstraintReply, WorkerCommand};
 use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
@@ -31,7 +35,7 @@ use std::vec::IntoIter;
 
 /// The journal with the replies that wait for it.
 pub(super) struct JournalGate {
-    journal: Journal,
+    sink: Sink,
     gated: VecDeque<GatedReply>,
     /// The gated reply that the last completion borrows from.
     current: Option<GatedReply>,
@@ -93,14 +97,14 @@ pub(super) fn names_job(command: &Command<'_>) -> bool {
 }
 
 impl JournalGate {
-    pub(super) fn new(journal: Journal) -> Self {
+    pub(super) fn new(sink: Sink) -> Self {
         // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
-        let last = journal.next_batch() - 1;
-        let durable = journal.durable();
+        let last = sink.next_batch() - 1;
+        let durable = sink.durable();
         assert!(durable <= last, "a batch is durable before it is begun");
         let unsure = last > durable;
         Self {
-            journal,
+            sink,
             gated: VecDeque::new(),
             current: None,
             unsynced_puts: unsure.then_some((last, JobId(0))).into_iter().collect(),
@@ -118,36 +122,38 @@ impl JournalGate {
     pub(super) fn admits(&mut self, command: &Command<'_>, store: &Store) -> bool {
         let Some(bytes) = live_bytes_added(command) else { return true };
         let bytes = RECORD_OVERHEAD_BYTES + bytes + bytes_rewritten(command, store);
-        if self.journal.has_capacity(bytes) || !is_retained(command, store) {
+        if self.sink.has_capacity(bytes) || !is_retained(command, store) {
             return true;
         }
-        self.space.note_rejection(bytes, self.journal.missing_bytes(bytes));
+        if let Sink::Journal(journal) = &self.sink {
+            self.space.note_rejection(bytes, journal.missing_bytes(bytes));
+        }
         false
     }
 
     /// See [`Journal::begin_copy`].
     pub(super) fn begin_copy(&mut self) -> (Vec<SegmentCopy>, BatchSeq) {
-        self.journal.begin_copy()
+        self.sink.begin_copy()
     }
 
     /// See [`Journal::end_copy`].
     pub(super) fn end_copy(&mut self) {
-        self.journal.end_copy();
+        self.sink.end_copy();
     }
 
     /// The last durable batch.
     pub(super) fn durable(&self) -> BatchSeq {
-        self.journal.durable()
+        self.sink.durable()
     }
 
     /// See [`Journal::bulk_capacity`].
     pub(super) fn bulk_capacity(&self) -> (u64, bool) {
-        self.journal.bulk_capacity()
+        self.sink.bulk_capacity()
     }
 
     /// Whether there is space for this many bytes more.
     pub(super) fn has_space(&self, bytes: usize) -> bool {
-        self.journal.has_capacity(RECORD_OVERHEAD_BYTES + bytes)
+        self.sink.has_capacity(RECORD_OVERHEAD_BYTES + bytes)
     }
 
     /// Appends the changes of the last call, and moves the replies that depend on batches that are
@@ -165,18 +171,23 @@ impl JournalGate {
             self.uncommitted = true;
             // Before any of these batches is sealed: a job that was put and is deleted already has
             // no record from which recovery would learn its id.
-            self.journal.raise_high_id(store.next_id().0);
+            self.sink.raise_high_id(store.next_id().0);
         }
         for &change in &effects.changes {
             self.append(change, store, effects, now);
         }
         effects.clear_changes();
-        self.journal.maybe_seal();
+        let any = if effects.outcomes.is_empty() { None } else { self.sink.batch_of_any_answer() };
+        if let Some(batch) = any {
+            self.uncommitted = true;
+            self.last = batch;
+        }
+        self.sink.maybe_seal();
         debug_assert!(
-            self.last <= self.journal.next_batch() || self.last == BatchSeq::MAX,
+            self.last <= self.sink.next_batch() || self.last == BatchSeq::MAX,
             "replies would wait for a batch that is not begun"
         );
-        let own = if recorded || names_job { self.last } else { 0 };
+        let own = if recorded || names_job || any.is_some() { self.last } else { 0 };
         self.gate_replies(own, store, effects, now);
     }
 
@@ -190,9 +201,9 @@ impl JournalGate {
                 }
                 let record = store.base_record(key);
                 debug_assert_eq!(unpack(pack(key)), key, "compaction would move another record");
-                let batch = self
-                    .journal
-                    .append_with(Some(pack(key)), |out| record::write(&record, now, out));
+                let batch = self.sink.append(Place::Base(id), Some(pack(key)), |out| {
+                    record::write(&record, now, out);
+                });
                 debug_assert!(
                     self.unsynced_puts.back().is_none_or(|&(newest, _)| newest <= batch),
                     "a put is recorded in a batch before that of an earlier put"
@@ -208,7 +219,7 @@ impl JournalGate {
                     return;
                 }
                 let record = Record::State(id, store.state(slot));
-                self.journal.append_with(None, |out| record::write(&record, now, out))
+                self.sink.append(Place::State(id), None, |out| record::write(&record, now, out))
             }
             DirtyRecord::Event(slot, id, number) => {
                 if !store.is_record(RecordKey::Job(slot), id) {
@@ -216,7 +227,7 @@ impl JournalGate {
                 }
                 let (version, event) = &effects.events[number as usize];
                 let record = Record::Event(id, *version, event.clone());
-                self.journal.append_with(None, |out| record::write(&record, now, out))
+                self.sink.append(Place::Event(id), None, |out| record::write(&record, now, out))
             }
             DirtyRecord::Released(id) => {
                 self.await_last_record(id);
@@ -224,19 +235,19 @@ impl JournalGate {
             }
             DirtyRecord::Gone(key, id) => {
                 debug_assert!(!store.is_record(key, id), "what is recorded as deleted is there");
-                self.journal.mark_dead(pack(key));
+                self.sink.mark_dead(pack(key));
                 let record = Record::Deleted(id);
-                self.journal.append_with(None, |out| record::write(&record, now, out))
+                self.sink.append(Place::Gone(id), None, |out| record::write(&record, now, out))
             }
             // In one batch: no batch is sealed before all changes of a call are appended.
             DirtyRecord::EndedTogether(ticket) => {
                 store.popped_together(ticket).fold(self.last, |_, id| {
                     let record = Record::Deleted(id);
-                    self.journal.append_with(None, |out| record::write(&record, now, out))
+                    self.sink.append(Place::Gone(id), None, |out| record::write(&record, now, out))
                 })
             }
             DirtyRecord::Forgotten(key) => {
-                self.journal.mark_dead(pack(key));
+                self.sink.mark_dead(pack(key));
                 self.last
             }
         };
@@ -244,7 +255,7 @@ impl JournalGate {
 
     /// Replies that hand out this job wait for the last record, as if it was put with it.
     fn await_last_record(&mut self, id: JobId) {
-        if self.last <= self.journal.durable() {
+        if self.last <= self.sink.durable() {
             return;
         }
         match self.unsynced_puts.back_mut() {
@@ -256,7 +267,7 @@ impl JournalGate {
     /// Moves the replies that must wait from the outcomes to the gated ones. `own` is the batch on
     /// which all of them depend, or 0.
     fn gate_replies(&mut self, own: BatchSeq, store: &Store, effects: &mut Effects, now: Now) {
-        let durable = self.journal.durable();
+        let durable = self.sink.durable();
         let (mut kept, mut popped) = (0, Vec::new().into_iter());
         for number in 0..effects.outcomes.len() {
             let (ticket, outcome) = effects.outcomes[number];
@@ -305,20 +316,24 @@ impl JournalGate {
     pub(super) fn commit(&mut self, store: &Store, now: Now) {
         assert!(self.now <= now.mono, "the monotonic clock runs back");
         self.now = now.mono;
-        let durable_before = self.journal.durable();
-        self.journal.poll(now);
+        let durable_before = self.sink.durable();
+        self.sink.poll(now);
         // A record that was moved behind that of its end would come back after a crash.
         while !store.has_ended_records()
-            && let Some(key) = self.journal.next_to_move()
+            && let Some(key) = self.sink.next_to_move()
         {
             let record = store.base_record(unpack(key));
-            self.last = self.journal.append_with(Some(key), |out| record::write(&record, now, out));
+            // Only a journal moves records, and to that the place is nothing.
+            let place = Place::Base(JobId(0));
+            self.last = self.sink.append(place, Some(key), |out| record::write(&record, now, out));
         }
-        self.journal.commit(now);
+        self.sink.commit(now);
         self.uncommitted = false;
-        self.journal.poll(now);
-        self.space.update(&self.journal, now.mono);
-        let durable = self.journal.durable();
+        self.sink.poll(now);
+        if let Sink::Journal(journal) = &self.sink {
+            self.space.update(journal, now.mono);
+        }
+        let durable = self.sink.durable();
         assert!(durable >= durable_before, "a batch is durable no more");
         while self.unsynced_puts.front().is_some_and(|&(batch, _)| batch <= durable) {
             self.unsynced_puts.pop_front();
@@ -329,10 +344,8 @@ impl JournalGate {
     /// failure of the journal no reply is.
     #[inline]
     pub(super) fn take_durable(&mut self) -> bool {
-        let durable = self.journal.durable();
-        if self.journal.disk_error().is_some()
-            || self.gated.front().is_none_or(|reply| reply.batch > durable)
-        {
+        let durable = self.sink.durable();
+        if self.sink.has_failed() || self.gated.front().is_none_or(|reply| reply.batch > durable) {
             return false;
         }
         self.current = self.gated.pop_front();
@@ -367,17 +380,17 @@ impl JournalGate {
             // The driver may have submitted commands after the commit of its pass.
             return Some(Mono(0));
         }
-        [self.journal.poll_timeout(), self.space.poll_timeout()].into_iter().flatten().min()
+        [self.sink.poll_timeout(), self.space.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The next line for the operator's log.
     pub(super) fn poll_log_line(&mut self) -> Option<LogLine> {
-        self.space.poll_log_line()
+        self.space.poll_log_line().or_else(|| self.sink.poll_log_line())
     }
 
     /// The I/O error that has stopped the journal.
     pub(super) fn fatal_error(&self) -> Option<String> {
-        self.journal.disk_error().map(ToString::to_string)
+        self.sink.failure()
     }
 
     /// Whether replies are gated.
@@ -385,30 +398,42 @@ impl JournalGate {
         !self.gated.is_empty()
     }
 
+    /// For tests: see [`Leader::set_forces`](super::shared::Leader).
+    pub(super) fn set_forces(&mut self, forces: bool) {
+        if let Sink::Shared(leader) = &mut self.sink {
+            leader.set_forces(forces);
+        }
+    }
+
+    /// See [`Sink::link`].
+    pub(super) fn link(&mut self) -> Option<&mut dyn Link> {
+        self.sink.link()
+    }
+
     /// Starts to write and sync everything.
     pub(super) fn close(&mut self, now: Now) {
-        self.journal.close(now);
+        self.sink.close(now);
     }
 
     /// Whether that is done, or the journal has failed.
     pub(super) fn is_closed(&self) -> bool {
-        self.journal.is_closed()
+        self.sink.is_closed()
     }
 
     /// O(segments).
-    pub(super) fn log_stats(&self) -> LogStats {
-        self.journal.stats()
+    pub(super) fn log_stats(&self) -> Option<LogStats> {
+        self.sink.journal_stats()
     }
 
     /// Writes the counters into `stats`. O(segments).
     pub(super) fn stats(&self, stats: &mut ServerStats) {
         stats.answered_ns.add(&self.gated_ns);
-        stats.journal = Some(journal_stats(&self.journal.stats()));
+        self.sink.stats(stats);
     }
 
     /// Asserts every invariant. O(everything).
     pub(super) fn check_invariants(&self, store: &Store) {
-        self.journal.check_invariants();
+        self.sink.check_invariants();
         let ordered = self.gated.iter().is_sorted_by_key(|reply| reply.batch);
         assert!(ordered, "gated replies are not ordered by batch");
         self.assert_record_count(store);
@@ -416,7 +441,8 @@ impl JournalGate {
 
     /// Asserts that each record of the store has one base record. O(segments).
     pub(super) fn assert_record_count(&self, store: &Store) {
-        let keys = usize::try_from(self.journal.stats().record_keys).unwrap_or(usize::MAX);
+        let Some(stats) = self.sink.journal_stats() else { return };
+        let keys = usize::try_from(stats.record_keys).unwrap_or(usize::MAX);
         let counts = store.counts();
         let Counts { jobs, declared, paused, past_keys, past_runs, losses, .. } = counts;
         let Counts { schedules, workers, constraints, .. } = counts;
@@ -458,25 +484,5 @@ fn is_ungated(outcome: Outcome, effects: &Effects) -> bool {
     match outcome {
         Outcome::Owned(number) => effects.owned[number as usize].is_ungated(),
         _ => false,
-    }
-}
-
-fn journal_stats(stats: &LogStats) -> JournalStats {
-    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
-    JournalStats {
-        live_bytes: stats.live_bytes,
-        dead_bytes: stats.dead_bytes,
-        free_bytes: stats.free_bytes,
-        total_bytes: stats.total_bytes,
-        pending_bytes: stats.pending_bytes,
-        segments: stats.segments,
-        batches: stats.batches,
-        records: stats.records,
-        written_bytes: stats.written_bytes,
-        moved_bytes: stats.moved_bytes,
-        sync_ns: stats.sync_ns,
-        sync_max_ns: stats.sync_max_ns,
-        syncs: bounds.zip(stats.sync_histogram).collect(),
-        full: stats.full,
     }
 }

@@ -29,6 +29,8 @@ mod record;
 mod record_key;
 mod restore;
 pub mod shared;
+mod sink;
+mod test_access;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -36,12 +38,12 @@ use crate::journal::LogStats;
 use crate::journal::disk::{Disk, SegmentReader};
 use crate::model::backup::BackupReply;
 use crate::model::command::Command;
-use crate::model::driver::LogLine;
+use crate::model::driver::{Link, LogLine};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::manage::ManageCommand;
-use crate::model::reply::{Completion, JobStatus, Reply};
-use crate::model::snapshot::{Record, Snapshot};
+use crate::model::reply::{Completion, Reply};
+use crate::model::snapshot::Record;
 use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, JobIdx, Outcome, RewriteLimit, Store};
@@ -50,7 +52,9 @@ pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
 use memory_limit::MemoryLimit;
 use query_scheduler::QueryScheduler;
-pub use restore::Restored;
+pub use restore::{Restored, RestoredShared};
+use shared::Leader;
+use sink::Sink;
 use std::time::Duration;
 
 /// A store, the queries that are evaluated over it, and its journal, if it has one.
@@ -148,10 +152,25 @@ impl Engine {
     /// An engine over a restored store; its journal continues on `disk`.
     #[must_use]
     pub fn durable(restored: Restored, disk: Box<dyn Disk>, now: Now) -> Self {
-        let journal = JournalGate::new(restored.recovered.start(disk, now));
-        journal.assert_record_count(&restored.store);
+        let sink = Sink::Journal(restored.recovered.start(disk, now));
+        Self::over(restored.store, sink)
+    }
+
+    /// An engine over a store that was restored from a shared sink, which `leader` writes from now
+    /// on.
+    #[must_use]
+    pub fn leading(restored: RestoredShared, mut leader: Leader) -> Self {
+        for field in restored.beside {
+            leader.note_loaded(field);
+        }
+        Self::over(restored.store, Sink::Shared(Box::new(leader)))
+    }
+
+    fn over(store: Store, sink: Sink) -> Self {
+        let journal = JournalGate::new(sink);
+        journal.assert_record_count(&store);
         Self {
-            store: restored.store,
+            store,
             effects: Effects::with_changes(),
             queries: QueryScheduler::default(),
             journal: Some(Box::new(journal)),
@@ -413,6 +432,10 @@ impl CommandExecutor for Engine {
         self.journal.as_ref().and_then(|journal| journal.fatal_error())
     }
 
+    fn link(&mut self) -> Option<&mut dyn Link> {
+        self.journal.as_mut().and_then(|journal| journal.link())
+    }
+
     fn awaits_disk(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.awaits_disk())
     }
@@ -443,7 +466,7 @@ impl CommandExecutor for Engine {
     }
 
     fn journal_stats(&self) -> Option<LogStats> {
-        self.journal.as_ref().map(|journal| journal.log_stats())
+        self.journal.as_ref().and_then(|journal| journal.log_stats())
     }
 
     fn counts(&self) -> Counts {
@@ -469,27 +492,5 @@ impl CommandExecutor for Engine {
 
     fn is_waiting(&self, ticket: Ticket) -> bool {
         self.store.is_waiting(ticket)
-    }
-}
-
-/// For tests.
-impl Engine {
-    /// The status of a job as the store has applied it, durable or not. O(log n).
-    #[doc(hidden)]
-    #[must_use]
-    pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
-        self.store.peek(id)
-    }
-
-    /// All jobs as their records would say it now, durable or not. O(n).
-    #[doc(hidden)]
-    pub fn snapshots(&self) -> impl Iterator<Item = Snapshot<'_>> {
-        self.store.snapshots()
-    }
-
-    /// Changes how many steps a pass has for work that is spread over passes.
-    #[doc(hidden)]
-    pub fn set_spread_steps(&mut self, steps: usize) {
-        self.store.set_spread_steps(steps);
     }
 }

@@ -2,6 +2,8 @@
 //! out after it.
 
 use super::record_key::pack;
+use super::shared::Field;
+use super::shared::redis::Loaded;
 use super::{Engine, memory_limit, record};
 use crate::base::time::Now;
 use crate::journal::disk::Files;
@@ -63,6 +65,75 @@ impl Engine {
             "an id that was given out would be given out again"
         );
         Ok((Restored { store, recovered }, report))
+    }
+}
+
+/// A store that was restored from a shared sink.
+pub struct RestoredShared {
+    pub(super) store: Store,
+    /// The records beside base records.
+    pub(super) beside: Vec<Field>,
+}
+
+impl RestoredShared {
+    /// The number of jobs, queues, workers and constraints that were restored.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.store.counts()
+    }
+}
+
+/// Records that are restored between two calls of `progress`.
+const RECORDS_PER_PROGRESS: usize = 20_000;
+
+impl Engine {
+    /// Restores a store from the records of a shared sink, for [`Engine::leading`]. All ids given
+    /// so far are below `mark`. `progress` is called now and then, and may stop it. O(records).
+    ///
+    /// # Errors
+    /// What is wrong with a record, that the memory does not suffice, or what `progress` returns.
+    pub fn restore_shared<E: From<String>>(
+        loaded: &Loaded,
+        mark: u64,
+        (seed, max_memory): (u64, Option<u64>),
+        now: Now,
+        progress: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<RestoredShared, E> {
+        let mut store = Store::new(seed);
+        let mut beside = Vec::new();
+        let mut records = loaded.records().enumerate().peekable();
+        let read = |(field, bytes)| {
+            record::read(bytes, now)
+                .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))
+        };
+        while let Some((place, (field, bytes))) = records.next() {
+            let mut record = read((field, bytes))?;
+            // At once in its newest state: its key may have another owner since it was completed,
+            // which may be restored before it.
+            if let Record::Job(job) = &mut record
+                && let Some((_, (state, bytes))) =
+                    records.next_if(|(_, (next, _))| *next == Field::State(job.id.0))
+                && let Record::State(_, newest) = read((state, bytes))?
+            {
+                job.state = newest;
+                beside.push(state);
+            }
+            apply(&mut store, record, now);
+            if !field.is_base() {
+                beside.push(field);
+            }
+            let too_large =
+                max_memory.and_then(|limit| memory_limit::check_restored(limit, &store));
+            if let Some(why) = too_large {
+                return Err(E::from(why));
+            }
+            if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
+                progress()?;
+            }
+        }
+        store.finish_restore(now);
+        store.skip_ids(JobId(mark));
+        Ok(RestoredShared { store, beside })
     }
 }
 

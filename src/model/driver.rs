@@ -195,6 +195,37 @@ pub struct Notice {
     pub total: u64,
 }
 
+/// What a driver has to do to the connection of a [`Link`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkAction {
+    /// Connect it; [`Link::handle_connected`] or [`Link::handle_lost`] follows.
+    Connect(Arc<Target>),
+    /// Close and forget it, or stop connecting it.
+    Close,
+}
+
+/// The one connection of an engine to the place where it keeps its jobs, as seen by the owner of
+/// the socket. It is no client, and outlives them in a shutdown.
+pub trait Link {
+    /// The next action.
+    fn poll_action(&mut self) -> Option<LinkAction>;
+
+    /// It is connected.
+    fn handle_connected(&mut self, now: Now);
+
+    /// It could not be connected, or is lost: a sentence without its full stop.
+    fn handle_lost(&mut self, why: &str, now: Now);
+
+    /// Bytes were received.
+    fn handle_input(&mut self, bytes: &[u8], now: Now);
+
+    /// The bytes to send, oldest first.
+    fn output(&self) -> &[u8];
+
+    /// This many bytes of the output were sent.
+    fn handle_sent(&mut self, count: usize);
+}
+
 /// A state machine behind connections. No call blocks, and nothing happens between calls.
 pub trait Core {
     /// A protocol is served at this address.
@@ -283,6 +314,11 @@ pub trait Core {
 
     /// A fatal error after which the driver has to stop, as a sentence.
     fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// The connection to the place where jobs are kept, if they are kept behind one.
+    fn link(&mut self) -> Option<&mut dyn Link> {
         None
     }
 

@@ -21,6 +21,8 @@ pub struct ServerStats {
     pub queries: QueryStats,
     /// `None` without `--data`.
     pub journal: Option<JournalStats>,
+    /// `None` without `--engine`.
+    pub shared: Option<SharedStats>,
     /// Memory of jobs, tables and buffers.
     pub memory: MemoryStats,
     /// Whether puts are refused.
@@ -260,6 +262,33 @@ pub struct JournalStats {
     pub syncs: Vec<(Option<u64>, u64)>,
     /// Whether the last attempt to allocate a segment found no space.
     pub full: bool,
+}
+
+/// The writes of a server that leads a shared engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedStats {
+    /// Under which it leads.
+    pub epoch: u64,
+    /// Batches accepted.
+    pub batches: u64,
+    /// Fields set and deleted in them.
+    pub changes: u64,
+    /// Their bytes, as requests.
+    pub bytes: u64,
+    /// Records that have gone into batches.
+    pub records: u64,
+    /// Times from a write to its answer, in nanoseconds.
+    pub write_ns: Histogram,
+    /// Bytes of batches that are not accepted yet.
+    pub pending_bytes: u64,
+    /// Connections after the first.
+    pub reconnects: u64,
+    /// Writes that were lost behind the answer, and written again.
+    pub rewritten: u64,
+    /// Whether it does not answer now.
+    pub is_away: bool,
+    /// Whether its memory is full.
+    pub is_full: bool,
 }
 
 /// One page of a scan over all queues.

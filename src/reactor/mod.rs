@@ -24,6 +24,7 @@ mod client_tls;
 mod clock;
 mod dialer;
 pub mod disk;
+mod engine_link;
 mod handshakes;
 mod linger;
 mod listen_address;
@@ -61,6 +62,7 @@ use crate::model::peer::Peer;
 pub use client_tls::BlockingTls;
 pub use clock::Clock;
 use dialer::Dialer;
+use engine_link::{EngineLink, LINK};
 use handshakes::Handshakes;
 use linger::Lingering;
 pub use listen_address::ListenAddress;
@@ -107,6 +109,7 @@ pub struct Reactor<C> {
     listeners: Vec<Listener>,
     sockets: Sockets,
     dialer: Dialer,
+    engine_link: EngineLink,
     handshakes: Handshakes,
     server_tls: Option<ServerTls>,
     reload: Option<Reload<C>>,
@@ -178,6 +181,7 @@ impl<C: Core> Reactor<C> {
             listeners,
             sockets: Sockets::default(),
             dialer: Dialer::new(wake.clone()),
+            engine_link: EngineLink::new(wake.clone()),
             handshakes: Handshakes::default(),
             server_tls: None,
             reload: None,
@@ -265,8 +269,10 @@ impl<C: Core> Reactor<C> {
             self.dial();
             self.read();
             self.linger();
+            self.read_engine_link();
             self.core.finish_pass(self.now);
             self.write();
+            self.write_engine_link();
             self.log_notices();
             self.close();
             self.check()?;
@@ -316,8 +322,8 @@ impl<C: Core> Reactor<C> {
         let full = self.handshakes.is_full();
         let may_accept = |it: &Listener| it.is_ready() && !(full && it.is_tls());
         let ready = self.listeners.iter().any(may_accept) || self.handshakes.has_ready();
-        if self.transfers.is_due() || ready || self.dialer.has_ready() || self.lingering.has_ready()
-        {
+        let dials = self.dialer.has_ready() || self.engine_link.is_due();
+        if self.transfers.is_due() || ready || dials || self.lingering.has_ready() {
             return Some(Duration::ZERO);
         }
         let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
@@ -352,7 +358,9 @@ impl<C: Core> Reactor<C> {
         }
         let client = socket::client(token);
         let Some(socket) = self.sockets.get_mut(client) else {
-            if !self.lingering.on_event(client) {
+            if client == LINK {
+                self.engine_link.on_event(event);
+            } else if !self.lingering.on_event(client) {
                 self.dialer.on_event(client, event);
             }
             return;

@@ -86,7 +86,7 @@ impl ServiceManager {
     }
 
     /// Sends a heartbeat, if one is due.
-    pub(super) fn watch(&mut self, now: Mono) {
+    pub fn watch(&mut self, now: Mono) {
         if let Some(interval) = self.interval
             && now >= self.next_heartbeat
         {

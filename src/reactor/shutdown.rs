@@ -11,7 +11,8 @@
 //! [`STDIN_AT_SHUTDOWN_MAX_BYTES`]: crate::base::limits::STDIN_AT_SHUTDOWN_MAX_BYTES
 
 use super::Reactor;
-use super::socket::{Socket, Stream};
+use super::engine_link::LINK;
+use super::socket::{self, Socket, Stream};
 use crate::base::limits::{SHUTDOWN_DISK_TIMEOUT, SHUTDOWN_TIMEOUT};
 use crate::base::time::Mono;
 use crate::model::driver::Core;
@@ -187,7 +188,9 @@ impl<C: Core> Reactor<C> {
                 warn!("the disk is slow: waiting for the last changes, or for another signal");
             }
             let timers = [self.core.poll_timeout(self.now), warn_at];
-            let next = timers.into_iter().flatten().fold(deadline, Mono::min);
+            let is_due = self.engine_link.is_due().then_some(self.now.mono);
+            let timers = timers.into_iter().chain([is_due]);
+            let next = timers.flatten().fold(deadline, Mono::min);
             match self.poll.poll(events, Some(next.until(self.now.mono))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = self.clock.sample(),
@@ -196,7 +199,14 @@ impl<C: Core> Reactor<C> {
             if self.stop.is_some_and(|stop| stop.forced) {
                 return Ok(false);
             }
+            for event in &*events {
+                if socket::client(event.token()) == LINK {
+                    self.engine_link.on_event(event);
+                }
+            }
+            self.read_engine_link();
             self.core.finish_pass(self.now);
+            self.write_engine_link();
             self.check()?;
         }
         Ok(true)

@@ -6,7 +6,7 @@ use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
-use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
+use crate::model::driver::{Action, ConnectError, Core, Incident, Link, Notice, Protocol};
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
 use crate::protocol::Session;
@@ -322,6 +322,10 @@ impl<E: CommandExecutor> Core for Server<E> {
 
     fn failure(&self) -> Option<String> {
         self.engine.fatal_error()
+    }
+
+    fn link(&mut self) -> Option<&mut dyn Link> {
+        self.engine.link()
     }
 
     fn awaits_disk(&self) -> bool {

@@ -1,3 +1,13 @@
-//! An engine that several servers share: one of them leads, the others send it their commands.
+//! An engine that several servers share: one of them leads, and what it changes is written to a
+//! sink that they share before it is answered. The others wait to lead.
 
+mod batch;
+mod leader;
+pub mod limits;
+pub mod redis;
+mod settings;
 pub mod words;
+
+pub(super) use batch::{Field, Place};
+pub use leader::{Begin, Leader};
+pub use settings::Settings;

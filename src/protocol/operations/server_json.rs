@@ -40,7 +40,11 @@ pub(super) fn server(stats: &ServerStats, limits: ServerLimits<'_>, now: Now) ->
     push_text(
         &mut out,
         "engine",
-        Some(if stats.journal.is_some() { b"journal" } else { b"memory" }),
+        Some(match (&stats.journal, &stats.shared) {
+            (Some(_), _) => b"journal",
+            (None, Some(_)) => b"redis",
+            (None, None) => b"memory",
+        }),
     );
     push_flag(&mut out, "draining", stats.draining);
     push_listeners(&mut out, limits.listeners);

@@ -24,6 +24,7 @@ mod indexed_queues;
 mod large_pops;
 mod manage;
 mod native;
+mod node;
 mod oracle;
 mod restart;
 mod waits;
@@ -41,7 +42,9 @@ use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
+use node::SimNode;
 use oracle::{Asked, Oracle};
+use std::cell::RefCell;
 use std::time::Duration;
 
 const QUEUES: [&[u8]; 3] = [b"a", b"b", b"c"];
@@ -51,6 +54,8 @@ const CLIENTS: u32 = 4;
 struct Simulation {
     rng: TestRng,
     disk: SimDisk,
+    /// In place of the disk.
+    node: Option<RefCell<SimNode>>,
     options: JournalOptions,
     oracle: Oracle,
     now: Now,
@@ -77,7 +82,11 @@ struct Simulation {
 }
 
 fn recover(simulation: &Simulation) -> Engine {
-    let mut engine = simulation.disk.start_engine(&simulation.options, 3, simulation.now);
+    let now = simulation.now;
+    let mut engine = match &simulation.node {
+        Some(node) => node.borrow_mut().start_engine(3, now),
+        None => simulation.disk.start_engine(&simulation.options, 3, now),
+    };
     if let Some(steps) = simulation.spread_steps {
         engine.set_spread_steps(steps);
     }
@@ -108,6 +117,7 @@ impl Simulation {
         }
         Self {
             disk,
+            node: None,
             options: JournalOptions { segment_bytes, sync, salt: rng.seed() },
             oracle: Oracle::default(),
             now: Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) },
@@ -145,7 +155,9 @@ impl Simulation {
         engine.check_invariants();
         self.oracle.native.came_back(&engine);
         if self.rng.percent(70) && self.settle(&mut engine) {
+            engine.set_answers_wait(false);
             self.oracle.examine(&mut engine, self.generation, self.now);
+            engine.set_answers_wait(true);
         }
         let passes = self.rng.between(1, 60);
         for _ in 0..passes {
@@ -162,7 +174,7 @@ impl Simulation {
             }
             engine.check_invariants();
             let work = self.rng.below(5);
-            self.disk.work(work);
+            self.work(&mut engine, work);
             self.pass_time();
             self.inject_fault();
         }
@@ -192,12 +204,16 @@ impl Simulation {
                 return false;
             }
             engine.commit(self.now);
-            self.disk.work(3);
+            self.work(engine, 3);
+            self.pass_time_of_node();
         }
         panic!("what was written before is never durable");
     }
 
     fn inject_fault(&mut self) {
+        if self.node.is_some() {
+            return self.inject_fault_of_node();
+        }
         let mut platter = self.disk.platter.lock().unwrap();
         let trouble = self.rng.below(120);
         match trouble {
@@ -219,7 +235,7 @@ impl Simulation {
             if engine.is_closed() {
                 break;
             }
-            self.disk.work(3);
+            self.work(engine, 3);
             self.pass_time();
             engine.commit(self.now);
             self.take_completions(engine);
@@ -354,26 +370,51 @@ const FAILED_ONCE: &[u64] = &[
 const WITHOUT_NATIVE: usize = 11;
 
 const PLAN: Plan = Plan::new(150, FAILED_ONCE);
+const SHARED_PLAN: Plan = Plan::new(150, &[]);
 
 fn run(seed: u64) -> Seen {
+    play(Simulation::new(seed))
+}
+
+/// The same over a node in memory in place of the disk.
+fn run_shared(seed: u64) -> Seen {
     let mut simulation = Simulation::new(seed);
+    simulation.node = Some(RefCell::new(SimNode::new(seed)));
+    play(simulation)
+}
+
+fn play(mut simulation: Simulation) -> Seen {
     for _ in 0..6 {
         simulation.live();
     }
     simulation.generation += 1;
+    if let Some(node) = &simulation.node {
+        node.borrow_mut().set_full(false);
+    }
     let mut engine = recover(&simulation);
     simulation.disk.platter.lock().unwrap().capacity = u64::MAX;
     assert!(simulation.settle(&mut engine), "the disk is in order");
     simulation.oracle.native.came_back(&engine);
+    engine.set_answers_wait(false);
     simulation.oracle.examine(&mut engine, simulation.generation, simulation.now);
+    engine.set_answers_wait(true);
     simulation.oracle.seen.native = simulation.oracle.native.seen;
-    let (disk, now) = (simulation.disk.clone(), simulation.now);
+    let (disk, node, now) = (simulation.disk.clone(), simulation.node.take(), simulation.now);
+    let mut later = now;
     simulation.oracle.drain(&mut engine, simulation.generation, now, |engine| {
         for _ in 0..20 {
-            engine.commit(now);
-            disk.work(10);
+            engine.commit(later);
+            match &node {
+                Some(node) => {
+                    later.mono = later.mono.after(Duration::from_millis(100));
+                    node.borrow_mut().work(engine, 10, later);
+                }
+                None => {
+                    disk.work(10);
+                }
+            }
         }
-        engine.commit(now);
+        engine.commit(later);
     });
     simulation.oracle.seen
 }
@@ -381,6 +422,16 @@ fn run(seed: u64) -> Seen {
 #[test]
 fn acknowledged_changes_survive_every_crash() {
     let Some(results) = PLAN.play(run) else { return };
+    let mut seen = Seen::default();
+    for more in results {
+        seen.add(more);
+    }
+    seen.assert_everything();
+}
+
+#[test]
+fn acknowledged_changes_survive_every_death_of_a_leader() {
+    let Some(results) = SHARED_PLAN.play(run_shared) else { return };
     let mut seen = Seen::default();
     for more in results {
         seen.add(more);

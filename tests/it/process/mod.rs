@@ -7,6 +7,7 @@ mod data;
 mod descriptors;
 mod disconnects;
 mod drop_in;
+mod engine;
 mod files;
 mod load;
 mod logs;

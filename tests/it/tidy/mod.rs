@@ -24,7 +24,8 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("store", &["base", "model", "schedule", "wire"]),
     ("journal", &["base"]),
     ("query", &["base", "model", "wire"]),
-    ("engine", &["base", "model", "store", "journal", "query"]),
+    // What several servers share is spoken to in RESP.
+    ("engine", &["base", "model", "wire", "store", "journal", "query"]),
     ("protocol", &["base", "model", "access", "schedule", "wire"]),
     (
         "server",

@@ -10,6 +10,9 @@ use crate::base::limits::{
 };
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
+use crate::cli::settings::engine::{
+    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineUrl, ServerName,
+};
 use crate::cli::settings::fsync::Fsync;
 use crate::cli::settings::http_name::{self, HttpName};
 use crate::cli::settings::listen_addr::ListenAddr;
@@ -139,6 +142,42 @@ pub(in crate::cli) struct Options {
     #[serde(default, deserialize_with = "from_text::deserialize")]
     fsync: Option<Fsync>,
 
+    /// The Redis or Valkey in which jobs are kept in place of --data: redis://HOST[:PORT][/DB], one
+    /// node. Of several servers with the same one, one serves and the others wait to take over. Its
+    /// password: JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine: Option<EngineUrl>,
+
+    /// The file with the password of --engine, in its first line [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
+    engine_password_file: Option<PathBuf>,
+
+    /// For how long a server of --engine leads after its last word: so long another one waits
+    /// before it takes over (500ms, 3s) [default: 3s].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_LEASE")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine_lease: Option<BoundedDuration<EngineLease>>,
+
+    /// How long --engine may be away until the log says so, and at the start until it is given up
+    /// (1s, 1min) [default: 10s].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_PATIENCE")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine_patience: Option<BoundedDuration<EnginePatience>>,
+
+    /// What the keys in --engine begin with: servers with another prefix have other jobs [default:
+    /// jc].
+    #[arg(long, value_name = "TEXT", env = "JOBCENTRE_ENGINE_PREFIX")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine_prefix: Option<EnginePrefix>,
+
+    /// How this server is called in the logs of the others of its --engine [default: its host and
+    /// process].
+    #[arg(long, value_name = "NAME", env = "JOBCENTRE_SERVER_NAME")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    server_name: Option<ServerName>,
+
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
     /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
@@ -215,6 +254,7 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) tls: TlsSettings,
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) fsync: SyncMode,
+    pub(in crate::cli) engine: Option<EngineConfig>,
     pub(in crate::cli) max_request: usize,
     pub(in crate::cli) max_clients: usize,
     pub(in crate::cli) max_memory: Option<u64>,
@@ -278,6 +318,12 @@ impl Options {
             tls_client_auth: self.tls_client_auth.or(fallback.tls_client_auth),
             data: self.data.or(fallback.data),
             fsync: self.fsync.or(fallback.fsync),
+            engine: self.engine.or(fallback.engine),
+            engine_password_file: self.engine_password_file.or(fallback.engine_password_file),
+            engine_lease: self.engine_lease.or(fallback.engine_lease),
+            engine_patience: self.engine_patience.or(fallback.engine_patience),
+            engine_prefix: self.engine_prefix.or(fallback.engine_prefix),
+            server_name: self.server_name.or(fallback.server_name),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             max_memory: self.max_memory.or(fallback.max_memory),
@@ -340,6 +386,13 @@ impl Options {
             },
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
+            engine: EngineConfig::new(
+                self.engine,
+                self.engine_password_file,
+                (self.engine_lease, self.engine_patience),
+                self.engine_prefix,
+                self.server_name,
+            ),
             max_request,
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             max_memory: self.max_memory.map(|size| size.0 as u64),

@@ -6,7 +6,8 @@ use super::*;
 use crate::base::histogram::Histogram;
 use crate::base::time::Wall;
 use crate::model::stats::{
-    AccessStats, BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats, TlsStats,
+    AccessStats, BusWorkerStats, JournalStats, MemoryStats, ProtocolStats, ServerStats,
+    SharedStats, TlsStats,
 };
 use crate::protocol::http::Long;
 
@@ -45,6 +46,19 @@ fn figures() -> Box<ServerStats> {
         MemoryStats { store_bytes: 101, buffer_bytes: 102, limit_bytes: Some(103), refused: 104 };
     figures.bus_workers =
         Some(vec![BusWorkerStats { queue: Box::from(*b"q\xff"), idle: 38, busy: 39 }]);
+    figures.shared = Some(SharedStats {
+        epoch: 201,
+        batches: 202,
+        changes: 203,
+        bytes: 204,
+        records: 205,
+        write_ns: histogram,
+        pending_bytes: 206,
+        reconnects: 207,
+        rewritten: 208,
+        is_away: true,
+        is_full: true,
+    });
     figures.journal = Some(JournalStats {
         live_bytes: 26,
         dead_bytes: 27,

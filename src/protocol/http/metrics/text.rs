@@ -5,7 +5,7 @@ use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
 use crate::model::driver::Protocol;
 use crate::model::stats::{
-    BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, StatusCounts,
+    BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, SharedStats, StatusCounts,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
@@ -159,6 +159,9 @@ impl Collector for General {
         }
         if let Some(journal) = &self.figures.journal {
             encode_journal(journal, &mut out)?;
+        }
+        if let Some(shared) = &self.figures.shared {
+            encode_shared(shared, &mut out)?;
         }
         Ok(())
     }
@@ -318,6 +321,31 @@ fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Er
     out.times("journal_sync", help, classes, NANOSECONDS)?;
     let worst = write_ratio(journal.sync_max_ns, NANOSECONDS);
     out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
+}
+
+fn encode_shared(shared: &SharedStats, out: &mut Writer<'_>) -> Result<(), Error> {
+    let help = "The epoch under which this server leads its engine (--engine).";
+    out.gauge("engine_epoch", None, help, &shared.epoch)?;
+    let help = "1 while what was to be written to the engine is not answered, else 0.";
+    out.gauge("engine_away", None, help, &u64::from(shared.is_away))?;
+    let help = "1 while the engine's memory is full, so that nothing is put, else 0.";
+    out.gauge("engine_full", None, help, &u64::from(shared.is_full))?;
+    let help = "Bytes of batches that the engine has not accepted yet.";
+    out.gauge("engine_pending", Some(&Unit::Bytes), help, &shared.pending_bytes)?;
+    let help = "Batches that the engine has accepted.";
+    out.counter("engine_batches", None, help, &shared.batches)?;
+    out.counter("engine_records", None, "Records that went into batches.", &shared.records)?;
+    let help = "Fields that batches have set or deleted.";
+    out.counter("engine_changes", None, help, &shared.changes)?;
+    let help = "Bytes of batches that the engine has accepted.";
+    out.counter("engine_written", Some(&Unit::Bytes), help, &shared.bytes)?;
+    let help = "Batches that the engine had lost, and that were written again.";
+    out.counter("engine_rewritten_batches", None, help, &shared.rewritten)?;
+    let help = "Connections to the engine after the first.";
+    out.counter("engine_reconnects", None, help, &shared.reconnects)?;
+    let help = "Times from the sending of a batch to its answer.";
+    let classes = (shared.write_ns.sum(), shared.write_ns.classes(12, 36));
+    out.times("engine_write", help, classes, NANOSECONDS)
 }
 
 /// The counts by status, with the names of the statuses.

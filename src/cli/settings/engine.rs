@@ -1,0 +1,219 @@
+//! `--engine`: where the engine is that servers share, and what is not supported of that yet.
+
+use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
+use crate::model::driver::Target;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The variable with the password: there is no argument, because other programs can read those.
+pub(in crate::cli) const PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_PASSWORD";
+
+const REDIS_PORT: u16 = 6379;
+const PREFIX_MAX_BYTES: usize = 64;
+const NAME_MAX_BYTES: usize = 128;
+
+/// What `--engine` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct EngineUrl {
+    pub(in crate::cli) target: Arc<Target>,
+    pub(in crate::cli) user: Option<Box<str>>,
+    pub(in crate::cli) database: u32,
+}
+
+/// The text before all keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct EnginePrefix(pub(in crate::cli) Box<str>);
+
+/// The name of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct ServerName(pub(in crate::cli) Box<str>);
+
+/// `--engine-lease`: for how long a server leads after a word of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum EngineLease {}
+
+impl DurationSetting for EngineLease {
+    const DEFAULT: Duration = Duration::from_secs(3);
+    const RANGE: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_mins(1);
+    const BOUNDS: &'static str = "from 500ms to 1min";
+    const HELP: &'static str = "give a time such as 3s";
+}
+
+/// `--engine-patience`: how long it may be away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum EnginePatience {}
+
+impl DurationSetting for EnginePatience {
+    const DEFAULT: Duration = Duration::from_secs(10);
+    const RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+    const BOUNDS: &'static str = "from 100ms to 1h";
+    const HELP: &'static str = "give a time such as 10s";
+}
+
+impl FromStr for EngineUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const HELP: &str = "give redis://HOST, redis://HOST:PORT or redis://USER@HOST:PORT/DB";
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        match scheme {
+            "redis" => {}
+            "rediss" => {
+                return Err("TLS to Redis is not supported yet: one node by redis:// is".into());
+            }
+            "redis+sentinel" => {
+                return Err("Sentinel is not supported yet: one node by redis:// is".into());
+            }
+            "redis+cluster" => {
+                return Err("Redis Cluster is not supported yet: one node by redis:// is".into());
+            }
+            _ => return Err(format!("this is no address of Redis: {HELP}")),
+        }
+        let uri: http::Uri = text.parse().map_err(|error| format!("{error}: {HELP}"))?;
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        if user.is_some_and(|user| user.contains(':')) {
+            return Err(format!(
+                "a password is not given in the address, where other programs can read it: use \
+                 {PASSWORD_VARIABLE} or --engine-password-file"
+            ));
+        }
+        let host = uri.host().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() {
+            return Err(format!("a host is missing: {HELP}"));
+        }
+        let database = uri.path().trim_start_matches('/');
+        let number = if database.is_empty() { Ok(0) } else { database.parse() };
+        let database = number.map_err(|_| format!("{database:?} is no number of a database"))?;
+        if uri.query().is_some() {
+            return Err(format!("nothing may follow a ?: {HELP}"));
+        }
+        let port = uri.port_u16().unwrap_or(REDIS_PORT);
+        Ok(Self {
+            target: Arc::new(Target { host: host.into(), port, tls: false }),
+            user: user.filter(|user| !user.is_empty()).map(Into::into),
+            database,
+        })
+    }
+}
+
+impl FromStr for EnginePrefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if (1..=PREFIX_MAX_BYTES).contains(&text.len()) && text.bytes().all(is_plain) {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!("give 1 to {PREFIX_MAX_BYTES} letters, digits and any of - _ . :"))
+        }
+    }
+}
+
+impl FromStr for ServerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if (1..=NAME_MAX_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte > b' ') {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!("give a name of 1 to {NAME_MAX_BYTES} bytes without spaces"))
+        }
+    }
+}
+
+/// The complete settings of a shared engine.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct EngineConfig {
+    pub(in crate::cli) url: EngineUrl,
+    pub(in crate::cli) password_file: Option<PathBuf>,
+    pub(in crate::cli) lease: Duration,
+    pub(in crate::cli) patience: Duration,
+    pub(in crate::cli) prefix: Box<str>,
+    pub(in crate::cli) name: Option<Box<str>>,
+}
+
+impl EngineConfig {
+    /// The settings, if there is an engine.
+    pub(in crate::cli) fn new(
+        url: Option<EngineUrl>,
+        password_file: Option<PathBuf>,
+        (lease, patience): (
+            Option<BoundedDuration<EngineLease>>,
+            Option<BoundedDuration<EnginePatience>>,
+        ),
+        prefix: Option<EnginePrefix>,
+        name: Option<ServerName>,
+    ) -> Option<Self> {
+        Some(Self {
+            url: url?,
+            password_file,
+            lease: lease.unwrap_or_default().0,
+            patience: patience.unwrap_or_default().0,
+            prefix: prefix.map_or_else(|| "jc".into(), |prefix| prefix.0),
+            name: name.map(|name| name.0),
+        })
+    }
+
+    /// The password: the first line of the file, or else the variable.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(in crate::cli) fn password(&self) -> Result<Option<Box<[u8]>>, String> {
+        if let Some(file) = &self.password_file {
+            let text = std::fs::read(file).map_err(|error| {
+                format!("--engine-password-file {}: it cannot be read: {error}", file.display())
+            })?;
+            let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            return Ok(Some(line.trim_ascii().into()));
+        }
+        let variable = std::env::var_os(PASSWORD_VARIABLE).filter(|value| !value.is_empty());
+        Ok(variable.map(|value| value.as_encoded_bytes().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, host, port, user, database) in [
+            ("redis://h", "h", 6379, None, 0),
+            ("redis://h/", "h", 6379, None, 0),
+            ("redis://127.0.0.1:7/3", "127.0.0.1", 7, None, 3),
+            ("redis://me@h:7", "h", 7, Some("me"), 0),
+            ("redis://[::1]:7", "::1", 7, None, 0),
+        ] {
+            let url: EngineUrl = text.parse().unwrap();
+            assert_eq!((&*url.target.host, url.target.port), (host, port), "{text}");
+            assert_eq!((url.user.as_deref(), url.database), (user, database), "{text}");
+        }
+        for (text, why) in [
+            ("rediss://h", "TLS"),
+            ("redis+sentinel://a,b/n", "Sentinel"),
+            ("redis+cluster://a,b", "Cluster"),
+            ("h:6379", "no address"),
+            ("redis://", ""),
+            ("redis://u:p@h", "password"),
+            ("redis://h/x", "database"),
+            ("redis://h/1?x=1", "?"),
+        ] {
+            let error = text.parse::<EngineUrl>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        assert!("".parse::<EnginePrefix>().is_err());
+        assert!("a{b}".parse::<EnginePrefix>().is_err());
+        assert!("jc.test:1".parse::<EnginePrefix>().is_ok());
+        assert!("two words".parse::<ServerName>().is_err());
+        assert!("host-1:9".parse::<ServerName>().is_ok());
+    }
+}

@@ -1,0 +1,36 @@
+//! Bounds of a shared engine.
+
+use std::time::Duration;
+
+/// A batch of this size is sealed though an earlier one is on its way.
+pub const BATCH_BYTES: usize = 1 << 20;
+
+/// Bytes of batches that are not accepted yet beyond which nothing is put.
+pub const PENDING_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of accepted batches that are kept in case that the sink loses them.
+pub const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// The longest answer that is taken.
+pub const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// Time for a connection, with what is said at its begin.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time for an answer to a write; then the connection counts as lost.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The lease is renewed this often even without a write, or every third of it.
+pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The first pause before another attempt: of a connection, or of a write that was refused for now.
+pub const RETRY_MIN: Duration = Duration::from_millis(5);
+
+/// The longest one: they double.
+pub const RETRY_MAX: Duration = Duration::from_millis(500);
+
+/// While memory is full, writes without a word about that are tried so often.
+pub const TIGHT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Records in one part while they are read.
+pub const PART_RECORDS: usize = 500;

@@ -1,0 +1,173 @@
+#!lua name=jobcentre
+
+-- The functions of jobcentre: docs/redis.md says what they keep. Keys of each: meta, jobs, more,
+-- servers. Nothing is written before everything is checked, because a function that fails does not
+-- take back what it has done.
+
+local VERSION = 1
+-- Arguments of one HSET or HDEL: Lua's stack is bounded.
+local PART = 7000
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- What the meta of this partition says about who leads.
+local function leader_of(meta)
+  local found = redis.call('HMGET', meta, 'birth', 'epoch', 'seq', 'until', 'leader', 'name')
+  return {
+    birth = found[1], epoch = tonumber(found[2] or 0), seq = tonumber(found[3] or 0),
+    till = tonumber(found[4] or 0), leader = found[5] or '', name = found[6] or '',
+  }
+end
+
+-- Calls a command with a key and the arguments from one place to another, in parts.
+local function call_in_parts(command, key, args, from, to)
+  for first = from, to, PART do
+    redis.call(command, key, unpack(args, first, math.min(first + PART - 1, to)))
+  end
+end
+
+local function version()
+  return VERSION
+end
+
+-- schema, partitions, partition, birth: makes the keys if there are none.
+local function init(keys, args)
+  if redis.call('EXISTS', keys[1]) == 0 then
+    redis.call('HSET', keys[1], 'schema', args[1], 'partitions', args[2], 'partition', args[3],
+      'birth', args[4], 'epoch', '0', 'seq', '0', 'until', '0', 'mark', '0')
+    for place = 2, 4 do
+      redis.call('HSET', keys[place], '-', '')
+    end
+  end
+  local found = redis.call('HMGET', keys[1], 'schema', 'partitions', 'partition', 'birth')
+  return {found[1] or '', found[2] or '', found[3] or '', found[4] or ''}
+end
+
+-- server, name, lease: notes that this server is there; forgets those that are not.
+local function hello(keys, args)
+  local now = now_ms()
+  local all = redis.call('HGETALL', keys[4])
+  for place = 1, #all, 2 do
+    local till = tonumber(string.match(all[place + 1], '^%d+'))
+    if till and till < now then
+      redis.call('HDEL', keys[4], all[place])
+    end
+  end
+  redis.call('HSET', keys[4], args[1], text(now + tonumber(args[3])) .. ' ' .. args[2])
+  local led = leader_of(keys[1])
+  return {text(led.epoch), led.name, text(math.max(0, led.till - now))}
+end
+
+-- birth, server, name, lease: leads, if nobody else does. Answers with LED, epoch, seq, mark; or
+-- HELD, the name of the leader, for how many more milliseconds.
+local function lead(keys, args)
+  local now, led = now_ms(), leader_of(keys[1])
+  if led.birth ~= args[1] then
+    return {'GONE'}
+  end
+  if led.till > now and led.leader ~= args[2] then
+    return {'HELD', led.name, text(led.till - now)}
+  end
+  local epoch = text(led.epoch + 1)
+  redis.call('HSET', keys[1], 'epoch', epoch, 'leader', args[2], 'name', args[3],
+    'until', text(now + tonumber(args[4])))
+  redis.call('HDEL', keys[4], args[2])
+  return {'LED', epoch, text(led.seq), redis.call('HGET', keys[1], 'mark') or '0'}
+end
+
+-- nil if this epoch leads, or else what is wrong.
+local function refusal(led, birth, epoch)
+  if led.birth ~= birth then
+    return 'GONE'
+  end
+  if led.epoch > tonumber(epoch) then
+    return 'FENCED'
+  end
+  if led.epoch < tonumber(epoch) then
+    return 'GAP'
+  end
+  return nil
+end
+
+-- birth, epoch, seq, lease, mark, and how many arguments follow of each kind: sets of jobs, sets of
+-- more, deletes of jobs, deletes of more. The write with the last seq is there already: done.
+local function write(keys, args)
+  local led = leader_of(keys[1])
+  local wrong, seq = refusal(led, args[1], args[2]), tonumber(args[3])
+  if not wrong and led.seq ~= seq and led.seq + 1 ~= seq then
+    wrong = 'GAP'
+  end
+  if wrong then
+    return {wrong, text(led.epoch), text(led.seq), led.name}
+  end
+  local till = text(now_ms() + tonumber(args[4]))
+  if led.seq == seq then
+    redis.call('HSET', keys[1], 'until', till)
+    return {'OK'}
+  end
+  local from = 10
+  for kind, call in ipairs({{'HSET', 2}, {'HSET', 3}, {'HDEL', 2}, {'HDEL', 3}}) do
+    local to = from + tonumber(args[5 + kind]) - 1
+    call_in_parts(call[1], keys[call[2]], args, from, to)
+    from = to + 1
+  end
+  redis.call('HSET', keys[1], 'seq', args[3], 'mark', args[5], 'until', till)
+  return {'OK'}
+end
+
+-- birth, epoch, lease, which (jobs or more), cursor, count: a part of the records, and the lease
+-- again.
+local function read(keys, args)
+  local led = leader_of(keys[1])
+  local wrong = refusal(led, args[1], args[2])
+  if wrong then
+    return {wrong, text(led.epoch), text(led.seq), led.name}
+  end
+  redis.call('HSET', keys[1], 'until', text(now_ms() + tonumber(args[3])))
+  local key = args[4] == 'jobs' and keys[2] or keys[3]
+  local part = redis.call('HSCAN', key, args[5], 'COUNT', args[6])
+  return {'OK', part[1], part[2]}
+end
+
+-- birth, epoch: leads no more.
+local function resign(keys, args)
+  local led = leader_of(keys[1])
+  local wrong = refusal(led, args[1], args[2])
+  if wrong then
+    return {wrong, text(led.epoch), text(led.seq), led.name}
+  end
+  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '')
+  return {'OK'}
+end
+
+-- Everything about the partition, for people.
+local function status(keys)
+  local servers, now = {}, now_ms()
+  local all = redis.call('HGETALL', keys[4])
+  for place = 1, #all, 2 do
+    local till, name = string.match(all[place + 1], '^(%d+) (.*)$')
+    if till and tonumber(till) >= now then
+      table.insert(servers, name)
+    end
+  end
+  return {redis.call('HGETALL', keys[1]), redis.call('HLEN', keys[2]), redis.call('HLEN', keys[3]),
+    servers, text(now)}
+end
+
+redis.register_function{function_name = 'jl_version', callback = version, flags = {'no-writes'}}
+redis.register_function{function_name = 'jl_init', callback = init}
+redis.register_function{function_name = 'jl_hello', callback = hello, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_lead', callback = lead, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_write', callback = write}
+-- The same when memory is full: its leader has refused new jobs.
+redis.register_function{function_name = 'jl_tight', callback = write, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_read', callback = read, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_resign', callback = resign, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_status', callback = status, flags = {'no-writes'}}

@@ -1,0 +1,25 @@
+//! Redis or Valkey as the sink of a shared engine: one node.
+//!
+//! What is written there, and under which conditions, is said by the functions in
+//! `lua/jobcentre.lua`; this module calls them. `docs/redis.md` is for operators.
+
+mod answer;
+mod request;
+mod start;
+
+pub use answer::Answer;
+pub(in crate::engine::shared) use request::Term;
+pub use request::{Requests, library};
+pub use start::{
+    CallError, Calls, Lead, Loaded, StartError, Status, Warnings, check_node, init, lead, load,
+    register, status,
+};
+
+/// The version of the library of functions.
+pub const LIBRARY_VERSION: i64 = 1;
+
+/// The version of what the records and keys mean.
+pub const SCHEMA: u64 = 1;
+
+/// The partition's slot: the middle of all, as there is one.
+const SLOT: u16 = 8192;

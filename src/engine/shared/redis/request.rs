@@ -1,0 +1,189 @@
+//! The requests: calls of the library's functions, as RESP.
+
+use super::SLOT;
+use crate::engine::shared::Settings;
+use crate::engine::shared::batch::Batch;
+use crate::wire::resp::{push_array, push_bulk, push_bulk_of, push_bulk_unsigned, tag_of_slot};
+
+/// The text of the library.
+#[must_use]
+pub fn library() -> &'static str {
+    include_str!("../lua/jobcentre.lua")
+}
+
+/// Writes requests about one partition.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    /// The keys: meta, jobs, more, servers.
+    keys: [Box<[u8]>; 4],
+    server: [u8; 8],
+    name: Box<[u8]>,
+    lease_ms: u64,
+    login: Vec<u8>,
+    logins: usize,
+}
+
+/// Who leads: what each write is written under.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine::shared) struct Term {
+    pub(in crate::engine::shared) birth: Vec<u8>,
+    pub(in crate::engine::shared) epoch: u64,
+}
+
+impl Requests {
+    /// For these settings.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let tag = tag_of_slot(SLOT);
+        let key = |name: &str| -> Box<[u8]> {
+            [settings.prefix.as_bytes(), b":{", &tag, b"}:", name.as_bytes()].concat().into()
+        };
+        let (mut login, mut logins) = (Vec::new(), 0);
+        if let Some(password) = &settings.password {
+            push_array(&mut login, if settings.user.is_some() { 3 } else { 2 });
+            push_bulk(&mut login, b"AUTH");
+            if let Some(user) = &settings.user {
+                push_bulk(&mut login, user.as_bytes());
+            }
+            push_bulk(&mut login, password);
+            logins += 1;
+        }
+        if settings.database > 0 {
+            push_array(&mut login, 2);
+            push_bulk(&mut login, b"SELECT");
+            push_bulk_unsigned(&mut login, u64::from(settings.database));
+            logins += 1;
+        }
+        Self {
+            keys: ["meta", "jobs", "more", "servers"].map(key),
+            server: settings.server,
+            name: settings.name.as_bytes().into(),
+            lease_ms: u64::try_from(settings.lease.as_millis()).unwrap_or(u64::MAX),
+            login,
+            logins,
+        }
+    }
+
+    /// What a connection begins with, and how many answers it has.
+    #[must_use]
+    pub fn login(&self) -> (&[u8], usize) {
+        (&self.login, self.logins)
+    }
+
+    fn call(&self, out: &mut Vec<u8>, function: &[u8], args: usize) {
+        push_array(out, 3 + self.keys.len() + args);
+        push_bulk(out, b"FCALL");
+        push_bulk(out, function);
+        push_bulk_unsigned(out, self.keys.len() as u64);
+        for key in &self.keys {
+            push_bulk(out, key);
+        }
+    }
+
+    fn call_with(&self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.call(&mut out, function, args.len());
+        for arg in args {
+            push_bulk(&mut out, arg);
+        }
+        out
+    }
+
+    /// Asks for figures about the node.
+    #[must_use]
+    pub fn info() -> Vec<u8> {
+        b"*1\r\n$4\r\nINFO\r\n".to_vec()
+    }
+
+    /// Asks for the version of the library.
+    #[must_use]
+    pub fn version() -> Vec<u8> {
+        b"*3\r\n$5\r\nFCALL\r\n$10\r\njl_version\r\n$1\r\n0\r\n".to_vec()
+    }
+
+    /// Loads the library.
+    #[must_use]
+    pub fn load_library() -> Vec<u8> {
+        let mut out = b"*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$7\r\nREPLACE\r\n".to_vec();
+        push_bulk(&mut out, library().as_bytes());
+        out
+    }
+
+    pub(super) fn init(&self, schema: u64, birth: u64) -> Vec<u8> {
+        let birth = format!("{birth:016x}");
+        self.call_with(b"jl_init", &[schema.to_string().as_bytes(), b"1", b"0", birth.as_bytes()])
+    }
+
+    pub(super) fn hello(&self) -> Vec<u8> {
+        let lease = self.lease_ms.to_string();
+        self.call_with(b"jl_hello", &[&self.server, &self.name, lease.as_bytes()])
+    }
+
+    pub(super) fn lead(&self, birth: &[u8]) -> Vec<u8> {
+        let lease = self.lease_ms.to_string();
+        self.call_with(b"jl_lead", &[birth, &self.server, &self.name, lease.as_bytes()])
+    }
+
+    pub(super) fn status(&self) -> Vec<u8> {
+        self.call_with(b"jl_status", &[])
+    }
+
+    pub(super) fn read(&self, term: &Term, bases: bool, cursor: &[u8], count: usize) -> Vec<u8> {
+        let (epoch, lease) = (term.epoch.to_string(), self.lease_ms.to_string());
+        let (which, count) = (if bases { "jobs" } else { "more" }, count.to_string());
+        let args = [&term.birth, epoch.as_bytes(), lease.as_bytes(), which.as_bytes(), cursor];
+        self.call_with(b"jl_read", &[&args[..], &[count.as_bytes()]].concat())
+    }
+
+    pub(in crate::engine::shared) fn resign(&self, term: &Term) -> Vec<u8> {
+        self.call_with(b"jl_resign", &[&term.birth, term.epoch.to_string().as_bytes()])
+    }
+
+    /// Writes a batch. O(bytes).
+    pub(in crate::engine::shared) fn write(
+        &self,
+        term: &Term,
+        (seq, mark): (u64, u64),
+        batch: &Batch,
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(batch.bytes() + 512);
+        let sets = [true, false].map(|bases| batch.sets(bases).count() * 2);
+        let deletes = [true, false].map(|bases| batch.deletes(bases).count());
+        let changes = sets[0] + sets[1] + deletes[0] + deletes[1];
+        self.call(&mut out, b"jl_write", 9 + changes);
+        push_bulk(&mut out, &term.birth);
+        for number in [term.epoch, seq, self.lease_ms, mark] {
+            push_bulk_unsigned(&mut out, number);
+        }
+        for count in sets.into_iter().chain(deletes) {
+            push_bulk_unsigned(&mut out, count as u64);
+        }
+        for bases in [true, false] {
+            for (field, value) in batch.sets(bases) {
+                push_bulk_of(&mut out, |out| field.write(out));
+                push_bulk(&mut out, value);
+            }
+        }
+        for bases in [true, false] {
+            for field in batch.deletes(bases) {
+                push_bulk_of(&mut out, |out| field.write(out));
+            }
+        }
+        out
+    }
+
+    /// Makes of a written batch one that is taken while memory is full, or the other way round.
+    pub(in crate::engine::shared) fn set_tight(write: &mut [u8], tight: bool) {
+        let (from, to): (&[u8], &[u8; 8]) =
+            if tight { (b"jl_write", b"jl_tight") } else { (b"jl_tight", b"jl_write") };
+        // The name stands near the begin, before the keys.
+        let end = HEAD_BYTES.min(write.len());
+        let head = &mut write[..end];
+        if let Some(at) = memchr::memmem::find(head, from) {
+            head[at..at + to.len()].copy_from_slice(to);
+        }
+    }
+}
+
+/// The name of the function ends before: an array head of at most 12 bytes, and two bulk strings.
+const HEAD_BYTES: usize = 40;

@@ -1,0 +1,409 @@
+//! The start, before the loop: the node is checked, the library loaded, the partition made if need
+//! be, the lead taken, and the records read. The caller has the connection.
+
+use super::request::Term;
+use super::{Answer, LIBRARY_VERSION, Requests, SCHEMA};
+use crate::base::buf::Input;
+use crate::engine::shared::batch::Field;
+use crate::engine::shared::limits::{ANSWER_BYTES_MAX, PART_RECORDS};
+use crate::wire::resp::{Framer, Raw};
+use std::fmt;
+use std::ops::Range;
+
+/// The connection was lost, or could not be made: a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallError(pub String);
+
+/// A connection that waits for each answer.
+pub trait Calls {
+    /// Sends a request, and returns its answer, one whole value.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError>;
+}
+
+/// Why a start goes no further. Displays as a sentence without its full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// The connection is lost, or the node does not serve now: to be tried again.
+    Passing(String),
+    /// Another server leads by now.
+    Fenced(String),
+    /// It has to be mended.
+    Fatal(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passing(why) | Self::Fatal(why) => f.write_str(why),
+            Self::Fenced(name) => write!(f, "another server leads by now: {name}"),
+        }
+    }
+}
+
+impl From<CallError> for StartError {
+    fn from(error: CallError) -> Self {
+        Self::Passing(error.0)
+    }
+}
+
+/// What an operator should know of the node.
+pub type Warnings = Vec<&'static str>;
+
+/// Whether this server leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// It does, with this term; the last write and the mark of ids.
+    Led {
+        /// Its epoch.
+        epoch: u64,
+        /// The sequence of the last write.
+        seq: u64,
+        /// All ids given so far are below it.
+        mark: u64,
+    },
+    /// Another one does, for this many milliseconds more at least.
+    Held {
+        /// The name of the other.
+        name: String,
+        /// The rest of its lease.
+        for_ms: u64,
+    },
+}
+
+/// All records of the partition.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    bytes: Vec<u8>,
+    fields: Vec<(Field, Range<usize>)>,
+}
+
+/// What is known of the partition, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The fields of its meta.
+    pub meta: Vec<(String, String)>,
+    /// Base records, and records beside them.
+    pub records: (u64, u64),
+    /// The names of the servers that wait to lead.
+    pub standbys: Vec<String>,
+    /// The clock of the node, in milliseconds.
+    pub now: u64,
+}
+
+/// The value that a call has returned.
+fn whole(bytes: &[u8]) -> Result<Raw<'_>, StartError> {
+    let framed = Framer::new(ANSWER_BYTES_MAX).next(&mut Input::new(bytes));
+    framed.ok().flatten().ok_or_else(|| StartError::Fatal("an answer is not whole".to_owned()))
+}
+
+fn explain(text: &[u8]) -> StartError {
+    let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    match code {
+        b"NOAUTH" => StartError::Fatal(format!(
+            "it asks for a password ({text}): give it by JOBCENTRE_ENGINE_PASSWORD or \
+             --engine-password-file"
+        )),
+        b"WRONGPASS" => StartError::Fatal(format!("the password is wrong ({text})")),
+        b"NOPERM" => StartError::Fatal(format!(
+            "its user may not do what is needed ({text}): docs/redis.md has the rights in one line"
+        )),
+        b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF" | b"OOM" | b"TRYAGAIN" => {
+            StartError::Passing(text.into_owned())
+        }
+        _ => StartError::Fatal(format!("it answers: {text}")),
+    }
+}
+
+/// The answer of a function, as its parts; those of errors are explained.
+fn parts(answer: &[u8]) -> Result<Vec<Raw<'_>>, StartError> {
+    let raw = whole(answer)?;
+    match raw.error() {
+        Some((_, text)) => Err(explain(text)),
+        None => Ok(raw.elements().collect()),
+    }
+}
+
+fn number(parts: &[Raw<'_>], place: usize) -> u64 {
+    let number = parts.get(place).and_then(|part| part.integer());
+    number.and_then(|number| number.try_into().ok()).unwrap_or(0)
+}
+
+fn text(raw: Option<&Raw<'_>>) -> String {
+    String::from_utf8_lossy(raw.and_then(|raw| raw.data()).unwrap_or_default()).into_owned()
+}
+
+/// Checks that the node is one that can be used.
+///
+/// # Errors
+/// What has to be mended.
+pub fn check_node(calls: &mut dyn Calls) -> Result<Warnings, StartError> {
+    let answer = calls.call(&Requests::info())?;
+    let raw = whole(&answer)?;
+    if let Some((_, error)) = raw.error() {
+        return Err(explain(error));
+    }
+    let text = String::from_utf8_lossy(raw.data().unwrap_or_default());
+    check_info(&text)
+}
+
+fn check_info(text: &str) -> Result<Warnings, StartError> {
+    let value = |name: &str| {
+        let named = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned());
+        text.lines().find_map(named).unwrap_or_default()
+    };
+    let fatal = |why: String| Err(StartError::Fatal(why));
+    let version = value("redis_version");
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 7) {
+        return fatal(format!(
+            "its version is {version:?}, and functions are there from Redis 7.0 on, or any Valkey"
+        ));
+    }
+    if value("cluster_enabled") == "1" {
+        return fatal("it is a node of a cluster, which is not supported yet: one node is".into());
+    }
+    if value("role") != "master" {
+        return fatal(format!("it is a replica (of {}): name the primary", value("master_host")));
+    }
+    let policy = value("maxmemory_policy");
+    if !policy.is_empty() && policy != "noeviction" {
+        return fatal(format!(
+            "its maxmemory-policy is {policy}, so it would throw jobs away: set it to noeviction"
+        ));
+    }
+    let mut warnings = Vec::new();
+    if value("aof_enabled") != "1" {
+        warnings.push(
+            "Redis writes no append-only file: answered jobs are lost when it dies (set \
+             appendonly yes)",
+        );
+    }
+    Ok(warnings)
+}
+
+/// Makes sure that the library is there, at least as new as this one.
+///
+/// # Errors
+/// It cannot be loaded.
+fn load_library(calls: &mut dyn Calls) -> Result<(), StartError> {
+    let answer = calls.call(&Requests::version())?;
+    let raw = whole(&answer)?;
+    if let Some((_, error)) = raw.error()
+        && !super::answer::is_unknown_function(error)
+    {
+        return Err(explain(error));
+    }
+    if raw.integer().is_some_and(|version| version >= LIBRARY_VERSION) {
+        return Ok(());
+    }
+    let answer = calls.call(&Requests::load_library())?;
+    whole(&answer)?.error().map_or(Ok(()), |(_, error)| Err(explain(error)))
+}
+
+/// Loads the library, and makes the partition if there is none. Returns its birth.
+///
+/// # Errors
+/// What has to be mended.
+pub fn init(calls: &mut dyn Calls, requests: &Requests, birth: u64) -> Result<Vec<u8>, StartError> {
+    load_library(calls)?;
+    let answer = calls.call(&requests.init(SCHEMA, birth))?;
+    let parts = parts(&answer)?;
+    let (schema, partitions) = (number(&parts, 0), number(&parts, 1));
+    if schema != SCHEMA {
+        return Err(StartError::Fatal(format!(
+            "its jobs have schema {schema}, and this version ({}) reads {SCHEMA}: start the \
+             version that wrote them, or take another --engine-prefix",
+            env!("CARGO_PKG_VERSION")
+        )));
+    }
+    if partitions != 1 {
+        let why = format!("its jobs lie in {partitions} partitions, and this version has one");
+        return Err(StartError::Fatal(why));
+    }
+    Ok(parts.get(3).and_then(|birth| birth.data()).unwrap_or_default().to_vec())
+}
+
+/// Registers this server as one that waits to lead.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartError> {
+    let answer = calls.call(&requests.hello())?;
+    parts(&answer).map(|_| ())
+}
+
+/// Takes the lead, if no server has it.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn lead(calls: &mut dyn Calls, requests: &Requests, birth: &[u8]) -> Result<Lead, StartError> {
+    let answer = calls.call(&requests.lead(birth))?;
+    let parts = parts(&answer)?;
+    match parts.first().and_then(|word| word.data()) {
+        Some(b"LED") => Ok(Lead::Led {
+            epoch: number(&parts, 1),
+            seq: number(&parts, 2),
+            mark: number(&parts, 3),
+        }),
+        Some(b"HELD") => Ok(Lead::Held { name: text(parts.get(1)), for_ms: number(&parts, 2) }),
+        _ => Err(StartError::Passing("its jobs have just been removed".to_owned())),
+    }
+}
+
+/// Reads a part of the records, and renews the lease. Returns the next cursor; `0`: it was the
+/// last part.
+fn load_part(
+    calls: &mut dyn Calls,
+    requests: &Requests,
+    term: &Term,
+    (bases, cursor, count): (bool, &[u8], usize),
+    loaded: &mut Loaded,
+) -> Result<Vec<u8>, StartError> {
+    let answer = calls.call(&requests.read(term, bases, cursor, count))?;
+    let raw = whole(&answer)?;
+    match Answer::read(raw) {
+        Answer::Ok => {}
+        Answer::Fenced(name) => return Err(StartError::Fenced(name)),
+        Answer::Gap { .. } | Answer::Gone => {
+            return Err(StartError::Passing("its jobs have changed while they were read".into()));
+        }
+        _ => return Err(raw.error().map_or_else(|| explain(raw.bytes()), |it| explain(it.1))),
+    }
+    let parts: Vec<Raw<'_>> = raw.elements().collect();
+    for (name, value) in parts.get(2).into_iter().flat_map(|list| list.entries()) {
+        let (name, value) = (name.data().unwrap_or_default(), value.data().unwrap_or_default());
+        if let Some(field) = Field::read(name, bases) {
+            let from = loaded.bytes.len();
+            loaded.bytes.extend_from_slice(value);
+            loaded.fields.push((field, from..loaded.bytes.len()));
+        }
+    }
+    Ok(parts.get(1).and_then(|cursor| cursor.data()).unwrap_or(b"0").to_vec())
+}
+
+/// Reads all records under a term. O(records log records).
+///
+/// # Errors
+/// See [`StartError`].
+pub fn load(
+    calls: &mut dyn Calls,
+    requests: &Requests,
+    term: (&[u8], u64),
+) -> Result<Loaded, StartError> {
+    let term = Term { birth: term.0.to_vec(), epoch: term.1 };
+    let mut loaded = Loaded::default();
+    for bases in [true, false] {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let part = (bases, &cursor[..], PART_RECORDS);
+            cursor = load_part(calls, requests, &term, part, &mut loaded)?;
+            if cursor == b"0" {
+                break;
+            }
+        }
+    }
+    // A scan may return a field twice; no other server writes meanwhile, so both are the same.
+    loaded.fields.sort_unstable_by_key(|&(field, _)| field.place_in_order());
+    loaded.fields.dedup_by_key(|&mut (field, _)| field);
+    Ok(loaded)
+}
+
+impl Requests {
+    /// Renews the lease of a term, without a write.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn renew(&self, calls: &mut dyn Calls, term: (&[u8], u64)) -> Result<(), StartError> {
+        let term = Term { birth: term.0.to_vec(), epoch: term.1 };
+        let part = (false, &b"0"[..], 1);
+        load_part(calls, self, &term, part, &mut Loaded::default()).map(|_| ())
+    }
+}
+
+impl Loaded {
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Bytes of all records.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// All records: base records by id, each with its state behind it, then events in their order.
+    pub(in crate::engine) fn records(&self) -> impl Iterator<Item = (Field, &[u8])> {
+        self.fields.iter().map(|(field, value)| (*field, &self.bytes[value.clone()]))
+    }
+}
+
+/// Asks for what is known of the partition. `None`: there is none.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn status(calls: &mut dyn Calls, requests: &Requests) -> Result<Option<Status>, StartError> {
+    let answer = calls.call(&requests.status())?;
+    let raw = whole(&answer)?;
+    if let Some((_, error)) = raw.error() {
+        let unknown = super::answer::is_unknown_function(error);
+        return if unknown { Ok(None) } else { Err(explain(error)) };
+    }
+    let parts: Vec<Raw<'_>> = raw.elements().collect();
+    let pairs = parts.first().into_iter().flat_map(|meta| meta.entries());
+    let meta: Vec<_> = pairs.map(|(name, value)| (text(Some(&name)), text(Some(&value)))).collect();
+    if meta.is_empty() {
+        return Ok(None);
+    }
+    let names = parts.get(3).into_iter().flat_map(|names| names.elements());
+    Ok(Some(Status {
+        meta,
+        // Each hash has a field that keeps it from being empty.
+        records: (number(&parts, 1).saturating_sub(1), number(&parts, 2).saturating_sub(1)),
+        standbys: names.map(|name| text(Some(&name))).collect(),
+        now: number(&parts, 4),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "redis_version:7.2.4\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n\
+                        aof_enabled:1\r\ncluster_enabled:0\r\n";
+
+    #[test]
+    fn node_is_judged_by_its_info() {
+        assert_eq!(check_info(GOOD), Ok(Vec::new()));
+        assert_eq!(check_info(&GOOD.replace("aof_enabled:1", "aof_enabled:0")).unwrap().len(), 1);
+        for (good, bad, why) in [
+            ("7.2.4", "6.2.1", "7.0"),
+            ("role:master", "role:slave\r\nmaster_host:h", "replica (of h)"),
+            ("noeviction", "allkeys-lru", "noeviction"),
+            ("cluster_enabled:0", "cluster_enabled:1", "cluster"),
+        ] {
+            let StartError::Fatal(text) = check_info(&GOOD.replace(good, bad)).unwrap_err() else {
+                panic!("{bad} may pass by itself")
+            };
+            assert!(text.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        assert!(explain(b"NOAUTH x").to_string().contains("JOBCENTRE_ENGINE_PASSWORD"));
+        assert_eq!(explain(b"LOADING x"), StartError::Passing("LOADING x".into()));
+        assert!(explain(b"NOPERM x").to_string().contains("docs/redis.md"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Where the sink is, and who this server is to the others.
+
+use crate::model::driver::Target;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings of a server that shares its engine.
+#[derive(Clone)]
+pub struct Settings {
+    /// The node.
+    pub target: Arc<Target>,
+    /// The user of the node's; `None`: its default user.
+    pub user: Option<Box<str>>,
+    /// The password, if it asks for one.
+    pub password: Option<Box<[u8]>>,
+    /// The number of the database.
+    pub database: u32,
+    /// What all keys begin with.
+    pub prefix: Box<str>,
+    /// For how long this server leads after a word of it.
+    pub lease: Duration,
+    /// How long the node may be away before the log says so.
+    pub patience: Duration,
+    /// This life of this server: random.
+    pub server: [u8; 8],
+    /// Its name for people.
+    pub name: Box<str>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the password.
+        f.debug_struct("Settings").field("target", &self.target).finish_non_exhaustive()
+    }
+}

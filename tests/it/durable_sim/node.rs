@@ -1,0 +1,268 @@
+//! A node in memory that does what the functions of the library do, at one partition, and the links
+//! of a leader to it: links break, before a request arrives or before its answer does.
+
+use super::Simulation;
+use crate::rng::TestRng;
+use crate::seeds;
+use jobcentre::base::buf::Input;
+use jobcentre::base::time::Now;
+use jobcentre::engine::shared::redis::{self, CallError, Calls, Lead, Requests};
+use jobcentre::engine::shared::{Begin, Leader, Settings};
+use jobcentre::engine::{CommandExecutor, Engine};
+use jobcentre::model::driver::{LinkAction, Target};
+use jobcentre::wire::resp::{Framer, push_array, push_bulk};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What the node keeps.
+#[derive(Debug, Default)]
+struct Kept {
+    birth: Vec<u8>,
+    epoch: u64,
+    seq: u64,
+    mark: Vec<u8>,
+    jobs: Hash,
+    more: Hash,
+    /// Memory is full for those that do not say that they add nothing.
+    is_full: bool,
+}
+
+/// The node, and the link of the life that runs.
+#[derive(Debug)]
+pub(super) struct SimNode {
+    kept: Kept,
+    rng: TestRng,
+    is_connected: bool,
+    answers: Vec<u8>,
+    /// What has arrived, and is no whole request yet.
+    arrived: Vec<u8>,
+    lives: u64,
+}
+
+fn number(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).unwrap().parse().unwrap()
+}
+
+fn list(parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_array(&mut out, parts.len());
+    for part in parts {
+        push_bulk(&mut out, part);
+    }
+    out
+}
+
+impl Kept {
+    /// Calls a function with its arguments, the keys not counted.
+    fn call(&mut self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
+        match function {
+            b"jl_version" => b":1\r\n".to_vec(),
+            b"jl_init" => {
+                if self.birth.is_empty() {
+                    self.birth = args[3].to_vec();
+                    self.mark = b"0".to_vec();
+                }
+                list(&[b"1", b"1", b"0", &self.birth])
+            }
+            b"jl_lead" => {
+                self.epoch += 1;
+                let (epoch, seq) = (self.epoch.to_string(), self.seq.to_string());
+                list(&[b"LED", epoch.as_bytes(), seq.as_bytes(), &self.mark])
+            }
+            b"jl_read" => {
+                assert_eq!((args[0], number(args[1])), (&self.birth[..], self.epoch));
+                let hash = if args[3] == b"jobs" { &self.jobs } else { &self.more };
+                let mut out = b"*3\r\n$2\r\nOK\r\n$1\r\n0\r\n".to_vec();
+                let fields: Vec<&[u8]> =
+                    hash.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
+                out.extend(list(&fields));
+                out
+            }
+            b"jl_write" if self.is_full => b"-OOM command not allowed\r\n".to_vec(),
+            b"jl_write" | b"jl_tight" => self.write(args),
+            b"jl_resign" => list(&[b"OK"]),
+            _ => panic!("the node does not know {}", function.escape_ascii()),
+        }
+    }
+
+    fn write(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let (epoch, seq) = (number(args[1]), number(args[2]));
+        let words = (self.epoch.to_string(), self.seq.to_string());
+        let refuse = |word: &[u8]| list(&[word, words.0.as_bytes(), words.1.as_bytes(), b"other"]);
+        assert_eq!(args[0], self.birth);
+        if self.epoch > epoch {
+            return refuse(b"FENCED");
+        }
+        if seq == self.seq {
+            return list(&[b"OK"]);
+        }
+        if seq != self.seq + 1 {
+            return refuse(b"GAP");
+        }
+        let counts: Vec<usize> =
+            args[5..9].iter().map(|count| usize::try_from(number(count)).unwrap()).collect();
+        let mut rest = &args[9..];
+        assert_eq!(rest.len(), counts.iter().sum::<usize>(), "arguments are counted wrong");
+        for (kind, count) in counts.into_iter().enumerate() {
+            let (part, later) = rest.split_at(count);
+            rest = later;
+            let hash = if kind % 2 == 0 { &mut self.jobs } else { &mut self.more };
+            if kind < 2 {
+                for pair in part.chunks(2) {
+                    hash.insert(pair[0].to_vec(), pair[1].to_vec());
+                }
+            } else {
+                for name in part {
+                    hash.remove(*name);
+                }
+            }
+        }
+        self.seq = seq;
+        self.mark = args[4].to_vec();
+        list(&[b"OK"])
+    }
+
+    /// Answers a whole request.
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        let raw = Framer::new(1 << 30).next(&mut Input::new(request)).unwrap().expect("a request");
+        let words: Vec<&[u8]> = raw.elements().map(|word| word.data().unwrap()).collect();
+        assert_eq!(words[0], b"FCALL");
+        let keys = usize::try_from(number(words[2])).unwrap();
+        self.call(words[1], &words[3 + keys..])
+    }
+}
+
+impl Calls for Kept {
+    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
+        Ok(self.answer(request))
+    }
+}
+
+impl SimNode {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            kept: Kept::default(),
+            rng: TestRng::new(seed),
+            is_connected: false,
+            answers: Vec::new(),
+            arrived: Vec::new(),
+            lives: 0,
+        }
+    }
+
+    /// The engine of a program that leads from now on.
+    pub(super) fn start_engine(&mut self, seed: u64, now: Now) -> Engine {
+        self.lives += 1;
+        self.is_connected = false;
+        let settings = Settings {
+            target: Arc::new(Target { host: "node".into(), port: 1, tls: false }),
+            user: None,
+            password: None,
+            database: 0,
+            prefix: "jc".into(),
+            lease: Duration::from_secs(3),
+            patience: Duration::from_secs(10),
+            server: self.lives.to_be_bytes(),
+            name: "sim".into(),
+        };
+        let requests = Requests::new(&settings);
+        let birth = redis::init(&mut self.kept, &requests, 7).unwrap();
+        let Lead::Led { epoch, seq, mark } =
+            redis::lead(&mut self.kept, &requests, &birth).unwrap()
+        else {
+            panic!("another server leads");
+        };
+        let loaded = redis::load(&mut self.kept, &requests, (&birth, epoch)).unwrap();
+        seeds::say(|| format!("loaded: {} records, epoch {epoch}, write {seq}", loaded.len()));
+        let go_on = &mut || Ok::<(), String>(());
+        let restored = Engine::restore_shared(&loaded, mark, (seed, None), now, go_on).unwrap();
+        Engine::leading(restored, Leader::new(settings, Begin { birth, epoch, seq, mark }))
+    }
+
+    /// Does at most this many steps of the link.
+    pub(super) fn work(&mut self, engine: &mut Engine, most: usize, now: Now) {
+        for _ in 0..most {
+            self.step(engine, now);
+        }
+    }
+
+    fn step(&mut self, engine: &mut Engine, now: Now) {
+        let Some(link) = engine.link() else { return };
+        while let Some(action) = link.poll_action() {
+            self.is_connected = false;
+            if let LinkAction::Connect(_) = action {
+                self.is_connected = true;
+                self.arrived.clear();
+                self.answers.clear();
+                link.handle_connected(now);
+            }
+        }
+        if !self.is_connected {
+            return;
+        }
+        let chance = self.rng.below(200);
+        if chance < 2 {
+            // Before a request arrives, or before its answer does.
+            if chance == 0 && !link.output().is_empty() {
+                self.arrived.extend_from_slice(link.output());
+                self.kept.answer(&self.arrived);
+            }
+            seeds::say(|| format!("the link breaks: {chance}"));
+            self.is_connected = false;
+            return link.handle_lost("it broke", now);
+        }
+        if !self.answers.is_empty() {
+            let part = self.rng.between(1, self.answers.len());
+            let part: Vec<u8> = self.answers.drain(..part).collect();
+            return link.handle_input(&part, now);
+        }
+        let count = link.output().len();
+        if count > 0 {
+            // Requests may arrive in parts, and are answered when they are whole.
+            let part = if self.rng.percent(70) { count } else { self.rng.between(1, count) };
+            self.arrived.extend_from_slice(&link.output()[..part]);
+            link.handle_sent(part);
+            if part == count {
+                let request = std::mem::take(&mut self.arrived);
+                self.answers = self.kept.answer(&request);
+            }
+        }
+    }
+
+    /// Memory is full, or has room again.
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.kept.is_full = is_full;
+    }
+}
+
+impl Simulation {
+    /// Lets the disk do so much, or the node.
+    pub(super) fn work(&self, engine: &mut Engine, most: usize) {
+        match &self.node {
+            Some(node) => node.borrow_mut().work(engine, 2 * most, self.now),
+            None => {
+                self.disk.work(most);
+            }
+        }
+    }
+
+    /// A broken link is made anew after a time.
+    pub(super) fn pass_time_of_node(&mut self) {
+        if self.node.is_some() {
+            self.now.mono = self.now.mono.after(Duration::from_millis(10));
+            self.now.wall.0 += 10;
+        }
+    }
+
+    pub(super) fn inject_fault_of_node(&mut self) {
+        let Some(node) = &self.node else { return };
+        match self.rng.below(60) {
+            0 => node.borrow_mut().set_full(true),
+            1..=9 => node.borrow_mut().set_full(false),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The functions by themselves: what they refuse, and that a refusal has done nothing.
+
+use super::Redis;
+use jobcentre::engine::shared::redis::library;
+
+const KEYS: [&[u8]; 4] = [b"jc:{x}:meta", b"jc:{x}:jobs", b"jc:{x}:more", b"jc:{x}:servers"];
+
+impl Redis {
+    fn call(&self, function: &str, args: &[&str]) -> String {
+        let mut words: Vec<&[u8]> = vec![b"FCALL", function.as_bytes(), b"4"];
+        words.extend(KEYS);
+        words.extend(args.iter().map(|arg| arg.as_bytes()));
+        let answer = String::from_utf8(self.ask(&words)).unwrap();
+        // The parts of the array, without their lengths.
+        let parts = answer.lines().filter(|line| !line.starts_with(['*', '$']));
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    fn fields(&self, key: usize) -> String {
+        String::from_utf8(self.ask(&[b"HLEN", KEYS[key]])).unwrap().trim().to_owned()
+    }
+
+    /// A Redis with the library and a partition whose birth is `b`, which `one` leads for a minute
+    /// under epoch 1.
+    fn with_leader() -> Option<Self> {
+        let redis = Self::start()?;
+        let loaded = redis.ask(&[b"FUNCTION", b"LOAD", library().as_bytes()]);
+        assert_eq!(loaded.escape_ascii().to_string(), "$9\\r\\njobcentre\\r\\n");
+        assert_eq!(redis.call("jl_init", &["1", "1", "0", "b"]), "1 1 0 b");
+        assert_eq!(redis.call("jl_init", &["1", "1", "0", "other"]), "1 1 0 b", "it is there");
+        assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000"]), "LED 1 0 0");
+        Some(redis)
+    }
+
+    fn write(&self, epoch: &str, seq: &str, rest: &[&str]) -> String {
+        self.call("jl_write", &[&["b", epoch, seq, "60000", "7"], rest].concat())
+    }
+}
+
+#[test]
+fn write_of_a_former_leader_is_refused_and_does_nothing() {
+    let Some(redis) = Redis::with_leader() else { return };
+    let set = ["2", "0", "0", "0", "id000001", "value"];
+    assert_eq!(redis.write("1", "1", &set), "OK");
+    // The same server again: its former epoch counts no more.
+    assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000"]), "LED 2 1 7");
+    let other = ["2", "0", "0", "0", "id000002", "value"];
+    assert_eq!(redis.write("1", "2", &other), "FENCED 2 1 name1");
+    assert_eq!(redis.fields(1), ":2", "the one job, and the field that is always there");
+    assert_eq!(redis.call("jl_resign", &["b", "1"]), "FENCED 2 1 name1");
+    assert_eq!(redis.call("jl_read", &["b", "1", "60000", "jobs", "0", "10"]), "FENCED 2 1 name1");
+}
+
+#[test]
+fn repeated_write_is_done_once_and_a_later_one_leaves_no_gap() {
+    let Some(redis) = Redis::with_leader() else { return };
+    let set = ["2", "2", "0", "0", "id000001", "value", "id000001", "state"];
+    assert_eq!(redis.write("1", "1", &set), "OK");
+    let delete = ["0", "0", "1", "1", "id000001", "id000001"];
+    // The number says that it is done, whatever is in it.
+    assert_eq!(redis.write("1", "1", &delete), "OK");
+    assert_eq!((redis.fields(1), redis.fields(2)), (":2".to_owned(), ":2".to_owned()));
+    assert_eq!(redis.write("1", "3", &delete), "GAP 1 1 name1");
+    assert_eq!(redis.write("2", "2", &delete), "GAP 1 1 name1", "it knows an older epoch");
+    assert_eq!((redis.fields(1), redis.fields(2)), (":2".to_owned(), ":2".to_owned()));
+    assert_eq!(redis.write("1", "2", &delete), "OK");
+    assert_eq!((redis.fields(1), redis.fields(2)), (":1".to_owned(), ":1".to_owned()));
+    let wrong = redis.call("jl_write", &["other", "1", "3", "60000", "7", "0", "0", "0", "0"]);
+    assert!(wrong.starts_with("GONE "), "{wrong}");
+}
+
+#[test]
+fn lead_is_held_until_it_is_given_back() {
+    let Some(redis) = Redis::with_leader() else { return };
+    let held = redis.call("jl_lead", &["b", "two", "name2", "60000"]);
+    assert!(held.starts_with("HELD name1 "), "{held}");
+    assert_eq!(redis.call("jl_resign", &["b", "1"]), "OK");
+    assert_eq!(redis.call("jl_lead", &["b", "two", "name2", "60000"]), "LED 2 0 0");
+    assert_eq!(redis.call("jl_lead", &["c", "two", "name2", "60000"]), "GONE");
+}
+
+#[test]
+fn batch_of_more_fields_than_the_stack_of_lua_has_places_is_written() {
+    let Some(redis) = Redis::with_leader() else { return };
+    let names: Vec<String> = (0..9_000).map(|number| format!("id{number:06}")).collect();
+    let sets: Vec<&str> = names.iter().flat_map(|name| [name.as_str(), "value"]).collect();
+    assert_eq!(redis.write("1", "1", &[&["18000", "0", "0", "0"], &sets[..]].concat()), "OK");
+    assert_eq!(redis.fields(1), ":9001");
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(redis.write("1", "2", &[&["0", "0", "9000", "0"], &names[..]].concat()), "OK");
+    assert_eq!(redis.fields(1), ":1");
+}
+
+#[test]
+fn full_memory_refuses_a_write_whole_and_takes_one_that_says_it_frees() {
+    let Some(redis) = Redis::with_leader() else { return };
+    redis.ask(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+    let set = ["2", "0", "0", "0", "id000001", "value"];
+    let refused = redis.write("1", "1", &set);
+    assert!(refused.starts_with("-OOM "), "{refused}");
+    assert_eq!(redis.fields(1), ":1");
+    let tight = ["b", "1", "1", "60000", "7", "0", "0", "1", "0", "id000001"];
+    assert_eq!(redis.call("jl_tight", &tight), "OK");
+}

@@ -1,0 +1,265 @@
+//! A leader and a server that waits: death, standstill, an orderly end, and Redis away.
+
+use super::Redis;
+use crate::support::{Client, NO_JOB, Program, Server, delete, get, number, put, until};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+const CLIENTS: u64 = 4;
+
+/// Answers that clients got before a process is killed.
+const ANSWERS: usize = 400;
+
+fn start(redis: &Redis, name: &str) -> Server {
+    let url = redis.url();
+    let flags = ["--engine", &url, "--server-name", name, "--engine-lease", "1s"];
+    Server::start(&[&flags[..], &["--http", ":0"]].concat())
+}
+
+/// A put of the job with this value.
+fn job(value: u64) -> String {
+    put("q", value % 3, &format!("{{\"n\":{value}}}"))
+}
+
+/// The value of the job in an answer.
+fn value_of(answer: &str) -> u64 {
+    let json: serde_json::Value = serde_json::from_str(answer).unwrap();
+    json["job"]["n"].as_u64().unwrap()
+}
+
+fn status(redis: &Redis) -> String {
+    let output = Program::output(&["engine", "status", "--engine", &redis.url()], &[]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What clients were answered: jobs by what is in them, with their ids, and ids that are deleted.
+#[derive(Default)]
+struct Ledger {
+    put: BTreeMap<u64, u64>,
+    deleted: BTreeSet<u64>,
+    /// Asked for, and not answered.
+    perhaps_deleted: BTreeSet<u64>,
+    perhaps_put: BTreeSet<u64>,
+}
+
+/// Puts jobs and deletes some of them until the connection ends or it is to stop.
+fn work(address: SocketAddr, first: u64, answers: &AtomicUsize, stop: &AtomicBool) -> Ledger {
+    let mut ledger = Ledger::default();
+    let Ok(stream) = TcpStream::connect(address) else { return ledger };
+    let mut client = Client::new(stream);
+    let mut ask = |line: &str| {
+        use std::io::Write as _;
+        let line = format!("{line}\n");
+        client.stream().write_all(line.as_bytes()).ok()?;
+        let answer = String::from_utf8(client.try_receive()?).unwrap();
+        answers.fetch_add(1, Ordering::Relaxed);
+        Some(answer)
+    };
+    for value in first.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let Some(answer) = ask(&job(value)) else {
+            ledger.perhaps_put.insert(value);
+            break;
+        };
+        let id = number(&answer, "id");
+        ledger.put.insert(value, id);
+        if value % 3 == 0 {
+            let Some(answer) = ask(&delete(id)) else {
+                ledger.perhaps_deleted.insert(id);
+                break;
+            };
+            assert_eq!(answer, r#"{"status":"ok"}"#);
+            ledger.deleted.insert(id);
+        }
+    }
+    ledger
+}
+
+/// Runs clients until `end` is over; it is called once there are enough answers.
+fn load(address: SocketAddr, round: u64, end: impl FnOnce()) -> Ledger {
+    let (answers, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut whole = Ledger::default();
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let first = (round * CLIENTS + client) * 1_000_000;
+                let (answers, stop) = (&answers, &stop);
+                scope.spawn(move || work(address, first, answers, stop))
+            })
+            .collect();
+        until("answers to the clients", || answers.load(Ordering::Relaxed) >= ANSWERS);
+        end();
+        stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            let ledger = client.join().unwrap();
+            whole.put.extend(ledger.put);
+            whole.deleted.extend(ledger.deleted);
+            whole.perhaps_deleted.extend(ledger.perhaps_deleted);
+            whole.perhaps_put.extend(ledger.perhaps_put);
+        }
+    });
+    whole
+}
+
+/// Takes every job, and compares them with what was answered.
+fn compare(server: &Server, ledger: &Ledger) {
+    let mut client = server.connect();
+    let mut found = BTreeMap::new();
+    loop {
+        let answer = client.ask(&get("q"));
+        if answer == NO_JOB {
+            break;
+        }
+        let earlier = found.insert(value_of(&answer), number(&answer, "id"));
+        assert_eq!(earlier, None, "a job is there twice: {answer}");
+    }
+    for (value, id) in &ledger.put {
+        let is_there = found.remove(value);
+        if ledger.deleted.contains(id) {
+            assert_eq!(is_there, None, "job {id} was deleted");
+        } else if !ledger.perhaps_deleted.contains(id) {
+            assert_eq!(is_there, Some(*id), "job {id} was put");
+        }
+    }
+    let unknown: Vec<_> = found.keys().filter(|&it| !ledger.perhaps_put.contains(it)).collect();
+    assert!(unknown.is_empty(), "no client has put these: {unknown:?}");
+    let ids: BTreeSet<u64> = ledger.put.values().copied().collect();
+    assert_eq!(ids.len(), ledger.put.len(), "an id was given twice");
+}
+
+#[test]
+fn nothing_answered_is_lost_when_leaders_are_killed() {
+    let Some(redis) = Redis::start() else { return };
+    let mut leader = start(&redis, "s0");
+    let mut ledger = Ledger::default();
+    for round in 0..3 {
+        let name = format!("s{}", round + 1);
+        let next = thread::scope(|scope| {
+            let waiting = scope.spawn(|| start(&redis, &name));
+            let registered = format!("waiting to lead: {name}");
+            until("a server that waits", || status(&redis).contains(&registered));
+            let more = load(leader.address, round, || {
+                leader.signal("KILL");
+                leader.wait();
+            });
+            ledger.put.extend(more.put);
+            ledger.deleted.extend(more.deleted);
+            ledger.perhaps_deleted.extend(more.perhaps_deleted);
+            ledger.perhaps_put.extend(more.perhaps_put);
+            waiting.join().unwrap()
+        });
+        leader = next;
+        leader.wait_for_log("this server leads");
+    }
+    compare(&leader, &ledger);
+}
+
+#[test]
+fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
+    let Some(redis) = Redis::start() else { return };
+    let mut former = start(&redis, "former");
+    let mut client = former.connect();
+    assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
+    former.signal("STOP");
+    let leader = start(&redis, "next");
+    // It would get the job that the next leader hands out.
+    client.send(&get("q"));
+    let mut other = leader.connect();
+    assert_eq!(number(&other.ask(&get("q")), "id"), 1);
+    former.signal("CONT");
+    assert_eq!(former.wait().code(), Some(1));
+    former.wait_for_log("another server leads by now (next)");
+    assert_eq!(client.try_receive(), None);
+    assert_eq!(other.ask(&delete(1)), r#"{"status":"ok"}"#);
+}
+
+#[test]
+fn orderly_end_gives_the_lead_back_at_once() {
+    let Some(redis) = Redis::start() else { return };
+    let mut leader = start(&redis, "first");
+    leader.connect().ask(&job(1));
+    leader.signal("TERM");
+    assert_eq!(leader.wait().code(), Some(0));
+    let shown = status(&redis);
+    assert!(shown.starts_with("leader: none\n") && shown.contains("\nrecords: 1\n"), "{shown}");
+    let next = start(&redis, "second");
+    assert!(!next.log_lines().iter().any(|line| line.contains("another server leads")));
+    assert_eq!(number(&next.connect().ask(&get("q")), "id"), 1);
+}
+
+#[test]
+fn nothing_answered_is_lost_when_redis_is_killed() {
+    let Some(mut redis) = Redis::start() else { return };
+    let leader = start(&redis, "only");
+    let ledger = load(leader.address, 0, || {
+        redis.kill();
+        redis.restart();
+    });
+    // The connections are those from before.
+    compare(&leader, &ledger);
+    drop(leader);
+    let again = start(&redis, "again");
+    assert_eq!(again.connect().ask(&job(1)).split(',').next(), Some(r#"{"status":"ok""#));
+}
+
+#[test]
+fn functions_that_are_gone_are_loaded_again() {
+    let Some(redis) = Redis::start() else { return };
+    let leader = start(&redis, "only");
+    let mut client = leader.connect();
+    for value in 0..10 {
+        client.ask(&job(value));
+    }
+    redis.ask(&[b"FUNCTION", b"FLUSH"]);
+    client.ask(&job(10));
+    leader.wait_for_log("functions are gone");
+    assert!(status(&redis).contains("\nrecords: 11\n"));
+}
+
+#[test]
+fn writes_that_redis_has_lost_are_written_again() {
+    let Some(redis) = Redis::start() else { return };
+    let leader = start(&redis, "only");
+    let mut client = leader.connect();
+    for value in 0..10 {
+        client.ask(&job(value));
+    }
+    let key = String::from_utf8(redis.ask(&[b"KEYS", b"jc:*:jobs"])).unwrap();
+    let jobs = key.lines().last().unwrap();
+    let meta = jobs.replace("jobs", "meta");
+    // All at once, as if it had started with older files.
+    let script = "redis.call('HSET', KEYS[1], 'seq', '0') redis.call('DEL', KEYS[2]) \
+                  redis.call('HSET', KEYS[2], '-', '') return 1";
+    let words = [&b"EVAL"[..], script.as_bytes(), b"2", meta.as_bytes(), jobs.as_bytes()];
+    assert_eq!(redis.ask(&words), b":1\r\n");
+    client.ask(&job(10));
+    leader.wait_for_log("they are written again");
+    assert!(status(&redis).contains("\nrecords: 11\n"));
+}
+
+#[test]
+fn addresses_and_nodes_that_cannot_be_used_are_refused_with_a_sentence() {
+    let refused = |flags: &[&str], code: i32, why: &str| {
+        let output = Program::output(&[&["serve", "--listen", ":0"], flags].concat(), &[]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(why), "{text}");
+    };
+    refused(&["--engine", "redis+cluster://a"], 2, "not supported yet");
+    refused(&["--engine", "redis://a", "--data", "d"], 2, "not both");
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("redis://{unused}");
+    refused(&["--engine", &url, "--engine-patience", "100ms"], 1, "cannot be used");
+    let Some(redis) = Redis::start() else { return };
+    let url = redis.url();
+    redis.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]);
+    refused(&["--engine", &url], 1, "noeviction");
+    redis.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"noeviction"]);
+    redis.ask(&[b"CONFIG", b"SET", b"requirepass", b"secret"]);
+    refused(&["--engine", &url], 1, "JOBCENTRE_ENGINE_PASSWORD");
+}

@@ -1,0 +1,8 @@
+//! Servers that share a real Redis (`--engine`). Without a `redis-server` on this machine these
+//! tests are passed over, and say so.
+
+mod functions;
+mod leaders;
+mod redis;
+
+pub(super) use redis::Redis;

@@ -1,0 +1,114 @@
+//! A `redis-server` as a child process, with an append-only file.
+
+use crate::support::{TIMEOUT, TempDir, until};
+use jobcentre::base::buf::Input;
+use jobcentre::wire::resp::{Framer, push_array, push_bulk};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+/// The server. It is killed when it is dropped.
+pub(crate) struct Redis {
+    child: Child,
+    dir: TempDir,
+    port: u16,
+}
+
+/// Attempts to get a port: another process may take it first.
+const PORTS_MAX: usize = 20;
+
+impl Redis {
+    /// Starts one on a free port. `None`: there is none on this machine.
+    pub(crate) fn start() -> Option<Self> {
+        for _ in 0..PORTS_MAX {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let dir = TempDir::new();
+            let child = match spawn(&dir, port) {
+                Ok(child) => child,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    eprintln!("SKIPPED: there is no redis-server on this machine");
+                    return None;
+                }
+                Err(error) => panic!("redis-server: {error}"),
+            };
+            let mut redis = Self { child, dir, port };
+            if redis.serves() {
+                return Some(redis);
+            }
+        }
+        panic!("no free port for redis-server");
+    }
+
+    /// Kills it at once.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again with its files, on its port.
+    pub(crate) fn restart(&mut self) {
+        until("redis-server on its old port", || {
+            self.child = spawn(&self.dir, self.port).unwrap();
+            self.serves()
+        });
+    }
+
+    /// Whether it answers; false: it has ended.
+    fn serves(&mut self) -> bool {
+        let mut is_up = false;
+        until("an answer of redis-server", || {
+            is_up = self.try_ask(&[b"PING"]).is_some_and(|answer| answer == b"+PONG\r\n");
+            is_up || self.child.try_wait().unwrap().is_some()
+        });
+        is_up
+    }
+
+    /// Its address, for `--engine`.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The whole answer to a command.
+    pub(crate) fn ask(&self, words: &[&[u8]]) -> Vec<u8> {
+        self.try_ask(words).expect("an answer of redis-server")
+    }
+
+    fn try_ask(&self, words: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut request = Vec::new();
+        push_array(&mut request, words.len());
+        for word in words {
+            push_bulk(&mut request, word);
+        }
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(&request).ok()?;
+        let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+        while Framer::new(1 << 20).next(&mut Input::new(&answer)).unwrap().is_none() {
+            let count = stream.read(&mut piece).ok().filter(|&count| count > 0)?;
+            answer.extend_from_slice(&piece[..count]);
+        }
+        Some(answer)
+    }
+}
+
+fn spawn(dir: &TempDir, port: u16) -> std::io::Result<Child> {
+    std::fs::create_dir_all(dir.path())?;
+    let port = port.to_string();
+    Command::new("redis-server")
+        .args(["--port", &port, "--bind", "127.0.0.1", "--dir", dir.text(), "--save", ""])
+        .args(["--appendonly", "yes", "--appendfsync", "everysec"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
