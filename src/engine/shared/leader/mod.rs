@@ -58,6 +58,13 @@ enum Stage {
     Closed,
 }
 
+/// A time without the sink.
+#[derive(Debug)]
+struct Absence {
+    since: Mono,
+    is_logged: bool,
+}
+
 /// The sink of a server that leads.
 #[derive(Debug)]
 pub struct Leader {
@@ -86,9 +93,8 @@ pub struct Leader {
     tight: Option<Mono>,
     /// The write under way says that it may be taken all the same.
     is_sent_tight: bool,
-    /// Since when no answer to what was to be written has come.
-    away: Option<Mono>,
-    is_away_logged: bool,
+    /// No answer comes to what is to be written.
+    away: Option<Absence>,
     /// Why the last write was refused for now, or the connection was lost.
     last_error: String,
     failure: Option<String>,
@@ -124,7 +130,6 @@ impl Leader {
             tight: None,
             is_sent_tight: false,
             away: None,
-            is_away_logged: false,
             last_error: String::new(),
             failure: None,
             stage: Stage::Running,
@@ -310,17 +315,17 @@ impl Leader {
 
     /// The sink is not there, or takes nothing now.
     fn note_trouble(&mut self, why: String, now: Mono) {
-        self.away.get_or_insert(now);
+        self.away.get_or_insert(Absence { since: now, is_logged: false });
         self.last_error = why;
     }
 
     /// Logs that the sink is away, once it has been for long.
     fn report_absence(&mut self, now: Mono) {
-        if let Some(since) = self.away
-            && !self.is_away_logged
-            && since.after(self.settings.patience) <= now
+        if let Some(away) = &mut self.away
+            && !away.is_logged
+            && away.since.after(self.settings.patience) <= now
         {
-            self.is_away_logged = true;
+            away.is_logged = true;
             let text = format!(
                 "the engine has been away for {} s, and nothing is answered that has to be \
                  written: {}",
@@ -333,10 +338,10 @@ impl Leader {
 
     fn end_absence(&mut self, now: Mono) {
         self.link.succeeded();
-        if let Some(since) = self.away.take()
-            && std::mem::take(&mut self.is_away_logged)
+        if let Some(away) = self.away.take()
+            && away.is_logged
         {
-            let seconds = now.until(since).as_secs();
+            let seconds = now.until(away.since).as_secs();
             self.note(Severity::Info, format!("the engine is there again after {seconds} s"));
         }
     }
@@ -352,8 +357,8 @@ impl Leader {
             || self.stage == Stage::Closing;
         let renew = self.written.after(self.renew_interval());
         let renews = self.link.is_up() && self.link.waits().is_none();
-        let away = self.away.filter(|_| !self.is_away_logged);
-        let away = away.map(|since| since.after(self.settings.patience));
+        let away = self.away.as_ref().filter(|away| !away.is_logged);
+        let away = away.map(|away| away.since.after(self.settings.patience));
         let timers = [self.link.poll_timeout(has_changes), renews.then_some(renew), away];
         timers.into_iter().flatten().min()
     }
