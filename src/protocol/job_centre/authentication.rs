@@ -153,8 +153,8 @@ impl Session {
         {
             self.state = State::Open;
             self.deferred = false;
-            self.call = None;
         }
+        self.forget_native(serial);
         let serial = serial.unwrap_or_else(|| self.replies.open());
         let error = RequestError::Denied(denial.to_string().into());
         self.replies.close(serial, out, |line| super::reply::write_error(&error, line));

@@ -20,13 +20,14 @@
 //! in a TLS handshake). Nothing of it is executed.
 
 mod authentication;
+mod native;
 mod reply;
 mod request;
 mod request_cache;
 
-use super::operations::{Args, Call, Local, ServerLimits, Style, parse_line, write_line};
+use super::operations::parse_line;
 use super::ordered_replies::OrderedReplies;
-use super::{SessionAction, SessionContext, StatsKind};
+use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
@@ -35,6 +36,7 @@ use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
+use native::NativeCalls;
 pub(super) use reply::{write_closing, write_full};
 use request::RequestError;
 pub(super) use request_cache::RequestCache;
@@ -64,8 +66,8 @@ pub struct Session {
     lines: LineReader,
     replies: OrderedReplies,
     state: State,
-    /// The request of the native API for whose reply it waits.
-    call: Option<Box<Call>>,
+    /// The requests of the native API that are not answered, if there are any.
+    native: Option<Box<NativeCalls>>,
     /// Whether the reserve that is waited for does not wait of itself.
     deferred: bool,
 }
@@ -122,45 +124,13 @@ impl Session {
             }
             Err(RequestError::Native(kind)) => {
                 match parse_line(kind, line, shared.turn.now) {
-                    Ok(args) => {
-                        self.call = Some(Box::new(Call::new(args, Style::Line)));
-                        self.state = State::Parsed;
-                    }
+                    Ok(args) => self.begin_native(args),
                     Err(problem) => self.reject(&RequestError::Problem(Box::new(problem)), out),
                 }
                 SessionAction::Continue
             }
             Err(problem) => self.reject_or_authenticate(line, &problem, out),
         }
-    }
-
-    /// Submits the request of the native API that was parsed. Later requests wait for its reply.
-    #[cold]
-    fn submit_native<'s>(
-        &mut self,
-        shared: &'s mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        let Some(call) = &mut self.call else { return SessionAction::Stalled };
-        let limits = ServerLimits::of(&shared.settings);
-        match call.local(&mut shared.turn, limits) {
-            Local::Command => {}
-            Local::Caller => return SessionAction::FetchCaller,
-            Local::Stats => return SessionAction::FetchStats(StatsKind::Server),
-            Local::Drain(on) => return SessionAction::SetDraining(on),
-            Local::Connections(request) => return SessionAction::Connections(request),
-            Local::Stream(_) | Local::Browser(_) => unreachable!("they are HTTP only"),
-            Local::Answered(next) => {
-                (self.state, self.call) = (State::Open, None);
-                let serial = self.replies.open();
-                self.replies.close(serial, out, |line| write_line(&next, line));
-                return SessionAction::Continue;
-            }
-        }
-        let serial = self.replies.open();
-        self.state = State::Waiting(serial);
-        let args: &'s Args = shared.scratch.native.insert(call.args());
-        SessionAction::Submit(serial, call.command(args))
     }
 
     /// Checks the first bytes of a connection. `None`: the line is parsed like any other.
@@ -215,32 +185,17 @@ impl Session {
 
     #[inline]
     pub(super) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>, out: &mut OutBuf) {
-        let waited = self.state == State::Waiting(serial);
-        if waited {
+        if self.state == State::Waiting(serial) {
             self.state = State::Open;
             self.deferred = false;
-            if let Some(call) = self.call.take() {
-                return self.answer_native(serial, *call, reply, out);
+            if let Reply::Cancelled = reply {
+                self.state = State::Ended;
             }
         }
-        if let Reply::Cancelled = reply {
-            assert!(waited, "a reserve was cancelled that did not wait");
-            self.state = State::Ended;
+        if self.native.is_some() && self.answer_native(serial, reply, out) {
+            return;
         }
         self.replies.close(serial, out, |line| reply::write(reply, line));
-    }
-
-    #[cold]
-    fn answer_native(&mut self, serial: u32, mut call: Call, reply: &Reply<'_>, out: &mut OutBuf) {
-        if *reply == Reply::Cancelled {
-            self.state = State::Ended;
-        }
-        let next = call.handle_reply(reply);
-        self.replies.close(serial, out, |line| {
-            if self.state != State::Ended {
-                write_line(&next, line);
-            }
-        });
     }
 
     /// The reserve with this serial takes several passes, though it does not wait: later requests

@@ -8,6 +8,7 @@ use super::constraints;
 use super::export_json::{NDJSON, push_exported};
 use super::frames::Topic;
 use super::problem::{Problem, ProblemKind};
+use super::prompt_call::PromptCall;
 use super::replies::{answer, cancelled, connections, constraint, jobs, line_job};
 use super::server_json::{self, ServerLimits};
 use super::show_args::ShowArgs;
@@ -73,6 +74,11 @@ impl Call {
     /// The arguments, from which [`Call::command`] borrows.
     pub(in crate::protocol) fn args(&self) -> Arc<Args> {
         Arc::clone(&self.args)
+    }
+
+    /// What is needed to answer it, if its only command is answered at once in any case.
+    pub(in crate::protocol) fn prompt(&self) -> Option<PromptCall> {
+        PromptCall::of(&self.args)
     }
 
     /// Whether the command that was submitted last waits, so that it has to be cancelled when its

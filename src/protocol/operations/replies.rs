@@ -48,14 +48,27 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
             one(|out| push_job(out, job, style))
         }
         (ManageReply::Job(job), Args::Result { .. }) => return result(job, style),
-        (ManageReply::Job(job), Args::Put { .. }) if style == Style::Line => {
-            one(|out| push_count(out, "id", job.id.0))
+        (_, Args::Put { .. }) | (ManageReply::Duplicate(_) | ManageReply::Completed(_), _) => {
+            put(reply, style)
         }
-        (ManageReply::Job(job), Args::Put { .. } | Args::Schedule(_)) => Answer {
-            status: 201,
-            location: Some(format!("/api/v1/jobs/{}", job.id.0)),
-            ..one(|out| push_job(out, job, style))
-        },
+        (ManageReply::Job(job), Args::Schedule(_)) => created(job, style),
+        (ManageReply::Job(job), _) => one(|out| push_job(out, job, style)),
+        (ManageReply::Queue(queue), _) => one(|out| push_queue(out, queue)),
+        (ManageReply::Jobs(list), _) => jobs(list, style),
+        (ManageReply::Puts(outcomes), Args::PutMany { rejected, .. }) => {
+            let mut body = Vec::new();
+            puts(outcomes, rejected, &mut body);
+            Answer::new(200, body)
+        }
+        (other, args) => return list_answer(other, args, style),
+    })
+}
+
+/// The answer to a put that was not refused.
+pub(super) fn put(reply: &ManageReply, style: Style) -> Answer {
+    match (reply, style) {
+        (ManageReply::Job(job), Style::Line) => one(|out| push_count(out, "id", job.id.0)),
+        (ManageReply::Job(job), Style::Http) => created(job, style),
         (ManageReply::Duplicate(job), _) => one(|out| {
             match style {
                 Style::Http => push_job(out, job, style),
@@ -70,16 +83,25 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
                 push_text(out, "state", Some(JobState::Completed.name().as_bytes()));
             }
         }),
-        (ManageReply::Job(job), _) => one(|out| push_job(out, job, style)),
-        (ManageReply::Queue(queue), _) => one(|out| push_queue(out, queue)),
-        (ManageReply::Jobs(list), _) => jobs(list, style),
-        (ManageReply::Puts(outcomes), Args::PutMany { rejected, .. }) => {
-            let mut body = Vec::new();
-            puts(outcomes, rejected, &mut body);
-            Answer::new(200, body)
-        }
-        (other, args) => return list_answer(other, args, style),
-    })
+        (other, _) => Reply::Manage(other).unexpected(),
+    }
+}
+
+fn created(job: &JobDetails, style: Style) -> Answer {
+    Answer {
+        status: 201,
+        location: Some(format!("/api/v1/jobs/{}", job.id.0)),
+        ..one(|out| push_job(out, job, style))
+    }
+}
+
+/// The answer to a request about one job: the job, if it is shown.
+pub(super) fn shown_job(reply: &ManageReply, style: Style) -> Answer {
+    match reply {
+        ManageReply::Job(job) => one(|out| push_job(out, job, style)),
+        ManageReply::Done => Answer::empty(),
+        other => Reply::Manage(other).unexpected(),
+    }
 }
 
 /// The answer to a request for a list, or about an index.

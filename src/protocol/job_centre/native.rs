@@ -1,0 +1,178 @@
+//! Requests of the native API on a connection.
+//!
+//! One is parsed, then submitted. If its command is answered at once in any case, later requests
+//! are carried out before the answer is there, as behind a plain put: with a data directory an
+//! answer waits for the disk, and one sync serves all that were submitted meanwhile. Otherwise the
+//! session waits for it.
+
+use super::{Session, State};
+use crate::base::buf::OutBuf;
+use crate::model::reply::Reply;
+use crate::protocol::operations::{Args, Call, Local, PromptCall, ServerLimits, Style, write_line};
+use crate::protocol::{SessionAction, SessionContext, StatsKind};
+use std::collections::VecDeque;
+
+/// The unanswered ones of a connection. There is no such thing while there are none.
+#[derive(Debug, Default)]
+pub(super) struct NativeCalls {
+    /// The one that is submitted next, or for whose reply the session waits.
+    current: Option<Call>,
+    /// Its serial, once its first command was submitted.
+    serial: Option<u32>,
+    /// Those that are answered at once, by serial: oldest first.
+    prompt: VecDeque<(u32, PromptCall)>,
+}
+
+impl NativeCalls {
+    fn is_empty(&self) -> bool {
+        self.current.is_none() && self.prompt.is_empty()
+    }
+}
+
+impl Session {
+    /// Takes a request that was parsed: it is submitted next.
+    #[cold]
+    pub(super) fn begin_native(&mut self, args: Args) {
+        let calls = self.native.get_or_insert_default();
+        calls.current = Some(Call::new(args, Style::Line));
+        calls.serial = None;
+        self.state = State::Parsed;
+    }
+
+    /// Submits the request of the native API that was parsed.
+    #[cold]
+    pub(super) fn submit_native<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let Some(calls) = &mut self.native else { return SessionAction::Stalled };
+        let Some(call) = &mut calls.current else { return SessionAction::Stalled };
+        let limits = ServerLimits::of(&shared.settings);
+        match call.local(&mut shared.turn, limits) {
+            Local::Command => {}
+            Local::Caller => return SessionAction::FetchCaller,
+            Local::Stats => return SessionAction::FetchStats(StatsKind::Server),
+            Local::Drain(on) => return SessionAction::SetDraining(on),
+            Local::Connections(request) => return SessionAction::Connections(request),
+            Local::Stream(_) | Local::Browser(_) => unreachable!("they are HTTP only"),
+            Local::Answered(next) => {
+                calls.current = None;
+                self.state = State::Open;
+                self.drop_native_if_done();
+                let serial = self.replies.open();
+                self.replies.close(serial, out, |line| write_line(&next, line));
+                return SessionAction::Continue;
+            }
+        }
+        let serial = *calls.serial.get_or_insert_with(|| self.replies.open());
+        let args: &'s Args = shared.scratch.native.insert(call.args());
+        let command = call.command(args);
+        if let Some(prompt) = call.prompt() {
+            calls.current = None;
+            calls.prompt.push_back((serial, prompt));
+            self.state = State::Open;
+        } else {
+            self.state = State::Waiting(serial);
+        }
+        SessionAction::Submit(serial, command)
+    }
+
+    /// Answers the request with this serial, if it is one of the native API. Whether it is.
+    #[cold]
+    pub(super) fn answer_native(
+        &mut self,
+        serial: u32,
+        reply: &Reply<'_>,
+        out: &mut OutBuf,
+    ) -> bool {
+        let Some(calls) = &mut self.native else { return false };
+        let is_current = calls.current.is_some() && calls.serial == Some(serial);
+        let next = if is_current && let Some(mut call) = calls.current.take() {
+            call.handle_reply(reply)
+        } else if let Some(call) = calls.take_prompt(serial) {
+            call.handle_reply(reply)
+        } else {
+            return false;
+        };
+        self.drop_native_if_done();
+        self.replies.close(serial, out, |line| {
+            if *reply != Reply::Cancelled {
+                write_line(&next, line);
+            }
+        });
+        true
+    }
+
+    /// The request with this serial is answered otherwise, or that which is next.
+    #[cold]
+    pub(super) fn forget_native(&mut self, serial: Option<u32>) {
+        let Some(calls) = &mut self.native else { return };
+        let prompt = serial.and_then(|serial| calls.take_prompt(serial));
+        if prompt.is_none() && self.state == State::Open {
+            calls.current = None;
+        }
+        self.drop_native_if_done();
+    }
+
+    fn drop_native_if_done(&mut self) {
+        if self.native.as_ref().is_some_and(|calls| calls.is_empty()) {
+            self.native = None;
+        }
+    }
+}
+
+impl NativeCalls {
+    /// O(1) for the oldest, as usual.
+    fn take_prompt(&mut self, serial: u32) -> Option<PromptCall> {
+        let at = self.prompt.iter().position(|&(other, _)| other == serial)?;
+        self.prompt.remove(at).map(|(_, call)| call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::buf::Input;
+    use crate::model::command::Command;
+    use crate::model::manage::{ManageCommand, ManageReply};
+
+    /// Takes the next request of the connection; returns its serial, if there is one.
+    fn submit(session: &mut Session, line: &str, context: &mut SessionContext) -> Option<u32> {
+        let (mut input, mut out) = (Input::new(line.as_bytes()), OutBuf::default());
+        loop {
+            match session.poll_command(&mut input, context, &mut out) {
+                SessionAction::Continue => {}
+                SessionAction::Submit(serial, command) => {
+                    assert!(
+                        matches!(command, Command::Manage(ManageCommand::Put { .. })),
+                        "{command:?}"
+                    );
+                    return Some(serial);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn puts_with_native_fields_do_not_wait_for_each_other() {
+        let (mut session, mut context) = (Session::default(), SessionContext::new(1_000));
+        for number in 0..5 {
+            let line = format!(
+                "{{\"request\":\"put\",\"queue\":\"q\",\"job\":{{}},\"pri\":0,\"key\":\"k{number}\"}}\n"
+            );
+            assert_eq!(submit(&mut session, &line, &mut context), Some(number));
+        }
+        let mut out = OutBuf::default();
+        for number in (0..5).rev() {
+            let id = crate::model::id::JobId(u64::from(number) + 10);
+            session.handle_reply(number, &Reply::Manage(&ManageReply::Completed(id)), &mut out);
+        }
+        let lines: Vec<String> = (10..15)
+            .map(|id| format!("{{\"status\":\"ok\",\"id\":{id},\"duplicate\":true}}\n"))
+            .collect();
+        assert_eq!(String::from_utf8_lossy(out.unsent()), lines.concat());
+        assert!(session.native.is_none() && session.is_settled(), "nothing is kept in the end");
+    }
+}
