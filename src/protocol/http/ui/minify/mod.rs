@@ -4,15 +4,17 @@
 //! Invariants:
 //! - strings, templates and regular expressions stay as they are, byte for byte;
 //! - a line end stays wherever a statement could end at it;
-//! - a name is shortened everywhere or nowhere, and never if it also names a property;
+//! - the name of a variable is shortened everywhere or nowhere, that of a property never (`roles`);
 //! - what it does not know for sure is an error of the build, never a guess.
 
+mod roles;
 mod style;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roles::{Role, roles};
 pub(crate) use style::style;
 
 /// A piece of a script.
@@ -81,8 +83,9 @@ pub(crate) fn scripts(modules: &[(&str, &str)]) -> Result<String, String> {
         }
         tokens.extend(own);
     }
-    let names = short_names(&tokens);
-    Ok(join(&tokens, &names))
+    let roles = roles(&tokens)?;
+    let names = short_names(&tokens, &roles);
+    Ok(join(&tokens, &roles, &names))
 }
 
 /// The modules that a module imports.
@@ -288,7 +291,7 @@ fn top_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
 }
 
 /// The words that a script declares anywhere: variables, functions and parameters.
-fn declared_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+fn declared_names<'a>(tokens: &[Token<'a>], roles: &[Role]) -> BTreeSet<&'a str> {
     let mut names = BTreeSet::new();
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     // For each open bracket, where it is.
@@ -303,48 +306,20 @@ fn declared_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
                 let is_function = text(begin.wrapping_sub(2)) == "function" || word == "catch";
                 let is_pattern = matches!(word, "const" | "let") && token.text != ")";
                 if is_pattern || token.text == ")" && (is_arrow || is_function) {
-                    let inside = tokens[begin..at].iter().filter(|one| one.kind == Kind::Word);
-                    names.extend(inside.map(|one| one.text));
+                    let inside = tokens[begin..at].iter().zip(&roles[begin..at]);
+                    let variables = inside.filter(|(_, role)| **role != Role::None);
+                    names.extend(variables.map(|(one, _)| one.text));
                 }
             }
             (Kind::Word, word) => {
                 let before = text(at.wrapping_sub(1));
                 let declares = matches!(before, "const" | "let" | "function" | "class");
-                if declares || is_arrow {
-                    names.insert(word);
-                }
-            }
-            _ => {}
-        }
-    }
-    names
-}
-
-/// The words that are also used as names of properties, or that may be.
-fn property_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
-    let mut names = BTreeSet::new();
-    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
-    let mut open = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        match (token.kind, token.text) {
-            (Kind::Mark, "(" | "[" | "{") => open.push(token.text),
-            (Kind::Mark, ")" | "]" | "}") => drop(open.pop()),
-            (Kind::Literal, part) => {
-                if part.starts_with('}') {
-                    open.pop();
-                }
-                if part.ends_with("${") {
-                    open.push("${");
-                }
-            }
-            (Kind::Word, word) => {
-                let (before, behind) = (text(at.wrapping_sub(1)), text(at + 1));
-                let is_spread = text(at.wrapping_sub(2)) == "." && text(at.wrapping_sub(3)) == ".";
-                let is_member = before == "." && !is_spread;
-                let is_short = open.last() == Some(&"{")
-                    && matches!(before, "{" | "," | "async" | "get" | "set" | "*")
-                    && matches!(behind, "," | "}" | "=" | "(");
-                if is_member || behind == ":" || is_short {
+                // In a list of declarations; whatever else is assigned there is declared, too.
+                let is_next = before == ","
+                    && text(at + 1) == "="
+                    && roles[at] == Role::Variable
+                    && open.last().is_none_or(|&begin| text(begin) == "{");
+                if declares || is_arrow || is_next {
                     names.insert(word);
                 }
             }
@@ -355,19 +330,13 @@ fn property_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
 }
 
 /// The shorter names, the most frequent ones first.
-fn short_names<'a>(tokens: &[Token<'a>]) -> BTreeMap<&'a str, String> {
+fn short_names<'a>(tokens: &[Token<'a>], roles: &[Role]) -> BTreeMap<&'a str, String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for token in tokens.iter().filter(|token| token.kind == Kind::Word) {
+    for (token, _) in tokens.iter().zip(roles).filter(|(_, role)| **role != Role::None) {
         *counts.entry(token.text).or_default() += 1;
     }
-    let properties = property_names(tokens);
-    let declared = declared_names(tokens);
-    let free = |name: &str| {
-        declared.contains(name)
-            && !properties.contains(name)
-            && !is_in(KEYWORDS, name)
-            && !is_in(GLOBALS, name)
-    };
+    let declared = declared_names(tokens, roles);
+    let free = |name: &str| declared.contains(name) && !is_in(GLOBALS, name);
     let mut order: Vec<_> = counts.iter().filter(|(name, _)| free(name)).collect();
     order.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
     let mut fresh = (0..).map(letters).filter(|name| {
@@ -394,14 +363,17 @@ fn letters(number: usize) -> String {
 }
 
 /// Writes pieces with as little between them as their meaning allows.
-fn join(tokens: &[Token<'_>], names: &BTreeMap<&str, String>) -> String {
+fn join(tokens: &[Token<'_>], roles: &[Role], names: &BTreeMap<&str, String>) -> String {
     let mut out = String::new();
     for (at, token) in tokens.iter().enumerate() {
         if let Some(before) = at.checked_sub(1).map(|before| tokens[before]) {
             out.push_str(between(before, *token));
         }
-        // What is no property is a variable: `short_names` has only such names.
-        let short = names.get(token.text).filter(|_| token.kind == Kind::Word);
+        let short = names.get(token.text).filter(|_| roles[at] != Role::None);
+        if short.is_some() && roles[at] == Role::Short {
+            out.push_str(token.text);
+            out.push(':');
+        }
         // Nothing is assigned twice: the type check has seen to it.
         let text = if token.text == "const" { "let" } else { token.text };
         out.push_str(short.map_or(text, String::as_str));

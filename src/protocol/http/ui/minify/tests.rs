@@ -29,12 +29,18 @@ fn statements_end_where_they_did() {
 #[test]
 fn names_are_shortened_where_they_name_nothing_else() {
     assert_eq!(script("const long = 1; f(long);"), "let a=1;f(a);");
-    assert_eq!(script("const long = 1; f({ long });"), "let long=1;f({long});");
-    assert_eq!(script("const long = 1; f.long;"), "let long=1;f.long;");
+    assert_eq!(script("const long = 1; f({ long });"), "let a=1;f({long:a});");
+    assert_eq!(script("const long = 1; f.long; f?.long;"), "let a=1;f.long;f?.long;");
+    assert_eq!(script("const long = 1; f(g ? long : 2);"), "let a=1;f(g?a:2);");
+    assert_eq!(script("const long = { long() { long; } };"), "let a={long(){a;}};");
+    assert_eq!(script("f(() => { let one, long = 1; });"), "f(()=>{let b,a=1;});");
+    assert_eq!(script("f(({ long = 1, b: other }) => long);"), "f(({long:a=1,b:b})=>a);");
     assert_eq!(script("const long = 1; f(...long);"), "let a=1;f(...a);");
-    assert_eq!(script("const long = { long: 1 };"), "let long={long:1};");
+    assert_eq!(script("const long = { long: 1 };"), "let a={long:1};");
     assert_eq!(script("g((first, second) => `${first}`);"), "g((a,b)=>`${a}`);");
-    assert_eq!(script("const { long } = g; status(long);"), "let{long}=g;status(long);");
+    assert_eq!(script("const { long } = g; status(long);"), "let{long:a}=g;status(a);");
+    assert!(scripts(&[("a.js", "while (a) b\nc\n{ d }")]).unwrap_err().contains("two things"));
+    assert!(scripts(&[("a.js", "class A { field = 1; }")]).unwrap_err().contains("no method"));
 }
 
 #[test]
