@@ -59,6 +59,10 @@ enum Stage {
 }
 
 /// The sink of a server that leads.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Debug)]
 pub struct Leader {
     settings: Settings,
