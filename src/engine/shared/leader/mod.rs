@@ -66,6 +66,10 @@ struct Absence {
 }
 
 /// The sink of a server that leads.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Debug)]
 pub struct Leader {
     settings: Settings,
