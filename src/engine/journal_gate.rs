@@ -131,12 +131,12 @@ impl JournalGate {
         false
     }
 
-    /// See [`Journal::begin_copy`].
+    /// See [`Sink::begin_copy`].
     pub(super) fn begin_copy(&mut self) -> (Vec<SegmentCopy>, BatchSeq) {
         self.sink.begin_copy()
     }
 
-    /// See [`Journal::end_copy`].
+    /// See [`Sink::end_copy`].
     pub(super) fn end_copy(&mut self) {
         self.sink.end_copy();
     }
@@ -146,7 +146,7 @@ impl JournalGate {
         self.sink.durable()
     }
 
-    /// See [`Journal::bulk_capacity`].
+    /// See [`Sink::bulk_capacity`].
     pub(super) fn bulk_capacity(&self) -> (u64, bool) {
         self.sink.bulk_capacity()
     }

@@ -19,8 +19,7 @@ pub(in crate::cli) enum EngineCommand {
 /// The arguments of `engine status`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct EngineStatus {
-    /// The Redis or Valkey that the servers share: redis://HOST[:PORT][/DB].
-    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    /// The Redis or Valkey that the servers share: redis://HOST:PORT/DB.
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
     engine: EngineUrl,
 

@@ -159,9 +159,8 @@ mod tests {
     fn puts_with_native_fields_do_not_wait_for_each_other() {
         let (mut session, mut context) = (Session::default(), SessionContext::new(1_000));
         for number in 0..5 {
-            let line = format!(
-                "{{\"request\":\"put\",\"queue\":\"q\",\"job\":{{}},\"pri\":0,\"key\":\"k{number}\"}}\n"
-            );
+            let put = r#""request":"put","queue":"q","job":{},"pri":0"#;
+            let line = format!("{{{put},\"key\":\"k{number}\"}}\n");
             assert_eq!(submit(&mut session, &line, &mut context), Some(number));
         }
         let mut out = OutBuf::default();

@@ -305,10 +305,7 @@ impl ServerModel {
                     self.client(id).expect(&too_long, HttpOptions::default());
                     self.see("a line was too long");
                 }
-                Taken::Request(request) => {
-                    seeds::say(|| format!("{:>12} {id:?} {request:?}", now.0));
-                    self.carry_out(id, &request);
-                }
+                Taken::Request(request) => self.carry_out(id, &request),
             }
         };
         let client = self.client(id);
@@ -353,6 +350,7 @@ impl ServerModel {
     }
 
     fn carry_out(&mut self, id: ClientId, request: &Request) {
+        seeds::say(|| format!("{:>12} {id:?} {request:?}", self.now.mono.0));
         if self.denies(id, request) {
             return;
         }

@@ -66,10 +66,6 @@ struct Absence {
 }
 
 /// The sink of a server that leads.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, none excludes another"
-)]
 #[derive(Debug)]
 pub struct Leader {
     settings: Settings,
@@ -109,7 +105,7 @@ pub struct Leader {
 
 impl Leader {
     /// A leader that begins under this term. Its records beside base records are to be told by
-    /// [`Self::note_loaded`].
+    /// `note_loaded`.
     #[must_use]
     pub fn new(settings: Settings, begin: Begin) -> Self {
         let Begin { birth, epoch, seq, mark } = begin;
