@@ -11,8 +11,18 @@ use std::path::{Path, PathBuf};
 use transcript::Transcript;
 
 /// Commands that are no client verbs, or whose help is tested elsewhere.
-const OTHERS: [&str; 9] =
-    ["serve", "bench", "journal", "import-binlog", "beanstalkd", "work", "token", "user", "help"];
+const OTHERS: [&str; 10] = [
+    "serve",
+    "engine",
+    "bench",
+    "journal",
+    "import-binlog",
+    "beanstalkd",
+    "work",
+    "token",
+    "user",
+    "help",
+];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli")
