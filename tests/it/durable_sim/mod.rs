@@ -364,13 +364,14 @@ const FAILED_ONCE: &[u64] = &[
     775_169_526_826,
     859_354_188_346,
     1_038_477_755_518,
+    232_626_581_908,
 ];
 
 /// The first of these failed before jobs of the native API were drawn.
 const WITHOUT_NATIVE: usize = 11;
 
 const PLAN: Plan = Plan::new(150, FAILED_ONCE);
-const SHARED_PLAN: Plan = Plan::new(150, &[]);
+const SHARED_PLAN: Plan = Plan::new(150, &[80_167_749_009, 534_284_261_343]);
 
 fn run(seed: u64) -> Seen {
     play(Simulation::new(seed))
@@ -389,7 +390,7 @@ fn play(mut simulation: Simulation) -> Seen {
     }
     simulation.generation += 1;
     if let Some(node) = &simulation.node {
-        node.borrow_mut().set_full(false);
+        node.borrow_mut().steady();
     }
     let mut engine = recover(&simulation);
     simulation.disk.platter.lock().unwrap().capacity = u64::MAX;

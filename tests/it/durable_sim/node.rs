@@ -40,6 +40,8 @@ pub(super) struct SimNode {
     /// What has arrived, and is no whole request yet.
     arrived: Vec<u8>,
     lives: u64,
+    /// Links break no more.
+    is_steady: bool,
 }
 
 fn number(text: &[u8]) -> u64 {
@@ -150,6 +152,7 @@ impl SimNode {
             answers: Vec::new(),
             arrived: Vec::new(),
             lives: 0,
+            is_steady: false,
         }
     }
 
@@ -204,7 +207,7 @@ impl SimNode {
             return;
         }
         let chance = self.rng.below(200);
-        if chance < 2 {
+        if chance < 2 && !self.is_steady {
             // Before a request arrives, or before its answer does.
             if chance == 0 && !link.output().is_empty() {
                 self.arrived.extend_from_slice(link.output());
@@ -230,6 +233,12 @@ impl SimNode {
                 self.answers = self.kept.answer(&request);
             }
         }
+    }
+
+    /// The faults stop: links break no more, and memory has room.
+    pub(super) fn steady(&mut self) {
+        self.is_steady = true;
+        self.kept.is_full = false;
     }
 
     /// Memory is full, or has room again.

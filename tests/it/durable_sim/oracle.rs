@@ -92,6 +92,25 @@ pub(super) struct Known {
 }
 
 /// The beginning of a text.
+impl Asked {
+    /// The job that is asked to change, or to end.
+    fn job(&self) -> Option<JobId> {
+        match *self {
+            Self::End(id)
+            | Self::Finish(id)
+            | Self::Report(id, _)
+            | Self::Follow(id)
+            | Self::Change(id, _)
+            | Self::Bury(id)
+            | Self::Manage(id)
+            | Self::Move(id, _)
+            | Self::Consumer(Consumed::Job(id, _))
+            | Self::Row(id) => Some(id),
+            _ => None,
+        }
+    }
+}
+
 fn cut(text: &str) -> String {
     text.chars().take(100).collect()
 }
@@ -172,18 +191,7 @@ impl Oracle {
         if let Asked::Queue(name) = asked {
             self.records.ask(name);
         }
-        if let Asked::End(id)
-        | Asked::Finish(id)
-        | Asked::Report(id, _)
-        | Asked::Follow(id)
-        | Asked::Change(id, _)
-        | Asked::Bury(id)
-        | Asked::Manage(id)
-        | Asked::Move(id, _)
-        | Asked::Consumer(Consumed::Job(id, _))
-        | Asked::Row(id) = asked
-            && let Some(known) = self.known(id)
-        {
+        if let Some(known) = asked.job().and_then(|id| self.known(id)) {
             known.changes += 1;
         }
         self.asked.insert(ticket, asked);
@@ -206,9 +214,15 @@ impl Oracle {
     fn identify(&mut self, id: JobId, bytes: &[u8]) {
         self.know_dependent(id, bytes);
         let former = self.ids.insert(id.0, bytes.to_vec());
+        let is_new = former.is_none();
         assert!(former.is_none_or(|former| former == bytes), "id {} was used twice", id.0);
         let holders = self.ids.values().filter(|content| *content == bytes).count();
         assert_eq!(holders, 1, "a job came twice, with two ids");
+        if is_new && let Some(known) = self.jobs.get_mut(bytes) {
+            // What was asked about it before its id was told.
+            let asked = self.asked.values().filter(|asked| asked.job() == Some(id)).count();
+            known.changes = u32::try_from(asked).unwrap();
+        }
     }
 
     pub(super) fn check_job(&mut self, job: &JobView<'_>) {
