@@ -115,9 +115,14 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits for a line with this text.
+    /// Waits for a line with this text. What was logged instead is shown if none comes.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        until(text, || self.log_lines().iter().any(|line| line.contains(text)));
+        let start = Instant::now();
+        while !self.log_lines().iter().any(|line| line.contains(text)) {
+            let lines = self.log_lines();
+            assert!(start.elapsed() < TIMEOUT, "timed out: {text}. Logged: {lines:#?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {

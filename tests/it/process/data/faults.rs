@@ -2,7 +2,7 @@
 
 use super::{OK, serve};
 use crate::support::{
-    NO_JOB, Program, Server, TempDir, delete, get, number, plain_command, put, until,
+    Client, NO_JOB, Program, Server, TempDir, delete, get, number, plain_command, put, until,
 };
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -128,6 +128,19 @@ impl Drop for SmallDisk {
     }
 }
 
+/// Puts a job until the disk is full, and adds the ids of those that were taken.
+fn put_until_refused(client: &mut Client, job: &str, ids: &mut Vec<u64>) {
+    loop {
+        let reply = client.ask(&put("q", 1, job));
+        if reply.contains("error") {
+            assert!(reply.contains("disk is full"), "{reply}");
+            return;
+        }
+        ids.push(number(&reply, "id"));
+        assert!(ids.len() < 400, "more than there is room for");
+    }
+}
+
 #[test]
 fn full_disk_rejects_only_puts() {
     let Some(disk) = SmallDisk::mount(40) else {
@@ -139,15 +152,7 @@ fn full_disk_rejects_only_puts() {
     let mut client = server.connect();
     let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(250_000));
     let mut ids = Vec::new();
-    let refused = loop {
-        let reply = client.ask(&put("q", 1, &job));
-        if reply.contains("error") {
-            break reply;
-        }
-        ids.push(number(&reply, "id"));
-        assert!(ids.len() < 400, "more than there is room for");
-    };
-    assert!(refused.contains("disk is full"), "{refused}");
+    put_until_refused(&mut client, &job, &mut ids);
     assert!(ids.len() > 100, "refused after {} jobs: most of the disk is left", ids.len());
     server.wait_for_log("puts are refused");
     let lines = server.log_lines();
@@ -156,18 +161,20 @@ fn full_disk_rejects_only_puts() {
     assert!(refusals[0].contains("WARN") && refusals[0].contains("bytes are free and"));
     drop(server);
 
-    // It is as full as it was, and all the jobs are there.
+    // All the jobs are there, and the disk is full but for what the killed server had prepared.
     let server = serve(dir, &["--fsync", "always"]);
     server.wait_for_log(&format!(r#""jobs":{}"#, ids.len()));
     let mut client = server.connect();
     let first = client.ask(&get("q"));
     assert!(first.contains(&job));
     assert_eq!(number(&first, "id"), ids[0]);
+    put_until_refused(&mut client, &job, &mut ids);
+    server.wait_for_log("puts are refused");
     for &id in &ids {
         assert_eq!(client.ask(&delete(id)), OK);
     }
     until("space for a job", || client.ask(&put("q", 1, &job)).contains("ok"));
-    server.wait_for_log("there is space");
+    server.wait_for_log("there is space again");
     drop(server);
     let server = serve(dir, &[]);
     server.wait_for_log(r#""jobs":1"#);
