@@ -3,7 +3,7 @@
 use crate::base::time::Wall;
 use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, LeaseToken, OwnedPriority};
+use crate::model::job::{Encoding, JobOptions, LeaseToken, OwnedPriority};
 use crate::model::job_state::JobState;
 
 /// A job with everything that the API shows of it.
@@ -49,6 +49,25 @@ pub struct JobDetails {
     pub after: Box<[JobId]>,
     /// What holds a blocked job back.
     pub blocked_by: Option<BlockedBy>,
+    /// Its terms, where it is shown alone or exported.
+    pub terms: Option<Box<JobTerms>>,
+}
+
+/// What was agreed when a job was put, and what a list does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTerms {
+    /// The options that it was put with, without delay and time to live.
+    pub options: JobOptions,
+    /// For how long its key stays taken after its completion, in milliseconds.
+    pub key_ttl_ms: u64,
+    /// The group that it was put after.
+    pub after_group: Option<Box<[u8]>>,
+    /// Whether it runs although a job that it waits for is lost.
+    pub runs_if_lost: bool,
+    /// Number of retries begun so far.
+    pub retries: u32,
+    /// Until when it is kept, if it is completed or buried for a time.
+    pub kept_until: Option<Wall>,
 }
 
 impl JobDetails {

@@ -3,34 +3,15 @@
 use crate::base::time::Wall;
 use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, JobOptions};
+use crate::model::job::Encoding;
 use crate::model::job_details::{ErrorDetails, JobDetails};
 use crate::model::new_job::NewJob;
-
-/// A job as an export shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportedJob {
-    /// What the API shows of any job.
-    pub details: JobDetails,
-    /// The options that it was put with, without delay and time to live.
-    pub options: JobOptions,
-    /// For how long its key stays taken after its completion, in milliseconds.
-    pub key_ttl_ms: u64,
-    /// The group that it was put after.
-    pub after_group: Option<Box<[u8]>>,
-    /// Whether it runs although a job that it waits for is lost.
-    pub runs_if_lost: bool,
-    /// Number of retries begun so far.
-    pub retries: u32,
-    /// Until when it is kept, if it is completed or buried for a time.
-    pub kept_until: Option<Wall>,
-}
 
 /// Some jobs of an export, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportPage {
-    /// In the order of ids.
-    pub jobs: Vec<ExportedJob>,
+    /// In the order of ids, with their terms.
+    pub jobs: Vec<JobDetails>,
     /// Where the next part begins; `None`: this was the last one.
     pub next: Option<JobId>,
 }

@@ -187,7 +187,7 @@ impl Paging {
                 (page.jobs.iter().map(|job| job.id.0).collect(), page.next)
             }
             ManageReply::Exported(page) => {
-                let ids = page.jobs.iter().map(|job| job.details.id.0).collect();
+                let ids = page.jobs.iter().map(|job| job.id.0).collect();
                 (ids, page.next.map(|id| JobCursor::ById(id.0, None)))
             }
             other => panic!("{other:?}"),

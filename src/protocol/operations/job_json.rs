@@ -3,9 +3,8 @@
 use super::answer::Style;
 use crate::base::time::Wall;
 use crate::model::id::JobId;
-use crate::model::job::OwnedPriority;
-use crate::model::job::{Encoding, Payload};
-use crate::model::manage::{BlockedBy, JobDetails, LeaseDetails};
+use crate::model::job::{Encoding, OwnedPriority, Payload, Retry};
+use crate::model::manage::{BlockedBy, JobDetails, JobTerms, LeaseDetails};
 use crate::wire::json::{push_number, push_string};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
@@ -159,9 +158,59 @@ pub(super) fn push_job(out: &mut Vec<u8>, job: &JobDetails, style: Style) {
         BlockedBy::Dependency => "dependency".to_owned(),
     });
     push_text(out, "blocked_by", blocked_by.as_ref().map(String::as_bytes));
+    if let Some(terms) = &job.terms {
+        push_terms(out, terms);
+    }
     if let Some(token) = job.lease.as_ref().and_then(|lease| lease.token) {
         push_text(out, "token", Some(format!("{:016x}", token.0).as_bytes()));
     }
+}
+
+/// Writes the members that stand behind those that a list shows.
+fn push_terms(out: &mut Vec<u8>, terms: &JobTerms) {
+    push_name(out, "ttr_ms");
+    match terms.options.lease_ms {
+        0 => out.extend_from_slice(b"null"),
+        ms => push_number(out, ms),
+    }
+    push_backoff(out, terms.options.retry.as_ref());
+    push_count(out, "keep_result_ms", terms.options.result_retention_ms);
+    push_count(out, "key_ttl_ms", terms.key_ttl_ms);
+    push_text(out, "after_group", terms.after_group.as_deref());
+    let if_lost: &[u8] = if terms.runs_if_lost { b"run" } else { b"cancel" };
+    push_text(out, "on_dependency_lost", Some(if_lost));
+    push_time(out, "kept_until", terms.kept_until);
+    push_lightjq(out, terms);
+}
+
+/// Writes what a job of LightJQ has beside the others: its retries, and how long it is kept when
+/// they are used up.
+fn push_lightjq(out: &mut Vec<u8>, terms: &JobTerms) {
+    let options = &terms.options;
+    if !options.tracked {
+        return;
+    }
+    push_name(out, "lightjq");
+    out.push(b'{');
+    push_count(out, "max_retry", options.retry.map_or(0, |retry| retry.limit));
+    push_count(out, "retries", terms.retries);
+    push_count(out, "keep_buried_ms", options.dead_retention_ms);
+    push_flag(out, "result_once", options.result_once);
+    out.push(b'}');
+}
+
+fn push_backoff(out: &mut Vec<u8>, retry: Option<&Retry>) {
+    push_name(out, "backoff");
+    let Some(retry) = retry else { return out.extend_from_slice(b"null") };
+    out.push(b'{');
+    let kind: &[u8] = if retry.factor <= 1 { b"fixed" } else { b"exponential" };
+    push_text(out, "kind", Some(kind));
+    push_count(out, "first_ms", retry.first_ms);
+    push_count(out, "max_ms", retry.max_ms);
+    push_name(out, "jitter");
+    let jitter = f64::from(retry.jitter_percent) / 100.0;
+    out.extend_from_slice(jitter.to_string().as_bytes());
+    out.push(b'}');
 }
 
 /// Writes `"last_error":`.

@@ -8,7 +8,7 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::manage::{
-    BlockedBy, ErrorDetails, JobDetails, JobState, LeaseDetails, QueueDetails, QueuePage,
+    BlockedBy, ErrorDetails, JobDetails, JobState, JobTerms, LeaseDetails, QueueDetails, QueuePage,
 };
 use crate::store::idx::{HolderKind, QueueIdx};
 use crate::store::job::Job;
@@ -171,7 +171,24 @@ impl Store {
             group: job.deps().and_then(|deps| Some((*deps.group.as_ref()?.name).into())),
             after: job.deps().map_or_else(Box::default, |deps| deps.after.clone()),
             blocked_by: (state_of(job) == JobState::Blocked).then(|| self.blocked_by(slot)),
+            terms: None,
         }
+    }
+
+    /// All that is known of a job. O(bytes).
+    pub(super) fn details_and_terms(&self, slot: JobIdx, now: Now) -> JobDetails {
+        let job = &self.jobs[slot];
+        let is_over = matches!(job.status(), Status::Completed | Status::Buried);
+        let due = job.due(&self.deadlines).filter(|_| is_over);
+        let terms = JobTerms {
+            options: job.options(),
+            key_ttl_ms: job.key_of_queue().map_or(0, |key| key.ttl_ms),
+            after_group: job.deps().and_then(|deps| Some((*deps.after_group.as_ref()?.0).into())),
+            runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
+            retries: job.retries(),
+            kept_until: due.map(|at| wall(at, now)),
+        };
+        JobDetails { terms: Some(Box::new(terms)), ..self.details(slot, now) }
     }
 
     /// The reservation of a reserved job. O(log w).

@@ -50,7 +50,8 @@ impl Store {
         match *command {
             ManageCommand::Show { id } => {
                 let Some(slot) = self.find_or_answer(ticket, id, now, fx) else { return };
-                self.answer_details(ticket, slot, now, fx);
+                let job = self.details_and_terms(slot, now);
+                fx.reply(ticket, ManageReply::Job(Box::new(job)));
             }
             ManageCommand::Queue { queue } => self.show_queue(ticket, queue, now, fx),
             ManageCommand::Queues { behind, glob, limit } => {
@@ -205,7 +206,7 @@ impl Store {
         }
     }
 
-    /// Answers with all that is known of a job. O(bytes).
+    /// Answers with a job, without its terms. O(bytes).
     fn answer_details(&self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         fx.reply(ticket, ManageReply::Job(Box::new(self.details(slot, now))));
     }

@@ -135,5 +135,6 @@ fn taken(queue: &[u8], job: &NewJob, id: JobId, now: Now) -> JobDetails {
         group: dependencies.and_then(|new| new.group.clone()),
         after: dependencies.map_or_else(Box::default, |new| new.after.clone()),
         blocked_by: None,
+        terms: None,
     }
 }

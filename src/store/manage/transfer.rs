@@ -2,7 +2,7 @@
 //! there from its begin to its end and keeps its queue and state is shown once. An import adds
 //! jobs with what has become of them on another server.
 
-use super::details::{state_of, wall};
+use super::details::state_of;
 use super::keys::Duplicate;
 use crate::base::api_limits::{EXPORT_BYTES_PER_PART, EXPORT_JOBS_PER_PART, LISTED_JOBS_PER_STEP};
 use crate::base::time::{Mono, Now, Wall};
@@ -11,7 +11,7 @@ use crate::model::job::{Encoding, JobOptions, Payload, Status, TieBreak};
 use crate::model::manage::{JobState, ManageReply, Missing, NewDependencies, PutOutcome};
 use crate::model::reply::Rejection;
 use crate::model::snapshot::{PersistedStatus, RunHistory, StatusSnapshot};
-use crate::model::transfer::{ExportPage, ExportedJob, ImportedJob, ImportedStage};
+use crate::model::transfer::{ExportPage, ImportedJob, ImportedStage};
 use crate::store::{Effects, JobIdx, Store};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -51,29 +51,14 @@ impl Store {
                 && job.status() != Status::Popped
                 && !job.is_expired_waiting(now);
             if fits {
-                let job = self.exported(slot, now);
-                bytes += job.details.text_bytes();
+                let job = self.details_and_terms(slot, now);
+                bytes += job.text_bytes();
                 page.jobs.push(job);
             }
             page.jobs.len() < EXPORT_JOBS_PER_PART && bytes < EXPORT_BYTES_PER_PART
         });
         page.next = next.map(JobId);
         fx.reply(ticket, ManageReply::Exported(Box::new(page)));
-    }
-
-    fn exported(&self, slot: JobIdx, now: Now) -> ExportedJob {
-        let job = &self.jobs[slot];
-        let is_over = matches!(job.status(), Status::Completed | Status::Buried);
-        let due = job.due(&self.deadlines).filter(|_| is_over);
-        ExportedJob {
-            details: self.details(slot, now),
-            options: job.options(),
-            key_ttl_ms: job.key_of_queue().map_or(0, |key| key.ttl_ms),
-            after_group: job.deps().and_then(|deps| Some((*deps.after_group.as_ref()?.0).into())),
-            runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
-            retries: job.retries(),
-            kept_until: due.map(|at| wall(at, now)),
-        }
     }
 
     /// Adds jobs of another server. O(log n + bytes + ids that it waits for) for each.

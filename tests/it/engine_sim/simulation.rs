@@ -391,7 +391,7 @@ impl Simulation {
             let Reply::Manage(ManageReply::Exported(page)) = &completion.reply else {
                 return vec![(ticket, Answer::of(&completion.reply))];
             };
-            all.extend(page.jobs.iter().map(|job| Details::of(&job.details)));
+            all.extend(page.jobs.iter().map(Details::of));
             let Some(from) = page.next else { return vec![(ticket, Answer::JobList(all))] };
             drop(completion);
             let queue = queue.map(|queue| QUEUES[queue]);

@@ -199,7 +199,7 @@ fn check(expected: &Expected, received: &[u8], tokens: &mut Tokens) -> Result<()
 
 /// Bytes for people, not too many of them.
 fn show(bytes: &[u8]) -> String {
-    const SHOWN: usize = 400;
+    const SHOWN: usize = 1_000;
     let text = bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string().replace("\\\"", "\"");
     if bytes.len() > SHOWN { format!("{text}... ({} bytes)", bytes.len()) } else { text }
 }

@@ -16,7 +16,7 @@ use crate::model::job::{
 };
 use crate::model::job_state::JobStates;
 use crate::model::manage::{
-    BlockedBy, ErrorDetails, JobCursor, JobDetails, JobState, LeaseDetails, ListKey,
+    BlockedBy, ErrorDetails, JobCursor, JobDetails, JobState, JobTerms, LeaseDetails, ListKey,
     NewDependencies, NewJob, NewKey, OnDuplicate,
 };
 use crate::model::row::{Row, Rows};
@@ -61,8 +61,9 @@ record! {
     JobDetails {
         id, queue, state, priority, encoding, payload, created_at, available_at, expires_at,
         attempts, max_attempts, lease, last_error, progress, progress_message, result, key, group,
-        after, blocked_by,
+        after, blocked_by, terms,
     }
+    JobTerms { options, key_ttl_ms, after_group, runs_if_lost, retries, kept_until }
     ErrorDetails { error, message, at }
     ListKey { rank, digits, tie }
     Schedule {

@@ -18,7 +18,7 @@ use crate::model::reply::{JobInfo, JobStatus, JobView, Reply};
 use crate::model::schedule::{ScheduleDetails, ScheduleReply};
 use crate::model::show::{ConstraintPage, WorkerDetails, WorkerPage};
 use crate::model::stats::{QueueCount, StatsPage, StatusCounts};
-use crate::model::transfer::{ExportPage, ExportedJob};
+use crate::model::transfer::ExportPage;
 use crate::model::worker::{ConstraintReply, TrackedReply, WorkerReply};
 
 union! {
@@ -102,7 +102,6 @@ record! {
     ConstraintPage { constraints, more }
     JobPage { jobs, next }
     ExportPage { jobs, next }
-    ExportedJob { details, options, key_ttl_ms, after_group, runs_if_lost, retries, kept_until }
     BackupFile { number, name, size, head }
     ScheduleDetails { schedule, last_run, next_runs }
     QueueScan { ready, reserved, next }

@@ -15,8 +15,8 @@ export async function openPut(_rest, query) {
   const text = el("textarea", { class: "input mono full", rows: 12, spellcheck: "false" });
   text.value = like ? like.payload : '{"to":"ann"}';
   const fields = {
-    pri: input({ class: "full", placeholder: "0", value: like?.pri ?? "" }), delay: input({ class: "full", placeholder: "none" }), ttl: input({ class: "full", placeholder: "none" }), ttr: input({ class: "full", placeholder: "60s" }),
-    attempts: input({ class: "full", placeholder: "10", value: like?.max_attempts ?? "" }), keep: input({ class: "full", placeholder: "0s" }), key: input({ class: "full", placeholder: "none" }), number: input({ class: "full", type: "number", min: 1, max: 100_000, value: 1 }),
+    pri: input({ class: "full", placeholder: "0", value: like?.pri ?? "" }), delay: input({ class: "full", placeholder: "none" }), ttl: input({ class: "full", placeholder: "none" }), ttr: input({ class: "full", placeholder: "60s", value: like?.ttr_ms ? `${like.ttr_ms}ms` : "" }),
+    attempts: input({ class: "full", placeholder: "10", value: like?.max_attempts ?? "" }), keep: input({ class: "full", placeholder: "0s", value: like?.keep_result_ms ? `${like.keep_result_ms}ms` : "" }), key: input({ class: "full", placeholder: "none" }), number: input({ class: "full", type: "number", min: 1, max: 100_000, value: 1 }),
   };
   const hint = el("p", { class: "hint" }, "Any JSON. It is kept and shown as it stands here."), place = el("div"), last = el("div");
   const check = () => {
