@@ -74,7 +74,9 @@ pub struct NewJob {
     delay: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
+    #[serde(skip_serializing_if = "u64_is_zero")]
     ttr: u64,
+    #[serde(skip_serializing_if = "u32_is_zero")]
     max_attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     backoff: Option<Backoff>,
@@ -139,13 +141,14 @@ impl NewJob {
         self
     }
 
-    /// The length of the lease: 60 s unless set. A worker of this library renews it by itself.
+    /// The length of the lease: 60 s unless set. A worker of this library renews it by itself. Zero:
+    /// the lease ends only with the connection.
     pub fn ttr(mut self, ttr: Duration) -> Self {
         self.ttr = milliseconds(ttr);
         self
     }
 
-    /// After this number of runs that failed the job is buried: 10 unless set.
+    /// After this number of runs that failed the job is buried: 10 unless set. 0: never.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
@@ -235,6 +238,16 @@ pub(crate) struct Written {
     pub(crate) drawn: bool,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn u64_is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn u32_is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A key that no other put has: the standard library's random state, twice.
 fn drawn_key() -> String {
     let draw = || RandomState::new().build_hasher().finish();
@@ -280,6 +293,9 @@ mod tests {
                     \"max_attempts\":10}\n";
         assert_eq!(String::from_utf8_lossy(&line.bytes), text);
         assert!(!line.repeatable && !drawn);
+        let bare = job.clone().ttr(Duration::ZERO).max_attempts(0).into_line().expect("a line").0;
+        let text = "{\"request\":\"put\",\"queue\":\"q\",\"job\":{\"n\":1},\"pri\":0}\n";
+        assert_eq!(String::from_utf8_lossy(&bare.bytes), text);
         let (line, drawn) = job.clone().safe(true).into_line().expect("a line");
         assert!(line.repeatable && drawn);
         let (line, drawn) = job.unique("k").into_line().expect("a line");
