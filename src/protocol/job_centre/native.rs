@@ -27,6 +27,12 @@ impl NativeCalls {
     fn is_empty(&self) -> bool {
         self.current.is_none() && self.prompt.is_empty()
     }
+
+    /// O(1) for the oldest, as usual.
+    fn take_prompt(&mut self, serial: u32) -> Option<PromptCall> {
+        let at = self.prompt.iter().position(|&(other, _)| other == serial)?;
+        self.prompt.remove(at).map(|(_, call)| call)
+    }
 }
 
 impl Session {
@@ -119,14 +125,6 @@ impl Session {
         if self.native.as_ref().is_some_and(|calls| calls.is_empty()) {
             self.native = None;
         }
-    }
-}
-
-impl NativeCalls {
-    /// O(1) for the oldest, as usual.
-    fn take_prompt(&mut self, serial: u32) -> Option<PromptCall> {
-        let at = self.prompt.iter().position(|&(other, _)| other == serial)?;
-        self.prompt.remove(at).map(|(_, call)| call)
     }
 }
 

@@ -233,7 +233,7 @@ fn oldest_packets_beyond_the_largest_answer_stay() {
 #[test]
 fn random_commands_meet_no_part_of_a_group() {
     let (mut large, mut met) = (0, 0);
-    for seed in 0..80 {
+    for seed in 0..30 {
         let mut rng = Rng::new(seed);
         let mut below = |end: u64| rng.below(end);
         let mut observer = Observer::new(1 + usize::try_from(below(6)).unwrap(), below(2) == 0);
@@ -277,5 +277,5 @@ fn random_commands_meet_no_part_of_a_group() {
         let waiting = observer.pops.len();
         assert_eq!(waiting, observer.store.counts().waiters, "a pop is neither answered nor waits");
     }
-    assert!(large > 20 && met > 1_000, "{large} large pops, {met} commands met one");
+    assert!(large > 7 && met > 300, "{large} large pops, {met} commands met one");
 }

@@ -355,8 +355,8 @@ fn salvage_on_the_real_disk() {
     real.close();
     let expected = real.harness.values();
     drop(real);
-    let mut source = Directory::open(from.path(), LockMode::ReadOnly).unwrap();
-    let mut target = Directory::open(to.path(), LockMode::Exclusive).unwrap();
+    let mut source = open_directory(&from, LockMode::ReadOnly).unwrap();
+    let mut target = open_directory(&to, LockMode::Exclusive).unwrap();
     let salvaged = salvage(&mut source, &mut target, SEGMENT).unwrap();
     assert!(salvaged.skipped.is_empty() && salvaged.records == 500);
     drop(target);

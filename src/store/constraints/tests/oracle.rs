@@ -480,19 +480,19 @@ fn simulate(seeds: Range<u64>, tight_budget: bool) -> usize {
         refused += oracle.refused;
         deferred += oracle.deferred;
     }
-    assert!(started > 5_000, "only {started} jobs were started");
-    assert!(returned > 100, "only {returned} jobs were given back in time");
-    assert!(refused > 100, "only {refused} jobs were refused");
+    assert!(started > 1_500, "only {started} jobs were started");
+    assert!(returned > 30, "only {returned} jobs were given back in time");
+    assert!(refused > 30, "only {refused} jobs were refused");
     deferred
 }
 
 #[test]
 fn random_commands_agree_with_the_oracle() {
-    assert_eq!(simulate(0..150, false), 0);
+    assert_eq!(simulate(0..50, false), 0);
 }
 
 #[test]
 fn random_commands_with_tight_budget_miss_no_job() {
-    let deferred = simulate(0..150, true);
-    assert!(deferred > 100, "only {deferred} takes were answered later");
+    let deferred = simulate(0..50, true);
+    assert!(deferred > 30, "only {deferred} takes were answered later");
 }

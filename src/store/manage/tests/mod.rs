@@ -62,7 +62,10 @@ impl Harness {
     }
 
     fn answers(&mut self) -> Vec<Answer> {
-        self.store.check_invariants();
+        // O(jobs): of many commands only some are checked.
+        if self.serial < 256 || self.serial.is_multiple_of(16) {
+            self.store.check_invariants();
+        }
         let mut answers = Vec::new();
         for (_, outcome) in self.fx.outcomes.clone() {
             answers.push(match outcome {
