@@ -5,7 +5,7 @@ use super::{Session, State};
 use crate::access::Denial;
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::AUTHENTICATION_LINE_MAX_BYTES;
-use crate::protocol::operations::auth_token;
+use crate::protocol::operations::{ProblemKind, auth_token};
 use crate::protocol::{Authentication, Credential, SessionAction, SessionContext};
 use crate::wire::http::is_request_line;
 use crate::wire::json::push_string;
@@ -73,7 +73,7 @@ impl Session {
                     SessionAction::Continue
                 }
                 None => {
-                    self.reject(&RequestError::Denied(HOW.into()), out);
+                    self.reject(&RequestError::Denied(ProblemKind::Unauthorized, HOW.into()), out);
                     SessionAction::Continue
                 }
             },
@@ -125,14 +125,14 @@ impl Session {
             }
             Authentication::NoUsers => {
                 let why = "this server has no users: requests need no authentication";
-                self.reject(&RequestError::Denied(why.into()), out);
+                self.reject(&RequestError::Denied(ProblemKind::WrongState, why.into()), out);
             }
             Authentication::Unknown | Authentication::WrongToken { .. } | Authentication::Later => {
                 if was_locked {
                     self.state = State::Locked;
                 }
                 let why = "no user of this server has this token";
-                self.reject(&RequestError::Denied(why.into()), out);
+                self.reject(&RequestError::Denied(ProblemKind::Unauthorized, why.into()), out);
             }
         }
         if outcome_is_last(&outcome) {
@@ -156,8 +156,7 @@ impl Session {
         }
         self.forget_native(serial);
         let serial = serial.unwrap_or_else(|| self.replies.open());
-        let error = RequestError::Denied(denial.to_string().into());
-        self.replies.close(serial, out, |line| super::reply::write_error(&error, line));
+        self.replies.close(serial, out, |line| super::reply::write_denial(denial, line));
     }
 }
 

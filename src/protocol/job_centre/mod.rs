@@ -180,7 +180,7 @@ impl Session {
     #[cold]
     fn reject(&mut self, problem: &RequestError, out: &mut OutBuf) {
         let serial = self.replies.open();
-        self.replies.close(serial, out, |line| reply::write_error(problem, line));
+        self.replies.close(serial, out, |line| reply::write_request_error(problem, line));
     }
 
     #[inline]

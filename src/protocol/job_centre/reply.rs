@@ -1,9 +1,12 @@
 //! From replies to lines.
 
+use super::request::RequestError;
+use crate::access::Denial;
 use crate::model::job::{Encoding, Priority};
 use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
 use crate::protocol::Closing;
+use crate::protocol::operations::{Problem, ProblemKind, write_line_problem};
 use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use memchr::memchr;
@@ -110,18 +113,39 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
     }
 }
 
+/// An error of the protocol's own requests, which has no kind.
 #[cold]
-pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
+fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":\"error\",\"error\":");
     push_string(out, error.to_string().as_bytes());
     out.extend_from_slice(b"}\n");
+}
+
+/// What is wrong with a line. Beyond the protocol's own requests it has a kind.
+#[cold]
+pub(super) fn write_request_error(error: &RequestError, out: &mut Vec<u8>) {
+    match error {
+        RequestError::Problem(problem) => write_line_problem(problem, out),
+        RequestError::Denied(kind, why) => write_line_problem(&Problem::new(*kind, &**why), out),
+        error => write_error(error, out),
+    }
+}
+
+/// Why a request is not executed.
+#[cold]
+pub(super) fn write_denial(denial: &Denial, out: &mut Vec<u8>) {
+    let kind = match denial {
+        Denial::Unauthenticated => ProblemKind::Unauthorized,
+        Denial::Changed | Denial::OfJob { .. } | Denial::Missing { .. } => ProblemKind::Forbidden,
+    };
+    write_line_problem(&Problem::new(kind, denial.to_string()), out);
 }
 
 /// Writes the error line before a connection is closed.
 pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
     match why {
         Closing::Memory(why) => write_error(&why, out),
-        Closing::Denied(denial) => write_error(denial, out),
+        Closing::Denied(denial) => write_denial(denial, out),
     }
 }
 

@@ -6,7 +6,9 @@ use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::protocol::operations::{LineKind, NATIVE_PUT_FIELDS, Problem, has_limit, line_row};
+use crate::protocol::operations::{
+    LineKind, NATIVE_PUT_FIELDS, Problem, ProblemKind, has_limit, line_row,
+};
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
@@ -83,8 +85,8 @@ pub(super) enum RequestError {
     TooManyQueues {
         count: usize,
     },
-    /// The client may not do this: a sentence.
-    Denied(Box<str>),
+    /// The client may not do this: a kind and a sentence.
+    Denied(ProblemKind, Box<str>),
     UnknownRequest(String),
     /// A field has a value of another type or range.
     Wrong {
@@ -119,7 +121,7 @@ impl fmt::Display for RequestError {
             Self::NotAnObject(error) => write!(f, "the line {error}"),
             Self::Native(_) => f.write_str("the line is for the native API"),
             Self::Problem(problem) => f.write_str(&problem.detail),
-            Self::Denied(why) => f.write_str(why),
+            Self::Denied(_, why) => f.write_str(why),
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")
             }

@@ -141,7 +141,7 @@ pub(in crate::protocol) fn write_line(next: &Next, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the line about a problem.
+/// Writes the line about a problem, with its name and members as over HTTP.
 pub(in crate::protocol) fn write_line_problem(problem: &Problem, out: &mut Vec<u8>) {
     match problem.kind {
         ProblemKind::NotFound
@@ -151,6 +151,9 @@ pub(in crate::protocol) fn write_line_problem(problem: &Problem, out: &mut Vec<u
         _ => {
             out.extend_from_slice(b"{\"status\":\"error\",\"error\":");
             push_string(out, problem.detail.as_bytes());
+            out.extend_from_slice(b",\"kind\":");
+            push_string(out, problem.kind.facts().0.as_bytes());
+            problem.write_optional(out);
             out.extend_from_slice(b"}\n");
         }
     }

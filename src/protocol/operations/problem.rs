@@ -1,5 +1,5 @@
 //! Problems: what is wrong with a request, or why it was not executed. Over HTTP they are problem
-//! details (RFC 9457); as a line the detail is the error text.
+//! details (RFC 9457); as a line the detail is the error text, and the name its kind.
 
 use crate::model::id::JobId;
 use crate::wire::json::{push_number, push_string};
@@ -145,6 +145,12 @@ impl Problem {
         write_problem(self.kind, self.status(), &self.detail, out);
         // The closing brace.
         out.pop();
+        self.write_optional(out);
+        out.push(b'}');
+    }
+
+    /// Writes the members that only some problems have.
+    pub(super) fn write_optional(&self, out: &mut Vec<u8>) {
         let texts = [("field", self.field.as_deref()), ("suggestion", self.suggestion)];
         for (name, text) in texts {
             if let Some(text) = text {
@@ -158,7 +164,6 @@ impl Problem {
             out.extend_from_slice(b",\"id\":");
             push_number(out, id.0);
         }
-        out.push(b'}');
     }
 }
 

@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::builders::{Put, Reserve};
 use super::job::Job;
 use super::link::Link;
+use super::puts::Puts;
 use super::stream::Target;
-use crate::core::put::{NewJob, Placed, PutAnswer};
+use crate::core::put::{NewJob, Placed, placed};
 use crate::core::repeat::Attempts;
 use crate::core::requests::{self, Line};
 use crate::core::wire::Answer;
@@ -117,28 +118,23 @@ impl Client {
         placed(self.inner.request(&line).await?, drawn)
     }
 
-    /// Adds many jobs, pipelined, in their order; what each has come to. Those without an answer
-    /// are repeated when the connection is lost.
+    /// Adds many jobs, pipelined, in their order; what each has come to. The jobs are taken as the
+    /// server answers. Those without an answer are repeated when the connection is lost.
     pub async fn put_many(
         &self,
         jobs: impl IntoIterator<Item = NewJob>,
     ) -> Result<Vec<Result<Placed>>> {
-        let mut lines = Vec::new();
-        for job in jobs {
-            lines.push(job.into_line()?);
-        }
-        let mut answers: Vec<Option<Result<Placed>>> = Vec::new();
-        answers.resize_with(lines.len(), || None);
+        let mut puts = Puts::new(jobs.into_iter());
         let deadline = self.inner.deadline();
         let mut attempts = Attempts::default();
         loop {
-            let error = match self.inner.put_missing(&lines, &mut answers, deadline).await {
-                Ok(()) => return Ok(answers.into_iter().flatten().collect()),
-                Err(error) => error,
-            };
-            let mut missing = lines.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
-            let repeatable = missing.all(|((line, _), _)| line.repeatable);
-            sleep(attempts.after(error, repeatable, left(deadline))?).await;
+            match self.inner.put_rest(&mut puts, deadline).await {
+                Ok(()) => return Ok(puts.into_answers()),
+                Err(error) => {
+                    let pause = attempts.after(error, puts.are_repeatable(), left(deadline))?;
+                    sleep(pause).await;
+                }
+            }
         }
     }
 
@@ -261,12 +257,6 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-fn placed(answer: Answer, drawn: bool) -> Result<Placed> {
-    let answer: Option<PutAnswer> = answer.members()?;
-    let missing = || Error::BadAnswer("a put was answered by no-job".into());
-    Ok(answer.ok_or_else(missing)?.placed(drawn))
-}
-
 /// Closes a connection on which somebody has waited who is gone.
 struct Waiting(Option<Arc<Link>>);
 
@@ -335,36 +325,15 @@ impl Inner {
         Error::Timeout(format!("{} has not answered in time", self.target.address))
     }
 
-    async fn put_missing(
+    async fn put_rest(
         &self,
-        lines: &[(Line, bool)],
-        answers: &mut [Option<Result<Placed>>],
+        puts: &mut Puts<impl Iterator<Item = NewJob>>,
         deadline: Instant,
     ) -> Result<()> {
         let link = self.link_by(deadline).await?;
         let received = link.received();
-        let missing: Vec<usize> = (0..lines.len()).filter(|i| answers[*i].is_none()).collect();
-        let work = async {
-            let mut sent = std::collections::VecDeque::new();
-            let mut end = Ok(());
-            for index in missing {
-                match link.send(&lines[index].0.bytes).await {
-                    Ok(answer) => sent.push_back((index, answer)),
-                    Err(error) => {
-                        end = Err(error);
-                        break;
-                    }
-                }
-            }
-            for (index, answer) in sent {
-                match link.answer(answer).await {
-                    Ok(answer) => answers[index] = Some(placed(answer, lines[index].1)),
-                    Err(error) => end = Err(error),
-                }
-            }
-            end
-        };
-        timeout_at(deadline, work).await.unwrap_or_else(|_| Err(self.late(&link, received)))
+        let work = timeout_at(deadline, puts.send_on(&link)).await;
+        work.unwrap_or_else(|_| Err(self.late(&link, received)))
     }
 
     /// A free connection for a wait.

@@ -1,8 +1,12 @@
 //! One connection: requests are pipelined, a task moves the bytes.
 //!
-//! Invariants: `waiting` has one entry for each line that was put into `unsent` and has no answer,
-//! in their order. After `lost` is set nothing is added to either. A permit of `room` is taken
-//! before a line is added, and comes back with its answer: this bounds what is unanswered.
+//! A caller adds its lines to `unsent` and its waiter to `waiting` under one lock. The task takes
+//! both at once, so that all that was added meanwhile is one write; the waiters are then its own,
+//! and answers are matched without a lock.
+//!
+//! Invariants: the waiters of the task, then those of `waiting`, are those of all lines without an
+//! answer, in their order. After `lost` is set nothing is added. Permits of `room` are taken before
+//! lines are added, and come back with their answers: this bounds what is unanswered.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +17,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::job::Job;
+use super::puts::Batch;
 use super::stream::{Stream, Target};
+use crate::core::put::{Placed, Written, placed, placed_by_line};
 use crate::core::requests;
 use crate::core::wire::{Answer, Lines};
 use crate::error::{Error, Result};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Requests without an answer; the server executes up to 1,024 of a connection at a time.
-const IN_FLIGHT_MAX: usize = 512;
+/// Requests without an answer: as many as the server executes of a connection at a time.
+const IN_FLIGHT_MAX: usize = 1_024;
 /// A longer line counts as several requests.
 const BYTES_A_PERMIT: usize = 16 << 10;
 
@@ -29,12 +35,41 @@ enum To {
     Caller(oneshot::Sender<Result<Answer>>),
     /// Jobs that nobody takes are given back: see `Job::drop`.
     Reserve(oneshot::Sender<Result<Vec<Job>>>, Weak<Link>),
+    /// The answers to many puts are taken together.
+    Puts(oneshot::Sender<Answered>, Box<Puts>),
     Nobody,
+}
+
+/// Puts that were sent together.
+struct Puts {
+    lines: Vec<Written>,
+    placed: Vec<Result<Placed>>,
+}
+
+/// What puts have come to that were sent together.
+pub(crate) struct Answered {
+    /// Of the first of them; of all, unless the connection was lost.
+    pub(crate) placed: Vec<Result<Placed>>,
+    pub(crate) lost: Option<Error>,
 }
 
 struct Waiter {
     to: To,
     permits: usize,
+}
+
+impl Waiter {
+    /// There is no answer. Nobody may be waiting any more.
+    fn fail(self, error: &Error) {
+        match self.to {
+            To::Caller(to) => drop(to.send(Err(error.clone()))),
+            To::Reserve(to, _) => drop(to.send(Err(error.clone()))),
+            To::Puts(to, puts) => {
+                drop(to.send(Answered { placed: puts.placed, lost: Some(error.clone()) }));
+            }
+            To::Nobody => {}
+        }
+    }
 }
 
 #[derive(Default)]
@@ -86,37 +121,67 @@ impl Shared {
         self.room.close();
         self.wake.notify_one();
         for waiter in waiting {
-            // Nobody may be waiting any more.
-            match waiter.to {
-                To::Caller(to) => drop(to.send(Err(error.clone()))),
-                To::Reserve(to, _) => drop(to.send(Err(error.clone()))),
-                To::Nobody => {}
-            }
+            waiter.fail(error);
         }
     }
+}
 
-    fn take_answer(&self, answer: Answer, is_first: bool) -> Result<()> {
-        if is_first && let Answer::Refused(Error::TooManyClients(sentence)) = &answer {
-            return Err(Error::ConnectionLost(sentence.clone()));
+/// The waiters of lines that are being sent, or were.
+struct Expected<'a> {
+    shared: &'a Shared,
+    waiters: VecDeque<Waiter>,
+    is_first: bool,
+}
+
+impl Expected<'_> {
+    /// Gives the answers that are complete to those who wait for them.
+    fn take_answers(&mut self, lines: &mut Lines) -> Result<()> {
+        let mut permits = 0;
+        while let Some(line) = lines.next_line() {
+            permits += self.take_answer(line)?;
         }
-        let Some(waiter) = self.lock().waiting.pop_front() else {
+        if permits > 0 {
+            self.shared.room.add_permits(permits);
+        }
+        Ok(())
+    }
+
+    /// The permits that come back.
+    fn take_answer(&mut self, line: &[u8]) -> Result<usize> {
+        if std::mem::take(&mut self.is_first)
+            && let Answer::Refused(Error::TooManyClients(sentence)) = Answer::parse(line)?
+        {
+            return Err(Error::ConnectionLost(sentence));
+        }
+        if let Some(Waiter { to: To::Puts(_, puts), .. }) = self.waiters.front_mut() {
+            let drawn = puts.lines[puts.placed.len()].drawn;
+            let placed = match placed_by_line(line) {
+                Some(placed) => Ok(placed),
+                None => placed(Answer::parse(line)?, drawn),
+            };
+            puts.placed.push(placed);
+            if puts.placed.len() < puts.lines.len() {
+                return Ok(0);
+            }
+        }
+        let Some(waiter) = self.waiters.pop_front() else {
             // The server says by itself only why it closes the connection.
-            return Err(Error::ConnectionLost(match answer {
+            return Err(Error::ConnectionLost(match Answer::parse(line)? {
                 Answer::Refused(error) => error.to_string(),
                 _ => "an answer without a request".into(),
             }));
         };
-        self.room.add_permits(waiter.permits);
         match waiter.to {
-            To::Caller(to) => drop(to.send(Ok(answer))),
+            To::Caller(to) => drop(to.send(Ok(Answer::parse(line)?))),
             To::Reserve(to, link) => {
                 if let Some(link) = link.upgrade() {
-                    drop(to.send(Job::all_of(answer, &link)));
+                    drop(to.send(Job::all_of(Answer::parse(line)?, &link)));
                 }
             }
-            To::Nobody => {}
+            To::Puts(to, puts) => drop(to.send(Answered { placed: puts.placed, lost: None })),
+            To::Nobody => drop(Answer::parse(line)?),
         }
-        Ok(())
+        Ok(waiter.permits)
     }
 }
 
@@ -165,15 +230,25 @@ impl Link {
 
     /// Sends a line when there is room, and waits for its answer.
     pub(crate) async fn ask(&self, line: &[u8]) -> Result<Answer> {
-        self.answer(self.send(line).await?).await
-    }
-
-    /// Sends a line when there is room. The answer is to be taken with `answer`.
-    pub(crate) async fn send(&self, line: &[u8]) -> Result<oneshot::Receiver<Result<Answer>>> {
-        let permits = self.wait_for_room(line.len()).await?;
+        let permits = self.wait_for_room(1, line.len()).await?;
         let (to, answer) = oneshot::channel();
         self.push(line, Waiter { to: To::Caller(to), permits })?;
-        Ok(answer)
+        self.answer(answer).await
+    }
+
+    /// Sends the lines of puts when there is room for all of them.
+    pub(crate) async fn send_batch(&self, batch: &Batch) -> Result<oneshot::Receiver<Answered>> {
+        let permits = self.wait_for_room(batch.lines.len(), batch.bytes.len()).await?;
+        let (to, answered) = oneshot::channel();
+        let placed = Vec::with_capacity(batch.lines.len());
+        let to = To::Puts(to, Box::new(Puts { lines: batch.lines.clone(), placed }));
+        self.push(&batch.bytes, Waiter { to, permits })?;
+        Ok(answered)
+    }
+
+    /// What is known of puts if nobody has said it.
+    pub(crate) fn unanswered(&self) -> Answered {
+        Answered { placed: Vec::new(), lost: Some(self.gone()) }
     }
 
     pub(crate) async fn answer(&self, answer: oneshot::Receiver<Result<Answer>>) -> Result<Answer> {
@@ -196,7 +271,7 @@ impl Link {
 
     /// Sends a get. If this future is dropped, the jobs go back to their queues.
     pub(crate) async fn reserve(self: &Arc<Self>, line: &[u8]) -> Result<Vec<Job>> {
-        let permits = self.wait_for_room(line.len()).await?;
+        let permits = self.wait_for_room(1, line.len()).await?;
         let (to, jobs) = oneshot::channel();
         let to = To::Reserve(to, Arc::downgrade(self));
         self.push(line, Waiter { to, permits })?;
@@ -207,8 +282,8 @@ impl Link {
         Error::AnswerLost(format!("the connection to {} was lost", self.shared.name))
     }
 
-    async fn wait_for_room(&self, length: usize) -> Result<usize> {
-        let permits = (1 + length / BYTES_A_PERMIT).min(IN_FLIGHT_MAX);
+    async fn wait_for_room(&self, lines: usize, length: usize) -> Result<usize> {
+        let permits = (lines + length / BYTES_A_PERMIT).min(IN_FLIGHT_MAX);
         let count = u32::try_from(permits).unwrap_or(u32::MAX);
         match self.shared.room.acquire_many(count).await {
             Ok(permit) => permit.forget(),
@@ -247,19 +322,26 @@ impl Link {
 
 /// Moves bytes until the connection ends.
 async fn drive(shared: Arc<Shared>, stream: Box<dyn Stream>) {
-    let error = match transfer(&shared, stream).await {
+    let mut expected = Expected { shared: &shared, waiters: VecDeque::new(), is_first: true };
+    let ended = match transfer(&mut expected, stream).await {
         Ok(()) => Error::AnswerLost(format!("{} has closed the connection", shared.name)),
         Err(error) => error,
     };
-    shared.lose(&error);
+    // First, so that nobody who is told takes this connection once more.
+    shared.lose(&ended);
+    // Whoever has closed it before has said why.
+    let error = shared.lock().lost.clone().unwrap_or(ended);
+    for waiter in expected.waiters {
+        waiter.fail(&error);
+    }
 }
 
-async fn transfer(shared: &Shared, stream: Box<dyn Stream>) -> Result<()> {
+async fn transfer(expected: &mut Expected<'_>, stream: Box<dyn Stream>) -> Result<()> {
+    let shared = expected.shared;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut lines = Lines::default();
     let mut buffer = vec![0; 64 << 10];
     let (mut output, mut written, mut flushed) = (Vec::new(), 0, true);
-    let mut is_first = true;
     let lost = |error: &std::io::Error| {
         Error::AnswerLost(format!("the connection to {} was lost: {error}", shared.name))
     };
@@ -269,6 +351,7 @@ async fn transfer(shared: &Shared, stream: Box<dyn Stream>) -> Result<()> {
             written = 0;
             let mut state = shared.lock();
             std::mem::swap(&mut output, &mut state.unsent);
+            expected.waiters.append(&mut state.waiting);
             if state.lost.is_some() || output.is_empty() && flushed && state.closing {
                 return Ok(());
             }
@@ -282,9 +365,7 @@ async fn transfer(shared: &Shared, stream: Box<dyn Stream>) -> Result<()> {
                 }
                 shared.received.fetch_add(1, Ordering::Relaxed);
                 lines.push(&buffer[..length]);
-                while let Some(answer) = lines.next()? {
-                    shared.take_answer(answer, std::mem::take(&mut is_first))?;
-                }
+                expected.take_answers(&mut lines)?;
             }
             sent = send_on(&mut writer, &output[written..]), if has_output || !flushed => {
                 written += sent.map_err(|e| lost(&e))?;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::core::held;
-use crate::core::put::{NewJob, Placed, PutAnswer};
+use crate::core::put::{NewJob, Placed, placed};
 use crate::core::repeat::Attempts;
 use crate::core::requests::{self, Line};
 use crate::core::wire::Answer;
@@ -60,12 +60,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
-}
-
-fn placed(answer: Answer, drawn: bool) -> Result<Placed> {
-    let answer: Option<PutAnswer> = answer.members()?;
-    let missing = || Error::BadAnswer("a put was answered by no-job".into());
-    Ok(answer.ok_or_else(missing)?.placed(drawn))
 }
 
 impl Client {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::requests::{self, Line, milliseconds};
+use super::requests::{Line, milliseconds};
+use super::wire::Answer;
 use crate::error::{Error, Result};
 
 /// How long a key that was drawn stays taken after its job is done: longer than a put is repeated.
@@ -64,6 +65,8 @@ pub struct Placed {
 /// A job to be put, with its options: [`NewJob::new`] and methods that change it.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewJob {
+    /// The name of the request, which is the first member of its line.
+    request: &'static str,
     queue: String,
     job: Box<RawValue>,
     pri: i64,
@@ -71,7 +74,9 @@ pub struct NewJob {
     delay: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
+    #[serde(skip_serializing_if = "u64_is_zero")]
     ttr: u64,
+    #[serde(skip_serializing_if = "u32_is_zero")]
     max_attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     backoff: Option<Backoff>,
@@ -98,6 +103,7 @@ impl NewJob {
     pub fn new(queue: impl Into<String>, payload: &(impl Serialize + ?Sized)) -> Result<Self> {
         let job = to_raw_value(payload).map_err(|wrong| Error::payload(&wrong))?;
         Ok(Self {
+            request: "put",
             queue: queue.into(),
             job,
             pri: 0,
@@ -135,13 +141,14 @@ impl NewJob {
         self
     }
 
-    /// The length of the lease: 60 s unless set. A worker of this library renews it by itself.
+    /// The length of the lease: 60 s unless set. A worker of this library renews it by itself. Zero:
+    /// the lease ends only with the connection.
     pub fn ttr(mut self, ttr: Duration) -> Self {
         self.ttr = milliseconds(ttr);
         self
     }
 
-    /// After this number of runs that failed the job is buried: 10 unless set.
+    /// After this number of runs that failed the job is buried: 10 unless set. 0: never.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
@@ -203,16 +210,42 @@ impl NewJob {
     }
 
     /// The line, under a drawn key if it has none, and whether the key was drawn.
-    pub(crate) fn into_line(mut self) -> Result<(Line, bool)> {
+    pub(crate) fn into_line(self) -> Result<(Line, bool)> {
+        let mut bytes = Vec::new();
+        let Written { repeatable, drawn } = self.write_line(&mut bytes)?;
+        Ok((Line { bytes, repeatable }, drawn))
+    }
+
+    /// Adds its line to others, under a drawn key if it has none.
+    pub(crate) fn write_line(mut self, out: &mut Vec<u8>) -> Result<Written> {
         let drawn = self.key.is_none() && self.safe;
         if drawn {
             self.key = Some(drawn_key());
             self.key_ttl = Some(DRAWN_KEY_TTL);
         }
-        let mut line = requests::line("put", &self)?;
-        line.repeatable = self.key.is_some();
-        Ok((line, drawn))
+        serde_json::to_writer(&mut *out, &self).map_err(|wrong| Error::payload(&wrong))?;
+        out.push(b'\n');
+        Ok(Written { repeatable: self.key.is_some(), drawn })
     }
+}
+
+/// What is to be known of the line of a put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Twice is as good as once.
+    pub(crate) repeatable: bool,
+    /// Its key is not the caller's.
+    pub(crate) drawn: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn u64_is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn u32_is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A key that no other put has: the standard library's random state, twice.
@@ -222,15 +255,70 @@ fn drawn_key() -> String {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct PutAnswer {
+struct PutAnswer {
     id: u64,
     #[serde(default)]
     duplicate: bool,
 }
 
-impl PutAnswer {
-    /// Under a drawn key `duplicate` means only that the put was repeated.
-    pub(crate) fn placed(&self, drawn: bool) -> Placed {
-        Placed { id: self.id, duplicate: self.duplicate && !drawn }
+/// What the answer says. Under a drawn key `duplicate` means only that the put was repeated.
+pub(crate) fn placed(answer: Answer, drawn: bool) -> Result<Placed> {
+    let answer: Option<PutAnswer> = answer.members()?;
+    let missing = || Error::BadAnswer("a put was answered by no-job".into());
+    let PutAnswer { id, duplicate } = answer.ok_or_else(missing)?;
+    Ok(Placed { id, duplicate: duplicate && !drawn })
+}
+
+/// What a line says that is exactly as the server answers a put of a new job.
+#[cfg(feature = "async")]
+pub(crate) fn placed_by_line(line: &[u8]) -> Option<Placed> {
+    let digits = line.strip_prefix(b"{\"status\":\"ok\",\"id\":")?.strip_suffix(b"}")?;
+    // As many digits as fit: no overflow.
+    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let id = digits.iter().fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
+    Some(Placed { id, duplicate: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_put_is_one_line_that_begins_with_its_request() {
+        let job = NewJob::new("q", &serde_json::json!({"n": 1})).expect("a job").safe(false);
+        let (line, drawn) = job.clone().into_line().expect("a line");
+        let text = "{\"request\":\"put\",\"queue\":\"q\",\"job\":{\"n\":1},\"pri\":0,\"ttr\":60000,\
+                    \"max_attempts\":10}\n";
+        assert_eq!(String::from_utf8_lossy(&line.bytes), text);
+        assert!(!line.repeatable && !drawn);
+        let bare = job.clone().ttr(Duration::ZERO).max_attempts(0).into_line().expect("a line").0;
+        let text = "{\"request\":\"put\",\"queue\":\"q\",\"job\":{\"n\":1},\"pri\":0}\n";
+        assert_eq!(String::from_utf8_lossy(&bare.bytes), text);
+        let (line, drawn) = job.clone().safe(true).into_line().expect("a line");
+        assert!(line.repeatable && drawn);
+        let (line, drawn) = job.unique("k").into_line().expect("a line");
+        assert!(line.repeatable && !drawn);
+    }
+
+    #[cfg(feature = "async")]
+    #[test]
+    fn the_short_way_reads_what_the_long_way_reads() {
+        for (line, id) in [
+            (r#"{"status":"ok","id":17}"#, Some(17)),
+            (r#"{"status":"ok","id":9999999999999999999}"#, Some(9_999_999_999_999_999_999)),
+            (r#"{"status":"ok","id":18446744073709551615}"#, None),
+            (r#"{"status":"ok","id":}"#, None),
+            (r#"{"status":"ok","id":-1}"#, None),
+            (r#"{"status":"ok","id":17,"duplicate":true}"#, None),
+            (r#"{"status":"error","error":"full"}"#, None),
+        ] {
+            assert_eq!(placed_by_line(line.as_bytes()).map(|placed| placed.id), id, "{line}");
+            if let Some(id) = id {
+                let answer = Answer::parse(line.as_bytes()).expect("an answer");
+                assert_eq!(placed(answer, false).expect("ok").id, id);
+            }
+        }
     }
 }

@@ -28,8 +28,12 @@ struct Head<'a> {
 }
 
 impl Answer {
-    /// Parses a line without its end.
+    /// Parses a line without its end. What the server writes first in most answers is compared, so
+    /// that their members are parsed once, by whoever takes them.
     pub(crate) fn parse(line: &[u8]) -> Result<Self> {
+        if line.starts_with(b"{\"status\":\"ok\",") && line.ends_with(b"}") {
+            return Ok(Self::Done(line.to_vec()));
+        }
         let head: Head<'_> = serde_json::from_slice(line).map_err(|_| {
             let shown = String::from_utf8_lossy(&line[..line.len().min(80)]);
             Error::BadAnswer(format!("this is not a Job Centre listener: it answered {shown:?}"))
@@ -83,17 +87,22 @@ impl Lines {
         self.read.extend_from_slice(bytes);
     }
 
-    /// The next answer, if its line is complete.
-    pub(crate) fn next(&mut self) -> Result<Option<Answer>> {
+    /// The next line without its end, if it is complete.
+    pub(crate) fn next_line(&mut self) -> Option<&[u8]> {
         let Some(length) = self.read[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.read.len();
-            return Ok(None);
+            return None;
         };
-        let end = self.searched + length;
-        let answer = Answer::parse(&self.read[self.start..end])?;
+        let (start, end) = (self.start, self.searched + length);
         self.start = end + 1;
         self.searched = self.start;
-        Ok(Some(answer))
+        Some(&self.read[start..end])
+    }
+
+    /// The next answer, if its line is complete.
+    #[cfg(any(feature = "blocking", test))]
+    pub(crate) fn next(&mut self) -> Result<Option<Answer>> {
+        self.next_line().map(Answer::parse).transpose()
     }
 }
 

@@ -1,8 +1,7 @@
 //! What a handler knows of its job.
 
 use std::sync::Arc;
-
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Job;
 use crate::error::Result;
@@ -11,7 +10,7 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) job: Arc<Job>,
-    pub(super) ended: watch::Receiver<bool>,
+    pub(super) ended: Arc<AtomicBool>,
 }
 
 impl Context {
@@ -39,6 +38,6 @@ impl Context {
     /// took too long, or the worker stops and the grace is over. Handlers that are asynchronous are
     /// ended by themselves.
     pub fn is_ended(&self) -> bool {
-        *self.ended.borrow() || self.job.is_cancelled()
+        self.ended.load(Ordering::Relaxed) || self.job.is_cancelled()
     }
 }

@@ -1,6 +1,7 @@
 //! One run of a job: the handler, its heartbeat, its end, its report.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -38,8 +39,8 @@ enum Why {
 impl Run {
     pub(super) async fn execute(mut self, job: Job) -> Ended {
         let job = Arc::new(job);
-        let (end, ended) = watch::channel(false);
-        let context = Context { job: job.clone(), ended };
+        let ended = Arc::new(AtomicBool::new(false));
+        let context = Context { job: job.clone(), ended: ended.clone() };
         let handler = self.handler.clone();
         // A task of its own: a panic of the handler ends this run alone.
         let mut running = tokio::spawn(async move { handler.call(context).await });
@@ -53,7 +54,7 @@ impl Run {
             () = keep(&job, self.heartbeat) => Why::Lost,
             _ = self.ended.wait_for(|ended| *ended) => Why::Stopped,
         };
-        end.send_replace(true);
+        ended.store(true, Ordering::Relaxed);
         running.abort();
         report(&job, why).await
     }
