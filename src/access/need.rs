@@ -28,7 +28,7 @@ pub enum Right {
     Manage,
     /// Counters, lists of queues and workers, metrics.
     Observe,
-    /// Draining, connections, registered workers, backups.
+    /// Draining, reloading, connections, registered workers, backups.
     Admin,
 }
 

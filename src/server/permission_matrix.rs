@@ -54,6 +54,7 @@ const LINES: &[Row] = &[
         "manage:q and put:r",
     ),
     ("drain_server", r#"{"request":"drain","on":false}"#, "admin"),
+    ("reload_server", r#"{"request":"reload"}"#, "admin"),
     ("list_connections", r#"{"request":"clients"}"#, "admin"),
     ("close_connection", r#"{"request":"close","id":9}"#, "admin"),
 ];

@@ -38,6 +38,7 @@ pub(in crate::protocol) enum Operation {
     Purge,
     Put,
     QueueHistory,
+    Reload,
     Release,
     RemoveConstraint,
     RemoveSchedule,
