@@ -10,7 +10,7 @@ use crate::model::command::Command;
 use crate::model::consumer::ConsumerCommand;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::IndexedCommand;
-use crate::model::manage::ManageCommand;
+use crate::model::manage::{ManageCommand, RunReport};
 use crate::model::schedule::ScheduleCommand;
 use crate::model::transfer::ImportedJob;
 use crate::model::worker::WorkerCommand;
@@ -28,7 +28,7 @@ pub enum Right {
     Manage,
     /// Counters, lists of queues and workers, metrics.
     Observe,
-    /// Draining, connections, registered workers, backups.
+    /// Draining, reloading, connections, registered workers, backups.
     Admin,
 }
 
@@ -191,6 +191,9 @@ fn of_manage<'a>(command: &ManageCommand<'a>) -> Need<'a> {
             Need::On(Right::Put, queue)
         }
         ManageCommand::ReserveMore { queues, .. } => Need::OnEach(Right::Take, queues),
+        ManageCommand::Report { id, token: None, report: RunReport::Release { .. } } => {
+            Need::Held(id)
+        }
         ManageCommand::Report { id, .. } => Need::OfJob(Right::Take, id),
         ManageCommand::Import(jobs) => Need::PutEach(jobs),
         ManageCommand::EndImport => Need::User,

@@ -108,7 +108,7 @@ enum Command {
         command: users::TokenCommand,
     },
 
-    /// Add, list or remove users of a settings file. The server reads it again on SIGHUP.
+    /// Add, list or remove users of a settings file. The server reads it again by `reload`.
     User {
         #[command(subcommand)]
         command: Box<users::UserCommand>,

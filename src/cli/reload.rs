@@ -1,5 +1,5 @@
-//! What a running server reads once more on SIGHUP: the users of its settings file. A file that
-//! cannot be used changes nothing, and the log says why.
+//! What a running server reads once more, on SIGHUP or for a client: the users of its settings
+//! file. A file that cannot be used changes nothing, and the log says why.
 
 use super::settings::config::{Config, Options};
 use crate::access::Users;
@@ -16,12 +16,21 @@ const SETTINGS_MAX_BYTES: u64 = 1 << 20;
 pub(super) fn reload_users(file: &Path, config: &Config) -> Reload<Server> {
     let (file, mut config) = (file.to_owned(), config.clone());
     Box::new(move |server, now| match read(&file, &mut config) {
-        Ok(None) => info!("there are no users, as before"),
-        Ok(Some(users)) => {
-            info!(users = users.len(), "the users were read again: they count from now on");
-            server.set_users(users, now);
+        Ok(None) => {
+            info!("there are no users, as before");
+            Ok(None)
         }
-        Err(why) => warn!("{why}: the former users stay"),
+        Ok(Some(users)) => {
+            let count = users.len();
+            info!(users = count, "the users were read again: they count from now on");
+            server.set_users(users, now);
+            Ok(Some(count))
+        }
+        Err(why) => {
+            let why = format!("{why}: the former users stay");
+            warn!("{why}");
+            Err(why)
+        }
     })
 }
 

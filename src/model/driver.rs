@@ -15,6 +15,7 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::{ClientId, JobId};
 use crate::model::peer::Peer;
 use crate::model::rejection::Rejection;
+use crate::model::reload::ReloadReport;
 use crate::model::worker::WorkerId;
 use std::fmt;
 use std::sync::Arc;
@@ -122,8 +123,8 @@ impl fmt::Display for ConnectError {
     }
 }
 
-/// What a driver has to do to a connection. It closes only what an action names, or what it has
-/// reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
+/// What a driver has to do, mostly to a connection. It closes only what an action names, or what it
+/// has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Connect this client, just made by the core, to a server.
@@ -132,6 +133,8 @@ pub enum Action {
     Close(ClientId),
     /// Shut down the sending side; go on reading.
     ShutdownWrite(ClientId),
+    /// Read once more what can be, and call [`Core::handle_reload`].
+    Reload,
 }
 
 /// An event caused by a client that no reply can report, so that the log does.
@@ -353,6 +356,9 @@ pub trait Core {
 
     /// No new jobs are to be taken from now on.
     fn handle_drain(&mut self) {}
+
+    /// An [`Action::Reload`] is done.
+    fn handle_reload(&mut self, _report: ReloadReport) {}
 
     /// Number of open connections.
     fn connections(&self) -> usize;

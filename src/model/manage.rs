@@ -210,7 +210,8 @@ pub enum ManageCommand<'a> {
     Report {
         /// Job id, existing or not.
         id: JobId,
-        /// Names the lease; `None`: the job is reserved by the connection.
+        /// Names the lease; `None`: the job is reserved by the connection. Only a release is then
+        /// for any client.
         token: Option<LeaseToken>,
         /// What became of it.
         report: &'a RunReport,

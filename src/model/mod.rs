@@ -22,6 +22,7 @@ pub mod owned;
 pub mod peer;
 pub mod query;
 pub mod rejection;
+pub mod reload;
 pub mod reply;
 pub mod row;
 pub mod schedule;

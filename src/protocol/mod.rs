@@ -35,8 +35,8 @@ use crate::model::stats::{BusWorkerStats, ServerStats};
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
 pub use session_action::{
-    Authentication, BrowserRequest, Caller, Closing, Credential, SessionAction, StatsKind,
-    TimeoutAction,
+    AdminRequest, Authentication, BrowserRequest, Caller, Closing, Credential, Reloading,
+    SessionAction, StatsKind, TimeoutAction,
 };
 pub use session_settings::SessionSettings;
 use std::sync::Arc;
@@ -93,6 +93,8 @@ pub struct SessionTurn {
     pub browser: Option<Option<String>>,
     /// The answer to [`SessionAction::FetchStats`].
     pub stats: Option<Box<ServerStats>>,
+    /// The answer to [`AdminRequest::Reload`].
+    pub reload: Option<Reloading>,
     /// The answer to [`SessionAction::Authenticate`].
     pub authentication: Option<Authentication>,
     /// The answer to [`SessionAction::FetchWorkers`].

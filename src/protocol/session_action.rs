@@ -3,7 +3,9 @@
 use crate::access::{Denial, Digest};
 use crate::model::command::Command;
 use crate::model::driver::Incident;
+use crate::model::reload::ReloadReport;
 use crate::model::show::ConnectionRequest;
+use std::sync::Arc;
 
 /// What statistics are for, which says who may read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +44,8 @@ pub enum SessionAction<'a> {
     FetchStats(StatsKind),
     /// Nothing, if the client may observe; else it is denied.
     Observe,
-    /// Refuse all puts from now on, or take them again.
-    SetDraining(bool),
+    /// Do what only administrators may ask for.
+    Administer(AdminRequest),
     /// Cancel the waiting reserve or pop with this serial, if it still waits.
     Cancel(u32),
     /// Fill [`super::SessionTurn::workers`] with the bus workers of this queue, from this slot on.
@@ -108,6 +110,27 @@ pub enum BrowserRequest {
     Open,
     /// That of this request ends.
     Close,
+}
+
+/// What administrators ask of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminRequest {
+    /// Refuse all puts from now on, or take them again.
+    Drain(bool),
+    /// Read once more what can be, and fill [`super::SessionTurn::reload`]; after
+    /// [`Reloading::UnderWay`] the session asks for the outcome in its next turn.
+    Reload,
+    /// Fill [`super::SessionTurn::reload`] with what came of the reload that was asked for before.
+    ReloadOutcome,
+}
+
+/// How far a reload is.
+#[derive(Clone, Debug)]
+pub enum Reloading {
+    /// Its outcome is still to come.
+    UnderWay,
+    /// It is done.
+    Done(Arc<ReloadReport>),
 }
 
 /// Why the server closes a client that has no request under way.

@@ -96,9 +96,10 @@ const STDIN: Token = Token(usize::MAX - 2);
 const STDOUT: Token = Token(usize::MAX - 3);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
-/// What is read once more on SIGHUP besides the certificate of TLS listeners: it changes the core,
-/// and logs what it does.
-pub type Reload<C> = Box<dyn FnMut(&mut C, Now)>;
+/// What is read once more besides the certificate of TLS listeners, on SIGHUP or for a client: it
+/// changes the core, and logs what it does. It returns how many users there are, or why they stay
+/// as they were.
+pub type Reload<C> = Box<dyn FnMut(&mut C, Now) -> Result<Option<usize>, String>>;
 
 /// The event loop around a core.
 pub struct Reactor<C> {
@@ -225,7 +226,7 @@ impl<C: Core> Reactor<C> {
         self.server_tls = Some(tls);
     }
 
-    /// Sets what is read once more on SIGHUP.
+    /// Sets what is read once more on SIGHUP or for a client.
     pub fn set_reload(&mut self, reload: Reload<C>) {
         self.reload = Some(reload);
     }
@@ -443,7 +444,8 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    /// The one place where connections are closed and outbound ones begin.
+    /// The one place where connections are closed and outbound ones begin, and where files are read
+    /// again because a client wants it.
     fn close(&mut self) {
         while let Some(action) = self.core.poll_action() {
             match action {
@@ -462,6 +464,7 @@ impl<C: Core> Reactor<C> {
                     }
                 }
                 Action::Connect(client, target) => self.dialer.begin(client, target),
+                Action::Reload => self.reload_by_request(),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The certificate with which TLS listeners identify the server, and what they ask of clients.
 //!
-//! The files are read at the start, on SIGHUP, and when a look every [`CERTIFICATE_LOOK_INTERVAL`]
-//! finds that one of them has changed. Invariant: files that cannot be used change nothing: the
-//! former configuration stays, and the log says why. Connections keep the configuration with which
-//! they began.
+//! The files are read at the start, by a reload (SIGHUP, or a client), and when a look every
+//! [`CERTIFICATE_LOOK_INTERVAL`] finds that one of them has changed. Invariant: files that cannot
+//! be used change nothing: the former configuration stays, and the log says why. Connections keep
+//! the configuration with which they began.
 
 use super::tls;
 use crate::base::limits::CERTIFICATE_LOOK_INTERVAL;
@@ -131,21 +131,30 @@ impl ServerTls {
         self.next_look = now.mono.after(CERTIFICATE_LOOK_INTERVAL);
         let changed = !self.files.paths().map(file_state).eq(self.states.iter().copied());
         if changed {
-            self.reload(now);
+            // The log says what is wrong.
+            let _ = self.reload(now);
         }
         changed
     }
 
     /// Reads the files once more. If they cannot be used, the former ones stay in use.
-    pub(super) fn reload(&mut self, now: Now) {
+    ///
+    /// # Errors
+    /// A sentence that says so, and why.
+    pub(super) fn reload(&mut self, now: Now) -> Result<(), String> {
         self.states = self.files.paths().map(file_state).collect();
         match load(&self.files) {
             Ok(loaded) => {
                 self.loaded = loaded;
                 info!("the certificate was read again: new connections are shown it");
                 self.log(now);
+                Ok(())
             }
-            Err(why) => warn!("{why}: the former certificate stays in use"),
+            Err(why) => {
+                let why = format!("{why}: the former certificate stays in use");
+                warn!("{why}");
+                Err(why)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::Reactor;
 use crate::base::limits::SIGNAL_NOTICE_INTERVAL;
 use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::model::driver::Core;
+use crate::model::reload::ReloadReport;
 use mio::{Interest, Registry, Token};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
@@ -65,28 +66,46 @@ impl<C: Core> Reactor<C> {
                 SIGTERM => self.stop_by_signal("SIGTERM"),
                 SIGINT => self.stop_by_signal("SIGINT"),
                 SIGUSR1 => self.drain(),
-                SIGHUP => self.reload(),
+                SIGHUP => self.reload_by_signal(),
                 _ => self.ignore(signal),
             }
         }
     }
 
-    /// Reads once more what can be: the certificate of TLS listeners, and the users.
-    fn reload(&mut self) {
-        self.service_manager.reloading();
+    fn reload_by_signal(&mut self) {
         if self.server_tls.is_none() && self.reload.is_none() {
             self.ignore(SIGHUP);
         } else {
             info!("SIGHUP: reading certificate and users once more; other settings need a restart");
         }
+        self.reload();
+    }
+
+    /// The same, because clients have asked for it.
+    pub(super) fn reload_by_request(&mut self) {
+        info!("a client asks to read certificate and users once more");
+        let report = self.reload();
+        self.core.handle_reload(report);
+    }
+
+    /// Reads once more what can be: the certificate of TLS listeners, and the users.
+    fn reload(&mut self) -> ReloadReport {
+        let mut report = ReloadReport::default();
+        self.service_manager.reloading();
         if let Some(tls) = &mut self.server_tls {
-            tls.reload(self.now);
+            let failure = tls.reload(self.now).err();
+            report.failures.extend(failure);
+            report.certificate_expires = Some(tls.expires());
             self.core.record_certificate(tls.expires());
         }
         if let Some(reload) = &mut self.reload {
-            reload(&mut self.core, self.now);
+            match reload(&mut self.core, self.now) {
+                Ok(users) => report.users = users,
+                Err(why) => report.failures.push(why),
+            }
         }
         self.service_manager.ready("serving");
+        report
     }
 
     fn drain(&mut self) {

@@ -291,14 +291,6 @@ impl<E: CommandExecutor> Server<E> {
         }
     }
 
-    /// Drains the server for a client, or ends that.
-    #[cold]
-    pub(super) fn set_draining(&mut self, on: bool, client: ClientId, now: Now) {
-        if self.permits(client, Need::Global(Right::Admin), now) {
-            self.engine.set_draining(on);
-        }
-    }
-
     /// Tells a session that a request is not executed: the command with this serial, or what it has
     /// asked of the server.
     #[cold]

@@ -9,6 +9,7 @@ use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Link, Notice, Protocol};
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
+use crate::model::reload::ReloadReport;
 use crate::protocol::Session;
 
 impl<E: CommandExecutor> Core for Server<E> {
@@ -314,6 +315,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn record_handshakes(&mut self, complete: u64, failed: u64) {
         self.counters.tls.handshakes += complete;
         self.counters.tls.failures += failed;
+    }
+
+    fn handle_reload(&mut self, report: ReloadReport) {
+        self.end_reload(report);
     }
 
     fn handle_drain(&mut self) {

@@ -9,6 +9,7 @@
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
 mod access;
+mod admin_requests;
 mod auth_failures;
 mod authentication;
 mod buffers;
@@ -48,6 +49,7 @@ use crate::protocol::http::UiSettings;
 use crate::protocol::{Session, SessionAction, SessionContext, beanstalkd, processor};
 use crate::store::Counts;
 use access::AccessControl;
+use admin_requests::Reloads;
 use connection::{Connection, Deadline, Origin};
 use dispatchers::Dispatchers;
 use notices::Notices;
@@ -90,6 +92,7 @@ pub struct Server<E = Engine> {
     deadlines: TimerQueue<ClientId>,
     run_queues: RunQueues,
     origins: Origins,
+    reloads: Reloads,
     notices: Notices,
     counters: Counters,
     /// Bytes of unfinished requests and unsent replies of all connections.
@@ -167,6 +170,7 @@ impl<E: CommandExecutor> Server<E> {
             deadlines: TimerQueue::default(),
             run_queues: RunQueues::default(),
             origins: Origins::default(),
+            reloads: Reloads::default(),
             notices: Notices::default(),
             counters: Counters::default(),
             buffer_bytes: 0,
@@ -355,7 +359,7 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::FetchCaller => self.fetch_caller(client, now),
                 SessionAction::Browser(request) => self.browser_session(client, request, now),
                 SessionAction::FetchStats(kind) => self.fetch_stats(client, kind, now),
-                SessionAction::SetDraining(on) => self.set_draining(on, client, now),
+                SessionAction::Administer(request) => self.administer(request, client, now),
                 SessionAction::Authenticate(ref who) => self.authenticate(client, who, now),
                 SessionAction::Cancel(serial) => self.cancel_wait(client, serial, running, now),
                 SessionAction::Observe => self.observe(client, now),

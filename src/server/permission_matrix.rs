@@ -31,6 +31,7 @@ const LINES: &[Row] = &[
     ("get_result", r#"{"request":"result","id":1,"timeout":0}"#, "peek:q"),
     ("complete_job", r#"{"request":"done","id":1}"#, "take:q"),
     ("fail_job", r#"{"request":"fail","id":1,"error":"e"}"#, "take:q"),
+    ("release_job", r#"{"request":"release","id":1}"#, "manage:q"),
     ("touch_job", r#"{"request":"touch","id":1,"ttr":1000}"#, "take:q"),
     ("report_progress", r#"{"request":"progress","id":1,"progress":0.5}"#, "take:q"),
     ("list_all_queues", r#"{"request":"queues"}"#, "observe"),
@@ -53,6 +54,7 @@ const LINES: &[Row] = &[
         "manage:q and put:r",
     ),
     ("drain_server", r#"{"request":"drain","on":false}"#, "admin"),
+    ("reload_server", r#"{"request":"reload"}"#, "admin"),
     ("list_connections", r#"{"request":"clients"}"#, "admin"),
     ("close_connection", r#"{"request":"close","id":9}"#, "admin"),
 ];

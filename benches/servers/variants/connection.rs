@@ -222,7 +222,7 @@ impl<D: EngineHandle> Connection<D> {
                 | SessionAction::FetchStats(_)
                 | SessionAction::Authenticate(_)
                 | SessionAction::Observe
-                | SessionAction::SetDraining(_)
+                | SessionAction::Administer(_)
                 | SessionAction::Cancel(_)
                 | SessionAction::FetchWorkers(..)
                 | SessionAction::Connections(_)

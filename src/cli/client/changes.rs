@@ -233,11 +233,12 @@ impl Verb<'_> {
 
 /// Give reserved jobs back to their queues: their workers have them no more.
 ///
-/// The run counts as an attempt. It takes two requests, a bury and a kick.
+/// The run does not count as an attempt.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   jobcentre release 1
+  jobcentre release 2 --pri 9 --delay 5m
   jobcentre release --queue mail --dry-run")]
 pub(in crate::cli) struct Release {
     /// Ids of jobs.
@@ -247,6 +248,14 @@ pub(in crate::cli) struct Release {
     /// All reserved jobs of this queue.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
+
+    /// Their new priority.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pri: Option<i64>,
+
+    /// Hand them out again after this time, and no sooner.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    delay: Option<Duration>,
 
     /// Change nothing, and print how many jobs it would be.
     #[arg(long)]
@@ -271,18 +280,17 @@ impl Release {
             })?;
         }
         let released = each_id(&ids, |id| {
+            if !self.dry_run {
+                let request = Request::new("release").number("id", id);
+                let request = request
+                    .maybe(self.pri, |request, pri| request.json("pri", pri.to_string()))
+                    .maybe(self.delay, |request, delay| request.time("delay", delay));
+                return found_job(id, client.reply(request)?).map(|_| ());
+            }
             let job = found_job(id, client.reply(Request::new("peek").number("id", id))?)?;
-            let state = job.text("state").unwrap_or_default();
-            if state != State::Reserved.name() {
-                return Err(Failure::failed(format!("job {id} is {state}, not reserved")));
-            }
-            if self.dry_run {
-                return Ok(());
-            }
-            for name in ["bury", "kick"] {
-                found_job(id, client.reply(Request::new(name).number("id", id))?)?;
-            }
-            Ok(())
+            let is_reserved = job.text("state").as_deref() == Some(State::Reserved.name());
+            let wrong = || Failure::failed(format!("job {id} is not reserved"));
+            if is_reserved { Ok(()) } else { Err(wrong()) }
         })?;
         let name = if self.dry_run { "to release" } else { "released" };
         print_count(&self.output, name, released)

@@ -123,6 +123,7 @@ verbs! {
     Import(transfer::Import),
     Backup(transfer::Backup),
     Drain(queue_verbs::Drain),
+    Reload(queue_verbs::Reload),
     Shell(local::ShellVerb),
     --
     Restore(transfer::Restore),

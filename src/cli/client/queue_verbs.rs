@@ -262,6 +262,35 @@ impl Drain {
     }
 }
 
+/// Make the server read its users and its certificate again, as SIGHUP does.
+///
+/// Prints what is in use then. A file that cannot be used changes nothing, and is an error. Other
+/// settings need a restart.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jobcentre reload
+  jobcentre reload -o json")]
+pub(in crate::cli) struct Reload {
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
+}
+
+impl Reload {
+    pub(super) fn run(&self) -> Outcome {
+        let mut client = self.client.line_client()?;
+        let record = client.ask(Request::new("reload"), "the server cannot read anything again")?;
+        let is_null = |name: &&str| record.get(name) == Some("null");
+        if ["certificate_expires_at", "users"].iter().all(is_null) {
+            super::print_note("there is neither a certificate nor a user: nothing was read again");
+        }
+        print_fields(&self.output, &record)
+    }
+}
+
 /// Waits until no job is left that is not buried or completed.
 fn wait_until_empty(client: &mut LineClient) -> Outcome {
     let mut last = None;

@@ -59,14 +59,20 @@ impl Session {
             Local::Command => {}
             Local::Caller => return SessionAction::FetchCaller,
             Local::Stats => return SessionAction::FetchStats(StatsKind::Server),
-            Local::Drain(on) => return SessionAction::SetDraining(on),
+            Local::Admin(request) => return SessionAction::Administer(request),
+            Local::Later => {
+                // The connection owes an answer: it is not over when its client sends no more.
+                calls.serial.get_or_insert_with(|| self.replies.open());
+                return SessionAction::Stalled;
+            }
             Local::Connections(request) => return SessionAction::Connections(request),
             Local::Stream(_) | Local::Browser(_) => unreachable!("they are HTTP only"),
             Local::Answered(next) => {
+                let serial = calls.serial.take();
                 calls.current = None;
                 self.state = State::Open;
                 self.drop_native_if_done();
-                let serial = self.replies.open();
+                let serial = serial.unwrap_or_else(|| self.replies.open());
                 self.replies.close(serial, out, |line| write_line(&next, line));
                 return SessionAction::Continue;
             }

@@ -69,6 +69,7 @@ pub(in crate::protocol) enum Args {
     Import { jobs: Vec<ImportedJob> },
     ShowServer,
     Drain { on: bool },
+    Reload,
     Me,
     Browser(BrowserRequest),
     ShowQueue { queue: Vec<u8> },
@@ -167,8 +168,7 @@ fn parse_fields(
         }
         Operation::ListActions => {
             let limit = fields.limit()?;
-            let below = fields.string("cursor")?;
-            let below = below.map(|text| action_cursor(&text)).transpose()?;
+            let below = fields.string("cursor")?.map(|text| action_cursor(&text)).transpose()?;
             Args::ListActions { below, limit }
         }
         Operation::ShowAction => Args::ShowAction { id: number(&queue) },
@@ -186,9 +186,10 @@ fn parse_fields(
         Operation::OpenSession => Args::Browser(BrowserRequest::Open),
         Operation::CloseSession => Args::Browser(BrowserRequest::Close),
         Operation::Drain => {
-            let on = fields.bool("on")?;
-            Args::Drain { on: on.ok_or_else(|| Problem::missing("on", "true or false"))? }
+            let missing = || Problem::missing("on", "true or false");
+            Args::Drain { on: fields.bool("on")?.ok_or_else(missing)? }
         }
+        Operation::Reload => Args::Reload,
         Operation::Reserve => return reserve(fields),
         Operation::Complete
         | Operation::Fail

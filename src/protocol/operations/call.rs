@@ -20,7 +20,7 @@ use crate::model::reply::Reply;
 use crate::model::show::{CloseOutcome, ConnectionRequest, numbered_connection};
 use crate::model::transfer::ExportPage;
 use crate::model::worker::TrackedReply;
-use crate::protocol::{BrowserRequest, SessionTurn};
+use crate::protocol::{AdminRequest, BrowserRequest, Reloading, SessionTurn};
 use std::sync::Arc;
 
 /// What a request takes that the engine does not execute.
@@ -34,8 +34,10 @@ pub(in crate::protocol) enum Local {
     Browser(BrowserRequest),
     /// The statistics of the server.
     Stats,
-    /// All puts are refused, or taken again.
-    Drain(bool),
+    /// The server does what only administrators may ask for.
+    Admin(AdminRequest),
+    /// Nothing, until the session is called in a later turn.
+    Later,
     /// Connections are listed, or one is closed.
     Connections(ConnectionRequest),
     /// It is answered by an event stream.
@@ -59,7 +61,8 @@ enum Step {
     First,
     /// A reserve has answered with this job.
     Reserved(JobId),
-    /// The wait for the end of a job is over: the job itself is shown.
+    /// The wait for the end of a job is over: the job itself is shown. Or what the server was asked
+    /// for is under way or done.
     Show,
     /// A part of an export is next, from this id on.
     From(JobId),
@@ -121,8 +124,19 @@ impl Call {
             (&Args::Drain { on }, _) if self.step == Step::Show => server_json::draining(on),
             (&Args::Drain { on }, _) => {
                 self.step = Step::Show;
-                return Local::Drain(on);
+                return Local::Admin(AdminRequest::Drain(on));
             }
+            (Args::Reload, _) => match (turn.reload.take(), self.step) {
+                (Some(Reloading::Done(report)), _) => {
+                    return Local::Answered(server_json::reloaded(&report));
+                }
+                (Some(Reloading::UnderWay), _) => {
+                    self.step = Step::Show;
+                    return Local::Later;
+                }
+                (None, Step::Show) => return Local::Admin(AdminRequest::ReloadOutcome),
+                (None, _) => return Local::Admin(AdminRequest::Reload),
+            },
             _ => return Local::Command,
         };
         Local::Answered(Next::Answer(answer))
@@ -182,7 +196,7 @@ impl Call {
                 let stream = self.backup.as_ref().expect("a backup has its stream");
                 ManageCommand::Backup(stream.step())
             }
-            Args::ShowServer | Args::Me | Args::Browser(_) | Args::Drain { .. } => {
+            Args::ShowServer | Args::Me | Args::Browser(_) | Args::Drain { .. } | Args::Reload => {
                 unreachable!("the request has no command")
             }
             Args::Pause { queue, for_ms } => ManageCommand::Pause { queue, for_ms: *for_ms },

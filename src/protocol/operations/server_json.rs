@@ -1,10 +1,12 @@
 //! The server as JSON.
 
-use super::answer::Answer;
-use super::job_json::{push_count, push_flag, push_name, push_text};
+use super::answer::{Answer, Next};
+use super::job_json::{push_count, push_flag, push_name, push_text, push_time};
+use super::problem::{Problem, ProblemKind};
 use super::queue_json::{push_rates, push_states};
 use crate::base::time::Now;
 use crate::model::driver::Protocol;
+use crate::model::reload::ReloadReport;
 use crate::model::stats::{JobCounter, JournalStats, ServerStats};
 use crate::protocol::{Caller, SessionSettings};
 use crate::wire::json::{push_number, push_string};
@@ -175,4 +177,17 @@ pub(super) fn draining(on: bool) -> Answer {
     push_flag(&mut out, "draining", on);
     out.push(b'}');
     Answer::new(200, out)
+}
+
+/// The answer to a reload.
+pub(super) fn reloaded(report: &ReloadReport) -> Next {
+    if !report.failures.is_empty() {
+        let detail = report.failures.join("; ");
+        return Next::Problem(Problem::new(ProblemKind::WrongState, detail));
+    }
+    let mut out = Vec::from(*b"{");
+    push_time(&mut out, "certificate_expires_at", report.certificate_expires);
+    push_optional(&mut out, "users", report.users.map(|users| users as u64));
+    out.push(b'}');
+    Next::Answer(Answer::new(200, out))
 }

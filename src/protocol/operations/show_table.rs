@@ -34,6 +34,15 @@ pub(super) static SHOW_OPERATIONS: &[OperationRow] = &[
         summary: "The server takes no new jobs, or takes them again",
     },
     OperationRow {
+        operation: Operation::Reload,
+        name: "reload_server",
+        line: Some("reload"),
+        method: Method::Post,
+        path: &[Is("server"), Is("reload")],
+        fields: &[],
+        summary: "Reads certificate and users once more",
+    },
+    OperationRow {
         operation: Operation::QueueHistory,
         name: "get_queue_history",
         line: None,

@@ -38,6 +38,7 @@ pub(in crate::protocol) enum Operation {
     Purge,
     Put,
     QueueHistory,
+    Reload,
     Release,
     RemoveConstraint,
     RemoveSchedule,
@@ -155,7 +156,7 @@ pub(super) static OPERATIONS: &[OperationRow] = &[
     OperationRow {
         operation: Operation::Release,
         name: "release_job",
-        line: None,
+        line: Some("release"),
         method: Method::Post,
         path: &[Is("jobs"), Job, Is("release")],
         fields: &["token", "pri", "delay_ms"],

@@ -77,7 +77,8 @@ impl Store {
         }
     }
 
-    /// The job of a report, if it is reserved by who reports. O(1).
+    /// The job of a report, if it is reserved by the client that reports. Others may release it
+    /// too; the right that this needs is in `src/access/need.rs`. O(1).
     fn reported_job(
         &mut self,
         ticket: Ticket,
@@ -95,6 +96,7 @@ impl Store {
             let is_reserved = job.status() == Status::Reserved && !self.is_abandoned(job);
             return match self.reservations.caller(ticket.client, job, None) {
                 Caller::Reserver if is_reserved => Ok(slot),
+                _ if is_reserved && matches!(report, RunReport::Release { .. }) => Ok(slot),
                 _ if is_reserved => Err(ManageReply::Rejected(Rejection::ReservedByAnother(id))),
                 _ => Err(ManageReply::Rejected(Rejection::NotReserved(id))),
             };

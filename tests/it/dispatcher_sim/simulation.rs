@@ -483,6 +483,7 @@ impl Simulation {
                     self.lines.remove(&line);
                 }
                 Action::ShutdownWrite(_) => panic!("a half-closed call"),
+                Action::Reload => panic!("no client asks for a reload"),
             }
         }
     }

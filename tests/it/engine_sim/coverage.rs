@@ -2,7 +2,7 @@
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-pub(super) const WANTED: [&str; 263] = [
+pub(super) const WANTED: [&str; 264] = [
     "a job at work was deleted",
     "a job at work was dropped",
     "a job is held back",
@@ -199,6 +199,7 @@ pub(super) const WANTED: [&str; 263] = [
     "reply: worker",
     "report: a failure",
     "report: a rejection that is late",
+    "report: a release by another one",
     "report: a success",
     "report: by connection",
     "report: by token",

@@ -228,6 +228,15 @@ impl Oracle {
         *self.seen.entry(what).or_default() += 1;
     }
 
+    /// Sees how a report that is carried out names its run.
+    fn see_reporter(&mut self, ticket: Ticket, (id, token): (JobId, Option<LeaseToken>)) {
+        self.see(match (token, self.find(id.0).unwrap().holder) {
+            (Some(_), _) => "report: by token",
+            (None, Some(client)) if client == ticket.client => "report: by connection",
+            (None, _) => "report: a release by another one",
+        });
+    }
+
     fn reply(&mut self, ticket: Ticket, said: Answer) {
         self.see(said.name());
         self.said.push((ticket, said));

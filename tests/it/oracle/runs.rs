@@ -228,7 +228,7 @@ impl Oracle {
         if let Some(refusal) = self.refusal(ticket, (id, token), report) {
             return self.reply(ticket, refusal);
         }
-        self.see(if token.is_some() { "report: by token" } else { "report: by connection" });
+        self.see_reporter(ticket, (id, token));
         let id = id.0;
         let queue = self.find(id).unwrap().queue;
         match report {
@@ -287,7 +287,7 @@ impl Oracle {
         }
     }
 
-    /// What is said of a report by a client that does not hold the job; none if it does.
+    /// What is said of a report that is not carried out.
     fn refusal(
         &self,
         ticket: Ticket,
@@ -318,6 +318,7 @@ impl Oracle {
             (Some(job), None) if job.status != Status::Reserved => {
                 Some(Answer::Refused(Rejection::NotReserved(id)))
             }
+            (Some(_), None) if matches!(report, RunReport::Release { .. }) => None,
             (Some(job), None) if job.holder != Some(ticket.client) => {
                 Some(Answer::Refused(Rejection::ReservedByAnother(id)))
             }

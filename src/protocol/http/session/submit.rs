@@ -158,9 +158,13 @@ impl Session {
                 self.phase = Phase::Replied(call, Next::Submit);
                 return SessionAction::Connections(request);
             }
-            Local::Drain(on) => {
+            Local::Admin(request) => {
                 self.phase = Phase::Replied(call, Next::Submit);
-                return SessionAction::SetDraining(on);
+                return SessionAction::Administer(request);
+            }
+            Local::Later => {
+                self.phase = Phase::Replied(call, Next::Submit);
+                return SessionAction::Stalled;
             }
         }
         let args: &'s Args = shared.scratch.native.insert(call.args());

@@ -91,6 +91,7 @@ const OPERATIONS: &[(&str, &str, Option<&str>)] = &[
     ("run_schedule", "manage:*", None),
     ("get_server", "observe", None),
     ("drain_server", "admin", Some("{\"on\":false}")),
+    ("reload_server", "admin", None),
     ("get_server_history", "observe", None),
     ("follow_server", "observe", None),
     ("list_workers", "observe", None),

@@ -143,7 +143,7 @@ fn beanstalkd_client_that_uses_and_watches_queues_is_closed_when_its_user_is_gon
 fn file_that_cannot_be_used_changes_nothing() {
     let setup = Setup::new();
     let (one, digest) = token(&setup);
-    let good = table("web", &[&digest], "'put:*'");
+    let good = table("web", &[&digest], "'put:*','admin'");
     fs::write(setup.file(), &good).unwrap();
     let server = setup.serve(&["--http", "off", "--pinpriq", ":0,user=web"]);
     let mut client = connect(server.address);
@@ -153,6 +153,14 @@ fn file_that_cannot_be_used_changes_nothing() {
         reload(&setup, &server, wrong, "the former users stay");
         assert!(ask(&mut client, &format!("{}\n", put("q", 1, "{}"))).contains("\"ok\""));
     }
+    // Who asks for it is told.
+    let request = "{\"request\":\"reload\"}\n";
+    let answer = ask(&mut client, request);
+    assert!(answer.contains("\"error\"") && answer.contains("the former users stay"), "{answer}");
+    let (_, other) = token(&setup);
+    fs::write(setup.file(), good + &table("new", &[&other], "'put:*'")).unwrap();
+    let expected = "{\"status\":\"ok\",\"certificate_expires_at\":null,\"users\":2}";
+    assert_eq!(ask(&mut client, request), expected);
 }
 
 #[test]
