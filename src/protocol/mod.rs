@@ -346,6 +346,7 @@ impl Session {
             Self::Pinpriq(session) => session.wants_poll(),
             Self::Processor(session) => session.wants_poll(),
             Self::Beanstalkd(session) => session.wants_poll(),
+            Self::JobCentre(session) => session.wants_poll(),
             _ => false,
         }
     }

@@ -21,6 +21,7 @@ async fn put_reserve_complete() {
     let placed = client.put("q", &json!({"n": 1})).keep_result(WAIT).await.unwrap();
     let job = client.reserve(["q"]).wait(WAIT).await.unwrap().expect("a job");
     assert_eq!((job.id(), job.payload::<Value>().unwrap()), (placed.id, json!({"n": 1})));
+    assert_eq!(job.attempt(), 1);
     job.complete_with(&7).await.unwrap();
     assert_eq!(client.result::<u8>(placed.id, WAIT).await.unwrap(), 7);
     assert!(client.reserve(["q"]).await.unwrap().is_none());

@@ -215,6 +215,12 @@ impl Session {
         }
     }
 
+    /// Whether a request of the native API is submitted next.
+    #[inline]
+    pub(super) fn wants_poll(&self) -> bool {
+        self.state == State::Parsed
+    }
+
     #[inline]
     pub(super) fn wants_input(&self) -> bool {
         self.state == State::Ended

@@ -3,12 +3,15 @@
 //! One is parsed, then submitted. If its command is answered at once in any case, later requests
 //! are carried out before the answer is there, as behind a plain put: with a data directory an
 //! answer waits for the disk, and one sync serves all that were submitted meanwhile. Otherwise the
-//! session waits for it.
+//! session waits for it. A get that waits may have a second command, which says more about the job
+//! that it was given.
 
 use super::{Session, State};
 use crate::base::buf::OutBuf;
 use crate::model::reply::Reply;
-use crate::protocol::operations::{Args, Call, Local, PromptCall, ServerLimits, Style, write_line};
+use crate::protocol::operations::{
+    Args, Call, Local, Next, PromptCall, ServerLimits, Style, write_line,
+};
 use crate::protocol::{SessionAction, SessionContext, StatsKind};
 use std::collections::VecDeque;
 
@@ -100,13 +103,18 @@ impl Session {
     ) -> bool {
         let Some(calls) = &mut self.native else { return false };
         let is_current = calls.current.is_some() && calls.serial == Some(serial);
-        let next = if is_current && let Some(mut call) = calls.current.take() {
-            call.handle_reply(reply)
+        let (next, again) = if is_current && let Some(mut call) = calls.current.take() {
+            (call.handle_reply(reply), Some(call))
         } else if let Some(call) = calls.take_prompt(serial) {
-            call.handle_reply(reply)
+            (call.handle_reply(reply), None)
         } else {
             return false;
         };
+        if let (Next::Submit, Some(call)) = (&next, again) {
+            calls.current = Some(call);
+            self.state = State::Parsed;
+            return true;
+        }
         self.drop_native_if_done();
         self.replies.close(serial, out, |line| {
             if *reply != Reply::Cancelled {

@@ -7,7 +7,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::protocol::operations::{
-    LineKind, NATIVE_PUT_FIELDS, Problem, ProblemKind, has_limit, line_row,
+    LineKind, NATIVE_PUT_FIELDS, Problem, ProblemKind, has_member, line_row,
 };
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
@@ -166,13 +166,13 @@ pub(super) fn parse<'a>(
             return Err(RequestError::Native(LineKind::Put));
         }
         Value::String("put") => return put(&values, options),
-        Value::String("get") if values[NATIVE] != Value::Absent && has_limit(line) => {
+        Value::String("get") if values[NATIVE] != Value::Absent && has_member(line, "limit") => {
             return Err(RequestError::Native(LineKind::Get));
         }
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
         Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
-        Value::String("touch") if values[TTR] != Value::Absent => {
+        Value::String("touch") if values[TTR] != Value::Absent || has_member(line, "token") => {
             return Err(match line_row("touch") {
                 Some(row) => RequestError::Native(LineKind::Operation(row)),
                 None => problem(values[TTR], "ttr", A_TIME),

@@ -77,7 +77,7 @@ pub(in crate::protocol) enum Args {
     Schedule(ScheduleArgs),
     Show(ShowArgs),
     PutMany { queue: Vec<u8>, jobs: Vec<NewJob>, rejected: Vec<Option<Problem>> },
-    Reserve { queues: StringList, terms: ReserveTerms },
+    Reserve { queues: StringList, terms: ReserveTerms, shows_run: bool },
 }
 
 /// What is done to a job.
@@ -115,7 +115,7 @@ pub(in crate::protocol) fn parse(
     parse_fields(row, path, &Fields::of_object(body, row.fields)?, now)
 }
 
-/// The fields of a line: those of the path too, and no token.
+/// The fields of a line: those of the path too.
 pub(super) fn line_fields(row: &'static OperationRow) -> Vec<&'static str> {
     let of_path = row.path.iter().filter_map(|part| match part {
         PathPart::Is(_) | PathPart::Schedule | PathPart::Action | PathPart::Constraint => None,
@@ -123,7 +123,7 @@ pub(super) fn line_fields(row: &'static OperationRow) -> Vec<&'static str> {
         PathPart::Queue => Some("queue"),
     });
     let own = if row.operation == Operation::Change { &["fields"] } else { row.fields };
-    of_path.chain(own.iter().copied().filter(|&field| field != "token")).collect()
+    of_path.chain(own.iter().copied()).collect()
 }
 
 /// Parses a line request.
@@ -280,7 +280,9 @@ fn report(operation: Operation, id: JobId, fields: &Fields<'_>) -> Result<Args, 
             RunReport::Progress { progress, message }
         }
     };
-    let token = if fields.is_line() { None } else { Some(token(fields)?) };
+    // A line without a token is about a job that its connection holds.
+    let is_by_token = !fields.is_line() || fields.text("token").is_some();
+    let token = is_by_token.then(|| token(fields)).transpose()?;
     Ok(Args::Report { id, token, report })
 }
 
@@ -330,7 +332,7 @@ fn cut(mut text: String) -> Box<str> {
     text.into()
 }
 
-fn ttr(fields: &Fields<'_>) -> Result<Option<u64>, Problem> {
+pub(super) fn ttr(fields: &Fields<'_>) -> Result<Option<u64>, Problem> {
     fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)
 }
 
@@ -398,8 +400,12 @@ fn reserve(fields: &Fields<'_>) -> Result<Args, Problem> {
     }
     let wait_ms = fields.duration_between("wait_ms", 0, WAIT_MAX_MS)?.unwrap_or(0);
     let limit = fields.integer("limit", 1_u32, 1_000)?.unwrap_or(1) as usize;
-    let worker = fields.short_string("worker", 1_024)?.unwrap_or_default().into();
-    let lease = Some(LeaseTerms { ttr_ms: ttr(fields)?, worker });
+    let lease = Some(LeaseTerms { ttr_ms: ttr(fields)?, worker: worker(fields)? });
     let wait = if wait_ms == 0 { Wait::No } else { Wait::Milliseconds(wait_ms) };
-    Ok(Args::Reserve { queues, terms: ReserveTerms { limit, wait, lease } })
+    Ok(Args::Reserve { queues, terms: ReserveTerms { limit, wait, lease }, shows_run: true })
+}
+
+/// The name that a worker gives itself; empty: none.
+pub(super) fn worker(fields: &Fields<'_>) -> Result<Box<str>, Problem> {
+    Ok(fields.short_string("worker", 1_024)?.unwrap_or_default().into())
 }

@@ -205,7 +205,7 @@ impl Call {
             Args::Schedule(args) => ManageCommand::Schedule(args.command()),
             Args::Put { queue, job } => ManageCommand::Put { queue, job },
             Args::PutMany { queue, jobs, .. } => ManageCommand::PutMany { queue, jobs },
-            Args::Reserve { queues, terms } => {
+            Args::Reserve { queues, terms, .. } => {
                 let first = match self.step {
                     Step::Reserved(first) => Some(first),
                     Step::First | Step::Show | Step::From(_) => None,
@@ -251,12 +251,14 @@ impl Call {
             }
             Reply::IndexedPage(IndexedPage::NotYet) => Next::Later,
             Reply::Indexed(IndexedReply::BadQuery(why)) => Next::Problem(bad_query(why)),
-            Reply::Job(job) if self.style == Style::Line => Next::Answer(line_job(job)),
+            Reply::Job(job) if !matches!(*self.args, Args::Reserve { shows_run: true, .. }) => {
+                Next::Answer(line_job(job))
+            }
             Reply::Job(job) => {
                 self.step = Step::Reserved(job.id);
                 Next::Submit
             }
-            Reply::NoJob | Reply::Cancelled => Next::Answer(jobs(&[], self.style)),
+            Reply::NoJob | Reply::Cancelled => Next::Answer(jobs(&[], self.style, false)),
             Reply::Done => Next::Answer(Answer::empty()),
             Reply::Rejected(rejection) => Next::Problem(super::answer::rejected(*rejection)),
             Reply::Tracked(TrackedReply::Deleted) => {

@@ -161,6 +161,11 @@ pub(super) fn push_job(out: &mut Vec<u8>, job: &JobDetails, style: Style) {
     if let Some(terms) = &job.terms {
         push_terms(out, terms);
     }
+    push_token(out, job);
+}
+
+/// Writes `"token":` of a lease that was given just now.
+pub(super) fn push_token(out: &mut Vec<u8>, job: &JobDetails) {
     if let Some(token) = job.lease.as_ref().and_then(|lease| lease.token) {
         push_text(out, "token", Some(format!("{:016x}", token.0).as_bytes()));
     }

@@ -2,7 +2,7 @@
 //! named as there: lengths of time without `_ms`, `job` for the payload.
 
 use super::answer::{Answer, Next};
-use super::args::{Args, JOBS_PER_REQUEST_MAX, line_fields, parse_line_fields};
+use super::args::{Args, JOBS_PER_REQUEST_MAX, line_fields, parse_line_fields, ttr, worker};
 use super::field_names::LINE_PUT_FIELDS;
 use super::fields::{Fields, is_no_part};
 use super::operations;
@@ -14,7 +14,7 @@ use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::base::strings::StringList;
 use crate::base::time::Now;
 use crate::model::command::Wait;
-use crate::model::manage::ReserveTerms;
+use crate::model::manage::{LeaseTerms, ReserveTerms};
 use crate::wire::json::{object_members, push_string};
 use std::borrow::Cow;
 
@@ -23,10 +23,10 @@ pub(in crate::protocol) fn line_row(name: &str) -> Option<&'static OperationRow>
     operations().find(|row| row.line == Some(name))
 }
 
-/// Whether the line of a get says a limit: it is answered with an array of jobs.
-pub(in crate::protocol) fn has_limit(line: &[u8]) -> bool {
-    let is_limit = |(name, text): &(Cow<'_, str>, &str)| name == "limit" && *text != "null";
-    object_members(line).is_ok_and(|members| members.iter().any(is_limit))
+/// Whether a line has a member of this name that is not `null`.
+pub(in crate::protocol) fn has_member(line: &[u8], wanted: &str) -> bool {
+    let is_wanted = |(name, text): &(Cow<'_, str>, &str)| name == wanted && *text != "null";
+    object_members(line).is_ok_and(|members| members.iter().any(is_wanted))
 }
 
 /// A line that is no plain request of the protocol.
@@ -91,7 +91,8 @@ fn put(line: &[u8]) -> Result<Args, Problem> {
 }
 
 fn get(line: &[u8]) -> Result<Args, Problem> {
-    let fields = Fields::of_known_line(line, &["queues", "wait", "timeout", "limit"])?;
+    let known = &["queues", "wait", "timeout", "limit", "attempts", "lease", "ttr_ms", "worker"];
+    let fields = Fields::of_known_line(line, known)?;
     let names = fields.strings("queues", 0..=QUEUES_PER_RESERVE_MAX)?;
     let names = names.ok_or_else(|| Problem::missing("queues", "an array of strings"))?;
     let mut queues = StringList::default();
@@ -106,7 +107,22 @@ fn get(line: &[u8]) -> Result<Args, Problem> {
     };
     let most = u32::try_from(JOBS_PER_REQUEST_MAX).unwrap_or(u32::MAX);
     let limit = fields.integer("limit", 1_u32, most)?.unwrap_or(1) as usize;
-    Ok(Args::Reserve { queues, terms: ReserveTerms { limit, wait, lease: None } })
+    let lease = lease(&fields)?;
+    let shows_run = lease.is_some() || fields.bool("attempts")?.unwrap_or(false);
+    Ok(Args::Reserve { queues, terms: ReserveTerms { limit, wait, lease }, shows_run })
+}
+
+/// The lease under a token that a get asks for: without, the jobs are those of its connection.
+fn lease(fields: &Fields<'_>) -> Result<Option<LeaseTerms>, Problem> {
+    let (ttr_ms, worker) = (ttr(fields)?, worker(fields)?);
+    if fields.bool("lease")?.unwrap_or(false) {
+        return Ok(Some(LeaseTerms { ttr_ms, worker }));
+    }
+    let stray = [(ttr_ms.is_some(), "ttr_ms"), (!worker.is_empty(), "worker")];
+    match stray.into_iter().find(|(is_said, _)| *is_said) {
+        Some((_, field)) => Err(fields.wrong(field, "left out where 'lease' is not true")),
+        None => Ok(None),
+    }
 }
 
 /// The token of a line that says who its client is, as its digest. `None`: it is another request.

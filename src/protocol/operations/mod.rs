@@ -50,7 +50,7 @@ pub(super) use field_names::{CHANGE_FIELDS, NATIVE_PUT_FIELDS, PUT_FIELDS};
 pub(super) use frames::{Topic, overview_frame, queue_frame};
 pub(super) use import::Import;
 pub(super) use line::{
-    LineKind, auth_token, has_limit, line_row, parse_line, write_line, write_line_problem,
+    LineKind, auth_token, has_member, line_row, parse_line, write_line, write_line_problem,
 };
 pub(super) use problem::{Problem, ProblemKind};
 pub(super) use prompt_call::PromptCall;

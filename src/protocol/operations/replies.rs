@@ -12,7 +12,7 @@ use super::cursor::{
 };
 use super::job_json::{
     push_count, push_flag, push_job, push_last_error, push_name, push_reserved, push_result,
-    push_text,
+    push_text, push_token,
 };
 use super::problem::{Problem, ProblemKind};
 use super::queue_json::{self, push_queue};
@@ -54,7 +54,9 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
         (ManageReply::Job(job), Args::Schedule(_)) => created(job, style),
         (ManageReply::Job(job), _) => one(|out| push_job(out, job, style)),
         (ManageReply::Queue(queue), _) => one(|out| push_queue(out, queue)),
-        (ManageReply::Jobs(list), _) => jobs(list, style),
+        (ManageReply::Jobs(list), args) => {
+            jobs(list, style, matches!(args, Args::Reserve { shows_run: true, .. }))
+        }
         (ManageReply::Puts(outcomes), Args::PutMany { rejected, .. }) => {
             let mut body = Vec::new();
             puts(outcomes, rejected, &mut body);
@@ -227,7 +229,9 @@ pub(super) fn line_job(job: &JobView<'_>) -> Answer {
     Answer::new(200, body)
 }
 
-pub(super) fn jobs(list: &[JobDetails], style: Style) -> Answer {
+/// Reserved jobs; lines show how often they were run and the token of their lease if they are
+/// asked to.
+pub(super) fn jobs(list: &[JobDetails], style: Style, shows_run: bool) -> Answer {
     let mut body = Vec::from(*b"{\"jobs\":[");
     for (number, job) in list.iter().enumerate() {
         body.extend_from_slice(if number > 0 { b",{" } else { b"{" });
@@ -236,6 +240,10 @@ pub(super) fn jobs(list: &[JobDetails], style: Style) -> Answer {
             Style::Line => {
                 let payload = Payload { encoding: job.encoding, bytes: &job.payload };
                 push_reserved(&mut body, job.id, &job.queue, &job.priority, payload);
+                if shows_run {
+                    push_count(&mut body, "attempts", job.attempts);
+                    push_token(&mut body, job);
+                }
             }
         }
         body.push(b'}');

@@ -12,7 +12,7 @@ Tell = Callable[[float, Optional[str]], None]
 class Context:
     """The first argument of a task with `context=True`. Its methods may be called in any thread.
 
-    `attempt` counts runs from 1; it is 0 if the worker may not peek at the queue.
+    `attempt` counts runs from 1.
     """
 
     def __init__(self, id: int, queue: str, task: str, attempt: int, tell: Tell) -> None:

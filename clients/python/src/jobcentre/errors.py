@@ -1,14 +1,14 @@
 """Errors by kind.
 
-A line of the server that reports an error holds a sentence, and no name of its kind. `of_sentence`
-recognises the kind by words of the sentence; the tests provoke each kind on the real server, so a
-sentence that changes breaks a test and not a program.
+A line of the server that reports an error has a `kind`, but for the errors of Job Centre's own
+requests: `of_answer` recognises those by words of the sentence. The tests provoke each on the real
+server, so a sentence that changes breaks a test and not a program.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Type, Union
 
 if TYPE_CHECKING:
     from .requests import Placed
@@ -122,28 +122,34 @@ class UnknownTask(JobcentreError):
     """The job names a task that this worker does not have."""
 
 
-_KINDS = (
-    (Unauthorized, re.compile(r"^authenticate first|no user of this server has this token")),
-    (Forbidden, re.compile(r" lacks the right |^the rights of this user have changed")),
+_OF_KIND: Dict[str, Type[JobcentreError]] = {
+    "unauthorized": Unauthorized,
+    "forbidden": Forbidden,
+    "draining": Draining,
+    "storage-full": Full,
+    "memory-full": Full,
+    "too-many-jobs": Full,
+}
+_OF_SENTENCE = (
     (Draining, re.compile(r"^the server is being drained")),
     (Full, re.compile(r"disk is full|--max-memory|no place left for another job")),
     (TooManyClients, re.compile(r"^the server already serves ")),
-)
-_DUPLICATE = re.compile(r"^the key is taken by job (\d+)")
-_NOT_HELD = re.compile(
-    r"job \d+ is not reserved|is being worked on by another|is reserved by another client"
-    r"|the lease of job \d+"
+    (
+        NotHeld,
+        re.compile(r"job \d+ is (not reserved|(being worked on|reserved) by another)|the lease of"),
+    ),
 )
 
 
-def of_sentence(sentence: str) -> JobcentreError:
-    """The error for the sentence of an answer `{"status":"error","error":SENTENCE}`."""
-    duplicate = _DUPLICATE.search(sentence)
-    if duplicate:
-        return DuplicateKey(sentence, int(duplicate.group(1)))
-    if _NOT_HELD.search(sentence):
-        return NotHeld(sentence)
-    for kind, pattern in _KINDS:
-        if pattern.search(sentence):
-            return kind(sentence)
-    return BadRequest(sentence)
+def of_answer(answer: Mapping[str, Any]) -> JobcentreError:
+    """The error of an answer whose status is `error`."""
+    sentence = str(answer.get("error", answer.get("status", "")))
+    kind = answer.get("kind")
+    if kind == "duplicate":
+        return DuplicateKey(sentence, answer.get("id"))
+    # A job in another state: of a report it means that the job is not held.
+    if kind is None or kind == "wrong-state":
+        for error, pattern in _OF_SENTENCE:
+            if pattern.search(sentence):
+                return error(sentence)
+    return _OF_KIND.get(str(kind), BadRequest)(sentence)

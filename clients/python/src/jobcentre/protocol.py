@@ -24,7 +24,7 @@ from .errors import (
     NotHeld,
     RequestTimeout,
     TooManyClients,
-    of_sentence,
+    of_answer,
 )
 
 log = logging.getLogger("jobcentre")
@@ -101,9 +101,8 @@ class Pipeline(Generic[W]):
 def _check_first(answer: Answer) -> None:
     """A server with too many clients says so in place of the first answer, and closes the
     connection: nothing was executed."""
-    sentence = str(answer.get("error", ""))
-    if answer["status"] == "error" and isinstance(of_sentence(sentence), TooManyClients):
-        raise ConnectionLost(sentence)
+    if answer["status"] == "error" and isinstance(of_answer(answer), TooManyClients):
+        raise ConnectionLost(str(answer.get("error", "")))
 
 
 def decode(line: bytes) -> Answer:
@@ -124,12 +123,12 @@ def check(answer: Answer) -> Optional[Answer]:
         return answer
     if status == "no-job":
         return None
-    raise of_sentence(str(answer.get("error", status)))
+    raise of_answer(answer)
 
 
 def check_auth(answer: Answer) -> None:
     """The same for the answer to `auth`: a server without users takes everybody."""
-    if "this server has no users" not in str(answer.get("error", "")):
+    if answer.get("kind") != "wrong-state":
         check(answer)
 
 

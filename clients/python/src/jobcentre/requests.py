@@ -106,6 +106,7 @@ def all_placed(
 
 def get(queues: Sequence[str], wait: float = 0, limit: int = 1) -> Dict[str, Any]:
     request: Dict[str, Any] = {"request": "get", "queues": list(queues), "limit": limit}
+    request["attempts"] = True
     if wait > 0:
         request["timeout"] = milliseconds(wait, "wait")
     return request

@@ -31,6 +31,7 @@ class Run:
         self.id: int = job["id"]
         self.queue: str = job["queue"]
         self.payload: Any = job["job"]
+        self.attempt: int = job["attempts"]
         self.ended: Optional[str] = None
         self.touched = worker.loop.time()
         self.ttr = requests.TTR
@@ -68,8 +69,7 @@ class Run:
             log.error("job %d: %s: %s", self.id, task.error, task.message)
             return self._fail(task)
         self.ttr = task.settings.ttr
-        attempt = await self._attempt() if task.has_context or task.mode == "process" else 0
-        self._context = Context(self.id, self.queue, task.name, attempt, self.tell)
+        self._context = Context(self.id, self.queue, task.name, self.attempt, self.tell)
         timer = None
         if task.settings.timeout is not None:
             timer = self.worker.loop.call_later(task.settings.timeout, self.end, TIMEOUT)
@@ -102,18 +102,6 @@ class Run:
             # Another worker, or the next version of this one, may have it.
             return Failure(UnknownTask.__name__, f"this worker has no task {payload['task']!r}")
         return task
-
-    async def _attempt(self) -> int:
-        """The number of this run, from 1; 0 if it is not known."""
-        try:
-            answer = protocol.check(
-                await self.link.connection.send(requests.of_id("peek", self.id))
-            )
-        except ConnectionLost:
-            raise
-        except JobcentreError:
-            return 0
-        return int(answer.get("attempts") or 0) if answer is not None else 0
 
     async def _call(
         self, task: Task[..., Any, Any], context: Context, message: Mapping[str, Any]

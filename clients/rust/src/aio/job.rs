@@ -70,6 +70,11 @@ impl Job {
         self.fields.pri.get().parse().ok()
     }
 
+    /// How often it was handed out and did not come back by being given back, this run included.
+    pub fn attempt(&self) -> u64 {
+        self.fields.attempts
+    }
+
     /// Its payload as the text that was put.
     pub fn payload_text(&self) -> &str {
         self.fields.job.get()

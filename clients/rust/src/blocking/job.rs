@@ -59,6 +59,11 @@ impl Job {
         self.fields.pri.get().parse().ok()
     }
 
+    /// How often it was handed out and did not come back by being given back, this run included.
+    pub fn attempt(&self) -> u64 {
+        self.fields.attempts
+    }
+
     /// Its payload.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(self.fields.job.get()).map_err(|wrong| Error::payload(&wrong))

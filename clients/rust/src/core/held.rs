@@ -13,6 +13,7 @@ pub(crate) struct Fields {
     pub(crate) job: Box<RawValue>,
     pub(crate) pri: Box<RawValue>,
     pub(crate) queue: String,
+    pub(crate) attempts: u64,
 }
 
 #[derive(Deserialize)]

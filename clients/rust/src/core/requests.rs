@@ -59,13 +59,15 @@ pub(crate) fn of_id(name: &str, id: u64) -> Result<Line> {
 struct Get<'a> {
     queues: &'a [String],
     limit: usize,
+    /// The answer has how often each job was run.
+    attempts: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<u64>,
 }
 
 pub(crate) fn get(queues: &[String], limit: usize, wait: Duration) -> Result<Line> {
     let timeout = (!wait.is_zero()).then(|| milliseconds(wait));
-    line("get", Get { queues, limit, timeout })
+    line("get", Get { queues, limit, attempts: true, timeout })
 }
 
 #[derive(Serialize)]

@@ -25,6 +25,10 @@ struct Head<'a> {
     status: std::borrow::Cow<'a, str>,
     #[serde(borrow, default)]
     error: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow, default)]
+    kind: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default)]
+    id: Option<u64>,
 }
 
 impl Answer {
@@ -41,7 +45,11 @@ impl Answer {
         Ok(match &*head.status {
             "ok" => Self::Done(line.to_vec()),
             "no-job" => Self::NoJob,
-            _ => Self::Refused(Error::of_sentence(&head.error.unwrap_or(head.status))),
+            _ => Self::Refused(Error::of_answer(
+                &head.error.unwrap_or(head.status),
+                head.kind.as_deref(),
+                head.id,
+            )),
         })
     }
 

@@ -24,6 +24,11 @@ impl Context {
         self.job.queue()
     }
 
+    /// The number of this run, from 1.
+    pub fn attempt(&self) -> u64 {
+        self.job.attempt()
+    }
+
     /// Its payload as text.
     pub fn payload_text(&self) -> &str {
         self.job.payload_text()
