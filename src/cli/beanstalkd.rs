@@ -4,7 +4,8 @@
 //! beanstalkd reads them: letters may stand together, and a value may stand right behind its
 //! letter.
 
-use super::serve::{Failure, run_server};
+use super::serve::run_server;
+use super::serve_error::Failure;
 use super::settings::config::{Config, Options};
 use super::settings::listen_addr::parse_unix;
 use super::system_users::{SystemUser, user};

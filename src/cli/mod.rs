@@ -17,6 +17,8 @@ mod passes;
 mod progress_line;
 mod reload;
 mod serve;
+mod serve_error;
+mod server_parts;
 mod settings;
 mod system_users;
 mod terminal;

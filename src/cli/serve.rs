@@ -1,23 +1,19 @@
 //! `jobcentre serve`: settings, data directory, engine, server and reactor are wired together.
+//! `server_parts` has what each of the servers is made of that may follow each other in a process.
 
-use super::machine_memory::machine_memory;
+use super::engine::standby::{self, Waited};
+use super::serve_error::{Failure, ServeError, flag_of};
+use super::server_parts::ServerParts;
 use super::settings::config::{Config, Options};
-use super::settings::listen_addr::explain_bind_error;
-use super::settings::{constraint_tables, errors, processor};
-use super::{data_dir, descriptors, engine, entropy, log, print_error, reload};
-use crate::base::time::Now;
+use super::settings::{constraint_tables, errors};
+use super::{data_dir, descriptors, log, print_error};
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
-use crate::protocol::beanstalkd::Identity;
-use crate::query::value_max;
-use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
-    CannotListen, Clock, LoopWaker, PassedSockets, Reactor, ServerTls, ServiceManager,
-    ShutdownOutcome, TimedOut, TrustStore, defer_purges, ignore_signals,
+    Clock, LoopWaker, PassedSockets, Remains, ServiceManager, ShutdownOutcome, TimedOut,
+    defer_purges, ignore_signals,
 };
-use crate::server::{ConnectionLimits, Server, Settings};
 use clap::Args;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::{error, info, warn};
@@ -83,29 +79,6 @@ impl Serve {
     }
 }
 
-/// What has kept a server from running, or ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The data directory cannot be used.
-    Data,
-    /// An address cannot be listened on.
-    Listen,
-    /// Anything else.
-    Other,
-}
-
-#[derive(Debug)]
-struct ServeError {
-    failure: Failure,
-    error: io::Error,
-}
-
-impl From<io::Error> for ServeError {
-    fn from(error: io::Error) -> Self {
-        Self { failure: Failure::Other, error }
-    }
-}
-
 /// Runs the server to its end, and logs what comes of it. `file`: the settings file, which is read
 /// once more on SIGHUP.
 ///
@@ -129,73 +102,49 @@ pub(super) fn run_server(config: &Config, file: Option<&Path>) -> Result<(), Fai
 }
 
 /// Runs the server. Returns how it was shut down, and whether stdin and stdout worked to the end.
+///
+/// A server that shares its engine first waits to lead, and does so again when it leads no more.
 fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool), ServeError> {
     defer_purges();
-    let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
-    let tls = config.tls_files().map_err(io::Error::other)?;
-    let shares = descriptors::reserve_descriptors_for_clients(config.max_clients, tls.is_some());
-    let max_clients = shares.clients;
-    let processor = processor::settings(config.tick, |name| std::env::var(name));
-    let processor = processor.map_err(io::Error::other)?;
-    let settings = Settings {
-        max_request: config.max_request,
-        max_clients,
-        max_memory: config.max_memory.or_else(machine_memory),
-    };
-    let mut manager = ServiceManager::of_environment(|name| std::env::var(name).ok());
-    let seed = entropy::random_u64();
-    let (mut clock, wake) = (Clock::start(), LoopWaker::default());
-    let engine = open_engine(config, seed, &mut clock, &mut manager, &wake)?;
-    let queries = QueryThreads::new(value_max(config.max_request), &wake);
-    let mut engine = engine
-        .with_queries(Box::new(queries), config.query_timeout)
-        .with_memory_limit(config.max_memory);
-    constraint_tables::apply(&mut engine, &config.constraints, || clock.sample())?;
-    let server = Server::new(settings, engine)
-        .with_result_ttl(config.result_ttl)
-        .with_http_names(config.http_names.clone())
-        .with_ui(config.ui.clone())
-        .with_secret(entropy::secret().map_err(io::Error::other)?)
-        .with_worker_net(config.worker_net())
-        .with_body_limit(config.beanstalkd_max_job_size)
-        .with_identity(identity())
-        .with_processor(processor)
-        .with_connection_limits(ConnectionLimits {
-            outbound: shares.outbound,
-            rejected: shares.rejected,
-        });
-    let server = with_users(server, config, clock.sample())?;
-    let tls = tls.map(|files| ServerTls::load(files, clock.sample())).transpose();
-    let tls = tls.map_err(io::Error::other)?;
-    let mut reactor = Reactor::bind_with(server, &config.protocols, &config.passed, clock, &wake)
-        .map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
-    reactor.set_lingering_max(shares.lingering);
-    reactor.set_handshakes_max(shares.handshakes);
-    if max_clients < config.max_clients {
-        reactor.set_lacks_descriptors();
+    let parts = ServerParts::prepare(config, file)?;
+    let mut clock = Clock::start();
+    let manager = ServiceManager::of_environment(|name| std::env::var(name).ok());
+    let mut remains = Remains::new(manager);
+    let mut has_led = false;
+    loop {
+        let wake = LoopWaker::default();
+        let engine = match &config.engine {
+            Some(shared) => match standby::wait(shared, &parts, &clock, &mut remains, has_led)? {
+                Waited::Leads(engine) => *engine,
+                Waited::Stopped(outcome) => return Ok((outcome, true)),
+            },
+            None => open_engine(config, parts.seed, &mut clock, remains.service_manager(), &wake)?,
+        };
+        let mut engine = parts.with_limits(engine, &wake);
+        constraint_tables::apply(&mut engine, &config.constraints, || clock.sample())?;
+        let mut reactor = parts.reactor(engine, &clock, &wake)?;
+        warn_of_open_listeners(config);
+        if config.processor {
+            reactor.add_stdio(Protocol::Processor)?;
+        }
+        log_limits(config, parts.max_clients());
+        reactor.inherit(remains);
+        reactor.tell_ready("serving");
+        let outcome = match reactor.run() {
+            // Its stdin could not be opened again.
+            Err(error) if reactor.core().has_lost_lead() && !config.processor => {
+                warn!("{error}");
+                remains = reactor.into_remains();
+                has_led = true;
+                continue;
+            }
+            outcome => outcome?,
+        };
+        if let Some(status) = reactor.core().journal_status() {
+            data_dir::log_stats(&status);
+        }
+        return Ok((outcome, !reactor.has_stdio_failed()));
     }
-    warn_of_open_listeners(config);
-    if config.processor {
-        reactor.add_stdio(Protocol::Processor)?;
-    }
-    if let Some(file) = file {
-        reactor.set_reload(reload::reload_users(file, config));
-    }
-    if let Some(trust) = trust {
-        reactor.set_trust(trust);
-    }
-    reactor.set_permitted_addresses(config.worker_net());
-    if let Some(tls) = tls {
-        reactor.set_server_tls(tls);
-    }
-    log_limits(config, max_clients);
-    manager.ready("serving");
-    reactor.set_service_manager(manager);
-    let outcome = reactor.run()?;
-    if let Some(status) = reactor.core().journal_status() {
-        data_dir::log_stats(&status);
-    }
-    Ok((outcome, !reactor.has_stdio_failed()))
 }
 
 fn log_limits(config: &Config, max_clients: usize) {
@@ -209,16 +158,7 @@ fn log_limits(config: &Config, max_clients: usize) {
     );
 }
 
-/// The same server, with the users of the settings.
-fn with_users(server: Server, config: &Config, now: Now) -> io::Result<Server> {
-    let mut server = server.with_listener_users(config.listener_users.clone());
-    if let Some(users) = config.compiled_users().map_err(io::Error::other)? {
-        server.set_users(users, now);
-    }
-    Ok(server)
-}
-
-/// The engine: empty, or with the jobs of the data directory.
+/// An engine of this server alone: empty, or with the jobs of the data directory.
 fn open_engine(
     config: &Config,
     seed: u64,
@@ -230,40 +170,10 @@ fn open_engine(
         let limits = (config.fsync, config.max_memory);
         data_dir::open(dir, limits, seed, clock, manager, wake)
             .map_err(|error| ServeError { failure: Failure::Data, error })
-    } else if let Some(shared) = &config.engine {
-        engine::open(shared, (seed, config.max_memory), clock, manager)
-            .map_err(|error| ServeError { failure: Failure::Data, error })
     } else {
         info!("jobs live in memory only (--data DIR keeps them)");
         Ok(Engine::in_memory(seed))
     }
-}
-
-/// What the process and its machine are called.
-fn identity() -> Identity {
-    let system = rustix::system::uname();
-    let text = |text: &std::ffi::CStr| text.to_string_lossy().into();
-    Identity {
-        pid: std::process::id(),
-        start: entropy::random_u64(),
-        hostname: text(system.nodename()),
-        os: text(system.version()),
-        platform: text(system.machine()),
-    }
-}
-
-/// Adds to the error of a listener the flag that sets its address, and what to do.
-fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> ServeError {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
-    let failure = inner.map_or(Failure::Other, |_| Failure::Listen);
-    let text = match inner {
-        Some(cannot) if as_beanstalkd => format!("{cannot} (-l and -p)"),
-        Some(CannotListen { protocol, address, error }) => {
-            explain_bind_error(address, flag_of(*protocol), true, error)
-        }
-        None => descriptors::explain(error),
-    };
-    ServeError { failure, error: io::Error::new(error.kind(), text) }
 }
 
 /// The error about listeners that other machines reach without being asked who they are.
@@ -294,27 +204,6 @@ fn warn_of_open_listeners(config: &Config) {
              client that connects can take and delete every job"
         );
     }
-}
-
-/// The flag with the address of a listener.
-fn flag_of(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::JobCentre => "--listen",
-        Protocol::Pinpriq => "--pinpriq",
-        Protocol::Http => "--http",
-        Protocol::Processor => "--processor",
-        Protocol::Beanstalkd => "--beanstalkd",
-    }
-}
-
-/// The trust store with the certificates of `--worker-ca`.
-fn read_trust(path: &Path) -> io::Result<TrustStore> {
-    let explain = |kind, reason: String| {
-        io::Error::new(kind, format!("--worker-ca {}: {reason}", path.display()))
-    };
-    let pem = std::fs::read(path)
-        .map_err(|error| explain(error.kind(), format!("cannot be read: {error}")))?;
-    TrustStore::with(&pem).map_err(|reason| explain(io::ErrorKind::InvalidData, reason))
 }
 
 fn log_outcome(outcome: ShutdownOutcome) {

@@ -81,6 +81,11 @@ pub trait CommandExecutor: Debug {
     #[must_use]
     fn fatal_error(&self) -> Option<String>;
 
+    /// Whether that error is that another server leads.
+    fn has_lost_lead(&self) -> bool {
+        false
+    }
+
     /// The connection to where jobs are kept, if they are kept behind one.
     fn link(&mut self) -> Option<&mut dyn Link> {
         None

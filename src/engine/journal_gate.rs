@@ -393,6 +393,11 @@ impl JournalGate {
         self.sink.failure()
     }
 
+    /// See [`Sink::has_lost_lead`].
+    pub(super) fn has_lost_lead(&self) -> bool {
+        self.sink.has_lost_lead()
+    }
+
     /// Whether replies are gated.
     pub(super) fn awaits_disk(&self) -> bool {
         !self.gated.is_empty()

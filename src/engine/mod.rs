@@ -432,6 +432,10 @@ impl CommandExecutor for Engine {
         self.journal.as_ref().and_then(|journal| journal.fatal_error())
     }
 
+    fn has_lost_lead(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.has_lost_lead())
+    }
+
     fn link(&mut self) -> Option<&mut dyn Link> {
         self.journal.as_mut().and_then(|journal| journal.link())
     }

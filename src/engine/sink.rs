@@ -161,6 +161,14 @@ impl Sink {
         }
     }
 
+    /// Whether another server leads by now.
+    pub(super) fn has_lost_lead(&self) -> bool {
+        match self {
+            Self::Journal(_) => false,
+            Self::Shared(leader) => leader.is_fenced(),
+        }
+    }
+
     /// When the next pass is due at the latest.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         match self {

@@ -23,6 +23,8 @@ pub struct ServerStats {
     pub journal: Option<JournalStats>,
     /// `None` without `--engine`.
     pub shared: Option<SharedStats>,
+    /// Whether this server waits to lead.
+    pub is_standby: bool,
     /// Memory of jobs, tables and buffers.
     pub memory: MemoryStats,
     /// Whether puts are refused.

@@ -51,6 +51,9 @@ pub struct SessionContext {
     scratch: SessionScratch,
     /// Whether clients have to say who they are.
     pub has_users: bool,
+    /// This server waits to lead, and answers nothing but that: the name of the one that leads, or
+    /// an empty text.
+    pub standby: Option<Box<str>>,
     /// The turn of the session that runs.
     pub turn: SessionTurn,
 }
@@ -111,7 +114,7 @@ impl SessionContext {
     pub fn new(max_request: usize) -> Self {
         let settings = SessionSettings::new(max_request);
         let (scratch, turn) = (SessionScratch::default(), SessionTurn::default());
-        Self { settings, scratch, has_users: false, turn }
+        Self { settings, scratch, has_users: false, standby: None, turn }
     }
 
     /// Begins the turn of a session: its work is counted from 0. Returns that of the last turn.

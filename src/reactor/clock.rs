@@ -8,7 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Samples both clocks. The monotonic one never runs backwards.
-#[derive(Debug)]
+/// A copy counts from the same moment.
+#[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
     last: Mono,

@@ -19,6 +19,7 @@
 //! lost; a listener that had to stop accepting stays ready or in backoff and is tried again; every
 //! loop is bounded, and if work is left the next poll timeout is zero.
 
+mod background;
 mod certificate_names;
 mod client_tls;
 mod clock;
@@ -44,6 +45,7 @@ mod shutdown;
 mod signals;
 mod socket;
 mod stdio;
+mod succession;
 mod thread_priority;
 mod tls;
 mod transfers;
@@ -59,6 +61,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
+pub use background::{Background, Foreground};
 pub use client_tls::BlockingTls;
 pub use clock::Clock;
 use dialer::Dialer;
@@ -84,6 +87,7 @@ use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
+pub use succession::Remains;
 pub use tls::{Tls, TrustStore};
 use tracing::{debug, info, warn};
 use transfers::Transfers;
@@ -231,11 +235,6 @@ impl<C: Core> Reactor<C> {
         self.reload = Some(reload);
     }
 
-    /// Sets the service manager that hears of reloads, heartbeats and the end.
-    pub fn set_service_manager(&mut self, manager: ServiceManager) {
-        self.service_manager = manager;
-    }
-
     /// The core, for its state after the run.
     #[must_use]
     pub fn core(&self) -> &C {
@@ -247,6 +246,20 @@ impl<C: Core> Reactor<C> {
     /// # Errors
     /// If polling fails, or the core reports a fatal error.
     pub fn run(&mut self) -> io::Result<ShutdownOutcome> {
+        // Proof: it ends with an outcome, as nothing else ends it.
+        let ended = self.run_until(|_| false)?;
+        ended.ok_or_else(|| io::Error::other("the loop has ended without a reason"))
+    }
+
+    /// The same, but at the end of the first pass for which `is_over` is true it ends with `None`,
+    /// and may run again.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn run_until(
+        &mut self,
+        mut is_over: impl FnMut(&mut C) -> bool,
+    ) -> io::Result<Option<ShutdownOutcome>> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
         self.begin_stdio();
         // The start may have freed memory.
@@ -283,7 +296,10 @@ impl<C: Core> Reactor<C> {
             self.purger.end_pass(self.now.mono);
             if let Some(ending) = self.ending() {
                 let whole = ending != ShutdownOutcome::Forced && self.finish(&mut events)?;
-                return Ok(if whole { ending } else { ShutdownOutcome::Forced });
+                return Ok(Some(if whole { ending } else { ShutdownOutcome::Forced }));
+            }
+            if self.stop.is_none() && is_over(&mut self.core) {
+                return Ok(None);
             }
         }
     }

@@ -55,20 +55,29 @@ impl Signals {
         let drains = RateLimitedCounter::new(SIGNAL_NOTICE_INTERVAL);
         Ok(Self { source, ignored, drains })
     }
+
+    /// The signals that have come and were not handled.
+    pub(super) fn pending(&mut self) -> impl Iterator<Item = i32> {
+        self.source.pending()
+    }
 }
 
 impl<C: Core> Reactor<C> {
     pub(super) fn handle_signals(&mut self) {
         // At most one per kind: pending signals are not counted.
-        let pending: Vec<i32> = self.signals.source.pending().collect();
+        let pending: Vec<i32> = self.signals.pending().collect();
         for signal in pending {
-            match signal {
-                SIGTERM => self.stop_by_signal("SIGTERM"),
-                SIGINT => self.stop_by_signal("SIGINT"),
-                SIGUSR1 => self.drain(),
-                SIGHUP => self.reload_by_signal(),
-                _ => self.ignore(signal),
-            }
+            self.handle_signal(signal);
+        }
+    }
+
+    pub(super) fn handle_signal(&mut self, signal: i32) {
+        match signal {
+            SIGTERM => self.stop_by_signal("SIGTERM"),
+            SIGINT => self.stop_by_signal("SIGINT"),
+            SIGUSR1 => self.drain(),
+            SIGHUP => self.reload_by_signal(),
+            _ => self.ignore(signal),
         }
     }
 

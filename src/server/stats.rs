@@ -70,6 +70,7 @@ impl<E: CommandExecutor> Server<E> {
             resident_bytes: counters.resident,
             tls: counters.tls,
             access: self.access.stats(),
+            is_standby: self.context.standby.is_some(),
             user_us: counters.processor_us.0,
             system_us: counters.processor_us.1,
             ..ServerStats::default()

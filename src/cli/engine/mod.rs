@@ -1,23 +1,22 @@
 //! A shared engine (`--engine`): reached, led once no other server leads, read, and handed to the
-//! server. Until then everything blocks: there is no loop yet.
+//! server. All that blocks, so it has a thread; `standby` has the loop that serves meanwhile.
 
 mod connection;
 mod pump;
+pub(super) mod standby;
 mod status;
 
 use super::bench::seconds;
 use super::entropy;
 use super::settings::engine::EngineConfig;
-use crate::base::time::Now;
-use crate::engine::Engine;
-use crate::engine::shared::redis::{self, Lead, Requests, StartError};
+use crate::engine::shared::redis::{self, CallError, Calls, Lead, Requests, StartError};
 use crate::engine::shared::{Begin, Leader, Settings};
-use crate::reactor::{Clock, ServiceManager};
+use crate::engine::{Engine, RestoredShared};
+use crate::reactor::{Background, Clock, Foreground, LoopWaker};
 use connection::Connection;
 pub(super) use pump::Pump;
 pub(super) use status::EngineCommand;
 use std::io;
-use std::thread::sleep;
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -58,64 +57,100 @@ fn settings(config: &EngineConfig) -> Result<Settings, String> {
     })
 }
 
-/// A server that is about to lead, or waits to.
-struct Start<'a> {
+/// What a server that is about to lead, or waits to, reports meanwhile.
+pub(super) enum Report {
+    /// It waits: the name of the server that leads, or an empty text if that is not known.
+    Waits(String),
+    /// It leads, or something has to be mended: a sentence.
+    Ended(Result<Box<Engine>, String>),
+}
+
+/// A server that is about to lead, or waits to. It blocks, so it has a thread.
+struct Start {
     settings: Settings,
     requests: Requests,
     seed: u64,
     max_memory: Option<u64>,
-    clock: &'a mut Clock,
-    manager: &'a mut ServiceManager,
+    clock: Clock,
+    main: Foreground<Report>,
     /// The node was reached once.
     was_reached: bool,
-    /// Who leads, as was logged.
+    /// Who leads, as was reported.
     leader: Option<String>,
 }
 
-/// Waits until this server leads, and reads all records.
+/// Starts a thread that waits until this server leads, and reads all records. `was_reached`: an
+/// engine that is not there is waited for.
 ///
 /// # Errors
 /// A sentence for the operator.
-pub(super) fn open(
+pub(super) fn start(
     config: &EngineConfig,
     (seed, max_memory): (u64, Option<u64>),
-    clock: &mut Clock,
-    manager: &mut ServiceManager,
-) -> io::Result<Engine> {
+    clock: &Clock,
+    wake: &LoopWaker,
+    was_reached: bool,
+) -> io::Result<Background<Report>> {
     let settings = settings(config).map_err(io::Error::other)?;
     let requests = Requests::new(&settings);
-    let (was_reached, leader) = (false, None);
-    let mut start =
-        Start { settings, requests, seed, max_memory, clock, manager, was_reached, leader };
-    start.run().map_err(io::Error::other)
+    let clock = clock.clone();
+    Background::start("start", wake, move |main| {
+        let leader = None;
+        let mut start =
+            Start { settings, requests, seed, max_memory, clock, main, was_reached, leader };
+        if let Some(ended) = start.run() {
+            start.main.report(Report::Ended(ended.map(Box::new)));
+        }
+    })
 }
 
-impl Start<'_> {
-    /// Tries until it leads, or something has to be mended.
-    fn run(&mut self) -> Result<Engine, String> {
+/// A connection on which nothing is asked any more once the thread is to stop.
+struct Stoppable<'a> {
+    connection: Connection,
+    main: &'a Foreground<Report>,
+}
+
+impl Calls for Stoppable<'_> {
+    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
+        if self.main.is_stopped() {
+            return Err(CallError("the server stops".to_owned()));
+        }
+        self.connection.call(request)
+    }
+}
+
+impl Start {
+    /// Tries until it leads, or something has to be mended. `None`: it was stopped.
+    fn run(&mut self) -> Option<Result<Engine, String>> {
         let begun = self.clock.sample().mono;
         let target = self.settings.target.clone();
         let node = format!("the engine at {}:{}", target.host, target.port);
         let mut is_logged = false;
-        loop {
+        while !self.main.is_stopped() {
             match self.attempt() {
-                Ok(engine) => return Ok(engine),
-                Err(StartError::Fatal(why)) => return Err(format!("{node}: {why}")),
+                Ok(engine) => return Some(Ok(engine)),
+                Err(_) if self.main.is_stopped() => {}
+                Err(StartError::Fatal(why)) => return Some(Err(format!("{node}: {why}"))),
                 Err(StartError::Fenced(name)) => {
                     warn!(leader = name, "another server has taken the lead during the start");
                 }
                 Err(StartError::Passing(why)) => {
                     let waited = self.clock.sample().mono.until(begun);
                     if !self.was_reached && waited >= self.settings.patience {
-                        return Err(format!("{node} cannot be used: {why}"));
+                        return Some(Err(format!("{node} cannot be used: {why}")));
                     }
                     if !std::mem::replace(&mut is_logged, true) {
                         warn!(why, "{node} cannot be used now: trying again");
                     }
+                    if self.was_reached && self.leader.as_deref() != Some("") {
+                        self.leader = Some(String::new());
+                        self.main.report(Report::Waits(String::new()));
+                    }
                 }
             }
-            self.pause(LOOK_INTERVAL.min(self.settings.patience / 4));
+            self.main.pause(LOOK_INTERVAL.min(self.settings.patience / 4));
         }
+        None
     }
 
     /// One connection: from its begin until this server leads and has read everything.
@@ -131,27 +166,20 @@ impl Start<'_> {
         let birth = redis::init(&mut connection, &self.requests, entropy::random_u64())?;
         let begin = self.take_lead(&mut connection, birth)?;
         let from = self.clock.sample().mono;
-        let term = (&begin.birth[..], begin.epoch);
-        let loaded = redis::load(&mut connection, &self.requests, term)?;
-        let now = self.clock.sample();
-        let mut renewed = now.mono;
-        let seeds = (self.seed, self.max_memory);
-        let mut renew = || {
-            let now = self.clock.sample().mono;
-            if now.until(renewed) < RENEW_INTERVAL {
-                return Ok(());
-            }
-            renewed = now;
-            self.requests.renew(&mut connection, term)
-        };
-        let restored = Engine::restore_shared(&loaded, begin.mark, seeds, now, &mut renew)?;
-        self.requests.renew(&mut connection, term)?;
+        let mut calls = Stoppable { connection, main: &self.main };
+        let limits = (self.seed, self.max_memory);
+        let restored = load(&mut calls, &self.requests, &begin, limits, &mut self.clock);
+        if self.main.is_stopped() {
+            let _ = self.requests.give_back(&mut calls.connection, (&begin.birth, begin.epoch));
+            return Err(StartError::Passing("the server stops".to_owned()));
+        }
+        let (restored, records, bytes) = restored?;
         let took = self.clock.sample().mono.0 - from.0;
         info!(
             epoch = begin.epoch,
             jobs = restored.counts().jobs,
-            records = loaded.len(),
-            bytes = loaded.bytes(),
+            records,
+            bytes,
             seconds = seconds(took / 1_000_000 * 1_000_000),
             name = &*self.settings.name,
             "this server leads"
@@ -165,27 +193,47 @@ impl Start<'_> {
         connection: &mut Connection,
         birth: Vec<u8>,
     ) -> Result<Begin, StartError> {
-        loop {
+        while !self.main.is_stopped() {
             match redis::lead(connection, &self.requests, &birth)? {
                 Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
                 Lead::Held { name, for_ms } => {
                     if self.leader.as_ref() != Some(&name) {
                         info!(leader = name, "another server leads: waiting to take over");
-                        self.manager.ready("waiting to lead");
+                        self.main.report(Report::Waits(name.clone()));
                         self.leader = Some(name);
                     }
                     redis::register(connection, &self.requests)?;
                     let rest = Duration::from_millis(for_ms + entropy::random_u64() % CHANCE_MS);
-                    self.pause(rest.min(LOOK_INTERVAL));
+                    self.main.pause(rest.min(LOOK_INTERVAL));
                 }
             }
         }
+        Err(StartError::Passing("the server stops".to_owned()))
     }
+}
 
-    #[expect(clippy::disallowed_methods, reason = "there is no loop yet")]
-    fn pause(&mut self, time: Duration) {
-        sleep(time);
-        let Now { mono, .. } = self.clock.sample();
-        self.manager.watch(mono);
-    }
+/// Reads all records under a term, and renews the lease meanwhile. Returns what they make, and how
+/// many records and bytes they are.
+fn load(
+    calls: &mut Stoppable<'_>,
+    requests: &Requests,
+    begin: &Begin,
+    limits: (u64, Option<u64>),
+    clock: &mut Clock,
+) -> Result<(RestoredShared, usize, usize), StartError> {
+    let term = (&begin.birth[..], begin.epoch);
+    let loaded = redis::load(calls, requests, term)?;
+    let now = clock.sample();
+    let mut renewed = now.mono;
+    let mut renew = || {
+        let now = clock.sample().mono;
+        if now.until(renewed) < RENEW_INTERVAL {
+            return Ok(());
+        }
+        renewed = now;
+        requests.renew(calls, term)
+    };
+    let restored = Engine::restore_shared(&loaded, begin.mark, limits, now, &mut renew)?;
+    requests.renew(calls, term)?;
+    Ok((restored, loaded.len(), loaded.bytes()))
 }

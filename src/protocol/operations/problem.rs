@@ -33,6 +33,7 @@ pub(in crate::protocol) enum ProblemKind {
     TooManyJobs,
     TooManyStreams,
     Unauthorized,
+    Unavailable,
     UnknownField,
     UnsupportedMediaType,
     UnsupportedVersion,
@@ -71,6 +72,7 @@ impl ProblemKind {
             Self::TooManyJobs => ("too-many-jobs", "There is no place for another job", 503),
             Self::TooManyStreams => ("too-many-streams", "There are too many event streams", 503),
             Self::Unauthorized => ("unauthorized", "Not authenticated", 401),
+            Self::Unavailable => ("unavailable", "The server does not serve now", 503),
             Self::UnknownField => ("unknown-field", "A field is unknown", 400),
             Self::UnsupportedMediaType => {
                 ("unsupported-media-type", "The body has another media type", 415)
@@ -97,6 +99,7 @@ impl ProblemKind {
             421 => Self::Misdirected,
             431 => Self::HeadTooLarge,
             501 => Self::NotImplemented,
+            503 => Self::Unavailable,
             505 => Self::UnsupportedVersion,
             _ => Self::InvalidRequest,
         }

@@ -59,6 +59,7 @@ const BANNED: [(&str, &[&str]); 13] = [
     (
         "thread::Builder",
         &[
+            "src/reactor/background.rs",
             "src/reactor/disk/",
             "src/reactor/purge.rs",
             "src/reactor/query_threads.rs",

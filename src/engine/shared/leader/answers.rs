@@ -28,11 +28,14 @@ impl Leader {
                 self.note_trouble(why, now);
             }
             Answer::Gap { epoch, seq } => self.on_gap(epoch, seq),
-            Answer::Fenced(name) => self.fail(format!(
-                "another server leads by now ({name}): this one was away for longer than its \
-                 lease, and ends. What it has not answered may be done or not; started again, it \
-                 waits to lead"
-            )),
+            Answer::Fenced(name) => {
+                self.stage = Stage::Fenced;
+                self.fail(format!(
+                    "another server leads by now ({name}): this one was away for longer than its \
+                     lease. Its clients are disconnected: what it has not answered may be done or \
+                     not"
+                ));
+            }
             Answer::Gone => self.fail(
                 "the engine's data was removed or replaced by other data: this server stops. What \
                  is in memory here is not written there"

@@ -56,6 +56,8 @@ enum Stage {
     Running,
     Closing,
     Closed,
+    /// It has failed: another server leads.
+    Fenced,
 }
 
 /// A time without the sink.
@@ -258,6 +260,11 @@ impl Leader {
 
     pub(in crate::engine) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// Whether another server leads by now.
+    pub(in crate::engine) fn is_fenced(&self) -> bool {
+        self.stage == Stage::Fenced
     }
 
     pub(in crate::engine) fn poll_log_line(&mut self) -> Option<LogLine> {

@@ -322,6 +322,16 @@ impl Requests {
         let part = (false, &b"0"[..], 1);
         load_part(calls, self, &term, part, &mut Loaded::default()).map(|_| ())
     }
+
+    /// Gives the lead back before anything was written.
+    ///
+    /// # Errors
+    /// The connection is lost: others wait for the end of the lease.
+    pub fn give_back(&self, calls: &mut dyn Calls, term: (&[u8], u64)) -> Result<(), StartError> {
+        let term = Term { birth: term.0.to_vec(), epoch: term.1 };
+        calls.call(&self.resign(&term))?;
+        Ok(())
+    }
 }
 
 impl Loaded {

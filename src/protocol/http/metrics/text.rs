@@ -160,6 +160,10 @@ impl Collector for General {
         if let Some(journal) = &self.figures.journal {
             encode_journal(journal, &mut out)?;
         }
+        if self.figures.is_standby || self.figures.shared.is_some() {
+            let help = "1 if this server leads its engine (--engine), 0 while it waits to.";
+            out.gauge("engine_leads", None, help, &u64::from(!self.figures.is_standby))?;
+        }
         if let Some(shared) = &self.figures.shared {
             encode_shared(shared, &mut out)?;
         }

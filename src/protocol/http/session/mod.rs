@@ -9,6 +9,7 @@ mod phase;
 mod submit;
 mod write;
 
+use super::health::refuse_by_standby;
 use super::lightjq;
 use super::live::Due;
 use super::metrics::{self, Form};
@@ -205,6 +206,10 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
+        let routed = match &shared.standby {
+            None => routed,
+            Some(leader) => refuse_by_standby(routed, leader),
+        };
         if let Ok(call) = &routed
             && is_import(call.operation)
         {

@@ -63,7 +63,13 @@ impl Session {
                 index::PAGE
             }
             Operation::Index => index::LINKS,
-            Operation::Health => HEALTHY,
+            Operation::Health => match &shared.standby {
+                None => HEALTHY,
+                Some(leader) => {
+                    let leader = leader.clone();
+                    return Prepared::Answered(self.respond_standby(&leader, shared, out));
+                }
+            },
             Operation::OpenApi => openapi::document(),
         };
         Prepared::Answered(self.respond_text(text, shared, out))

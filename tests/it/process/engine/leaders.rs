@@ -1,9 +1,13 @@
 //! A leader and a server that waits: death, standstill, an orderly end, and Redis away.
 
 use super::Redis;
-use crate::support::{Client, NO_JOB, Program, Server, delete, get, number, put, until};
+use crate::support::{
+    Client, NO_JOB, Program, Server, delete, get, number, plain_command, put, until,
+};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -14,8 +18,7 @@ const ANSWERS: usize = 400;
 
 fn start(redis: &Redis, name: &str) -> Server {
     let url = redis.url();
-    let flags = ["--engine", &url, "--server-name", name, "--engine-lease", "1s"];
-    Server::start(&[&flags[..], &["--http", ":0"]].concat())
+    Server::start(&["--engine", &url, "--server-name", name, "--engine-lease", "1s"])
 }
 
 /// A put of the job with this value.
@@ -25,7 +28,7 @@ fn job(value: u64) -> String {
 
 /// The value of the job in an answer.
 fn value_of(answer: &str) -> u64 {
-    let json: serde_json::Value = serde_json::from_str(answer).unwrap();
+    let json: Value = serde_json::from_str(answer).unwrap();
     json["job"]["n"].as_u64().unwrap()
 }
 
@@ -162,7 +165,9 @@ fn nothing_answered_is_lost_when_leaders_are_killed() {
 #[test]
 fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     let Some(redis) = Redis::start() else { return };
-    let mut former = start(&redis, "former");
+    let url = redis.url();
+    let flags = ["--engine", &url, "--server-name", "former", "--engine-lease", "1s"];
+    let mut former = Server::start(&[&flags[..], &["--http", ":0"]].concat());
     let mut client = former.connect();
     assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
     former.signal("STOP");
@@ -172,10 +177,47 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     let mut other = leader.connect();
     assert_eq!(number(&other.ask(&get("q")), "id"), 1);
     former.signal("CONT");
-    assert_eq!(former.wait().code(), Some(1));
     former.wait_for_log("another server leads by now (next)");
     assert_eq!(client.try_receive(), None);
     assert_eq!(other.ask(&delete(1)), r#"{"status":"ok"}"#);
+    // It waits to lead again, and says so by HTTP only.
+    former.wait_for_log("waiting to lead: only");
+    TcpStream::connect(former.address).unwrap_err();
+    let health = http(&former, "/health");
+    assert!(health.starts_with("HTTP/1.1 503 ") && health.contains("\nRetry-After: "), "{health}");
+    assert!(health.contains("\"status\":\"standby\""), "{health}");
+    until("the name of the leader", || http(&former, "/health").contains("\"next\""));
+    let refused = http(&former, "/api/v1/queues");
+    assert!(refused.contains("/problems/unavailable") && refused.contains("which is next"));
+    assert!(http(&former, "/metrics").contains("\njobcentre_engine_leads 0\n"));
+    other.ask(&job(2));
+    drop(leader);
+    until("the former leader's lead", || http(&former, "/health").starts_with("HTTP/1.1 200 "));
+    let mut again = Client::new(TcpStream::connect(address_of(&former, "job-centre")).unwrap());
+    assert_eq!(value_of(&again.ask(&get("q"))), 2);
+    former.signal("TERM");
+    assert_eq!(former.wait().code(), Some(0));
+}
+
+/// The answer to a GET of the HTTP listener that was opened last.
+fn http(server: &Server, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let Ok(mut stream) = TcpStream::connect(address_of(server, "http")) else {
+        return String::new();
+    };
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    // A listener may close while it changes hands.
+    let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    answer.replace('\r', "")
+}
+
+/// Where the server listens since it has begun to last.
+fn address_of(server: &Server, protocol: &str) -> SocketAddr {
+    let lines = server.log_lines();
+    let mut json = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let last = json.rfind(|line| line["protocol"] == protocol).unwrap();
+    last["address"].as_str().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -183,6 +225,16 @@ fn orderly_end_gives_the_lead_back_at_once() {
     let Some(redis) = Redis::start() else { return };
     let mut leader = start(&redis, "first");
     leader.connect().ask(&job(1));
+    let url = redis.url();
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--engine", &url, "--listen", "unix:/nowhere/s"]);
+    let waiting = command.stderr(Stdio::piped()).spawn().unwrap();
+    until("a server that waits", || !status(&redis).contains("waiting to lead: none"));
+    let pid = waiting.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let output = waiting.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("stopping"), "{text}");
     leader.signal("TERM");
     assert_eq!(leader.wait().code(), Some(0));
     let shown = status(&redis);
