@@ -2,7 +2,7 @@
 
 use super::ClientArgs;
 use super::failure::{Exit, Failure, Outcome};
-use super::line_client::LineClient;
+use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::payload::payload_bytes;
 use super::record::Record;
@@ -10,16 +10,23 @@ use super::request::Request;
 use super::units::jobs;
 use super::values::parse_time;
 use clap::Args;
+use jiff::Timestamp;
 use std::io::{self, Write as _};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Shortest and longest time between two renewals of a lease.
+const RENEWAL_MIN: Duration = Duration::from_millis(50);
+const RENEWAL_MAX: Duration = Duration::from_secs(10);
 
 /// Take jobs out of queues, print them, and delete them.
 ///
 /// A job is deleted once it is printed. With --hold it is kept reserved until stdin or this command
 /// ends, and goes back then. With --exec the command gets the payload on stdin, and
 /// JOBCENTRE_JOB_ID and JOBCENTRE_QUEUE in its environment: exit status 0 completes the job,
-/// another one counts as a failed attempt.
+/// another one counts as a failed attempt. A lease (put --ttr) is renewed while the command runs.
 #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -138,6 +145,7 @@ fn finish(client: &mut LineClient, request: Request, job: &Record) -> Outcome {
 /// Runs the command for a job, and reports its end. Returns whether it was done.
 fn run(command: &str, job: &Record, client: &mut LineClient) -> Outcome<bool> {
     let explain = |error: io::Error| Failure::failed(format!("cannot run sh: {error}"));
+    let renewal = renew(client, job)?;
     let mut child = Command::new("sh")
         .args(["-c", command])
         .env("JOBCENTRE_JOB_ID", job.at("id").unwrap_or_default())
@@ -149,7 +157,11 @@ fn run(command: &str, job: &Record, client: &mut LineClient) -> Outcome<bool> {
         // A command need not read all of it.
         let _ = stdin.write_all(&payload_bytes(job));
     }
-    let status = child.wait().map_err(explain)?;
+    let status = match renewal {
+        None => child.wait(),
+        Some(first) => wait_and_renew(&mut child, (client, job), first),
+    };
+    let status = status.map_err(explain)?;
     if status.success() {
         finish(client, Request::new("done"), job)?;
         return Ok(true);
@@ -159,4 +171,43 @@ fn run(command: &str, job: &Record, client: &mut LineClient) -> Outcome<bool> {
     let request = Request::new("fail").text("error", "CommandFailed");
     finish(client, request.text("message", &status.to_string()), job)?;
     Ok(false)
+}
+
+/// Begins the lease of a job again. Returns when that is due once more; `None`: it has no lease, or
+/// is gone, which the report of its end will say.
+#[expect(clippy::disallowed_methods, reason = "client programs read the clock of the machine")]
+fn renew(client: &mut LineClient, job: &Record) -> Outcome<Option<Duration>> {
+    let id = job.number("id").unwrap_or_default();
+    let request = Request::new("touch").number("id", id).json("ttr", "null");
+    let Reply::Ok(job) = client.reply(request)? else { return Ok(None) };
+    let until = job.text("lease.until").and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(until.map(|until| {
+        // The clock of the server may be another one.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let until = Duration::from_millis(u64::try_from(until.as_millisecond()).unwrap_or(0));
+        (until.saturating_sub(now) / 3).clamp(RENEWAL_MIN, RENEWAL_MAX)
+    }))
+}
+
+/// Waits for a command, and renews the lease of its job meanwhile.
+fn wait_and_renew(
+    child: &mut Child,
+    (client, job): (&mut LineClient, &Record),
+    first: Duration,
+) -> io::Result<ExitStatus> {
+    let (ended, end) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut next = Some(first);
+            while let Some(time) = next
+                && end.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+            {
+                // A connection that is lost is noticed by the report of the end.
+                next = renew(client, job).unwrap_or(None);
+            }
+        });
+        let status = child.wait();
+        drop(ended);
+        status
+    })
 }

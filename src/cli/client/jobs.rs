@@ -5,8 +5,8 @@ use super::failure::{Exit, Failure, Outcome};
 use super::http_client::{HttpClient, part};
 use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
-use super::queues::pages;
-use super::record::Record;
+use super::queues::{pages, pages_after};
+use super::record::{Record, quoted};
 use super::request::Request;
 use super::where_terms::parse_where;
 use clap::{Args, ValueEnum};
@@ -192,6 +192,10 @@ pub(in crate::cli) struct List {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
 
+    /// Those behind this place: a list that its limit has ended says on stderr where to go on.
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+
     /// All jobs.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
@@ -203,6 +207,15 @@ pub(in crate::cli) struct List {
     pub(super) client: ClientArgs,
 }
 
+/// Ends a list, and says where the rest of it begins.
+fn end_of_list(printer: Printer, next: Option<String>) -> Outcome {
+    printer.finish()?;
+    if let Some(next) = next {
+        super::print_note(&format!("there may be more: --after {next}"));
+    }
+    Ok(())
+}
+
 impl List {
     pub(super) fn run(&self) -> Outcome {
         let most = if self.all { usize::MAX } else { self.limit };
@@ -210,17 +223,19 @@ impl List {
         if let Some(query) = &self.r#where {
             let http = HttpClient::new(&server)?;
             let mut printer = self.output.printer(JOB_COLUMNS);
-            self.search(&http, query, most, &mut printer)?;
-            return printer.finish();
+            let next = self.search(&http, query, most, &mut printer)?;
+            return end_of_list(printer, next);
         }
         let mut client = LineClient::connect(&server)?;
         let request = Request::new("list")
             .text("queue", &self.queue)
             .maybe(self.state, |request, state| request.text("state", state.name()));
         let mut printer = self.output.printer(JOB_COLUMNS);
-        let listed = pages(&mut client, &request, most, |job| print_job(&mut printer, job));
-        printer.finish()?;
-        listed
+        let place = (self.after.as_deref(), most);
+        match pages_after(&mut client, &request, place, |job| print_job(&mut printer, job)) {
+            Ok(next) => end_of_list(printer, next),
+            Err(failure) => printer.finish().and(Err(failure)),
+        }
     }
 
     fn search(
@@ -229,22 +244,24 @@ impl List {
         query: &str,
         most: usize,
         printer: &mut Printer,
-    ) -> Outcome {
+    ) -> Outcome<Option<String>> {
         let path = format!("/queues/{}/search", part(&self.queue));
-        let (mut cursor, mut left) = (String::new(), most);
+        let (mut after, mut left) = (self.after.clone(), most);
         loop {
             let limit = left.min(1_000);
+            let cursor =
+                after.map_or_else(String::new, |it| format!(",\"cursor\":{}", quoted(&it)));
             let body = format!("{{\"query\":{query},\"limit\":{limit}{cursor}}}");
             let page = http.ask("POST", &path, Some(&body))?;
             for job in page.records("items")? {
                 left -= 1;
-                if !print_job(printer, job) || left == 0 {
-                    return Ok(());
+                if !print_job(printer, job) {
+                    return Ok(None);
                 }
             }
-            match page.get("next_cursor") {
-                Some(next) if next != "null" => cursor = format!(",\"cursor\":{next}"),
-                _ => return Ok(()),
+            after = page.text("next_cursor");
+            if after.is_none() || left == 0 {
+                return Ok(after);
             }
         }
     }

@@ -71,22 +71,32 @@ pub(super) fn pages(
     client: &mut LineClient,
     request: &Request,
     limit: usize,
-    mut each: impl FnMut(Record) -> bool,
+    each: impl FnMut(Record) -> bool,
 ) -> Outcome {
-    let (mut cursor, mut left) = (None::<String>, limit);
+    pages_after(client, request, (None, limit), each).map(|_| ())
+}
+
+/// The same, behind a cursor. Returns the cursor of what follows, if the limit has ended it.
+pub(super) fn pages_after(
+    client: &mut LineClient,
+    request: &Request,
+    (after, limit): (Option<&str>, usize),
+    mut each: impl FnMut(Record) -> bool,
+) -> Outcome<Option<String>> {
+    let (mut cursor, mut left) = (after.map(str::to_owned), limit);
     loop {
         let page = request.clone().number("limit", left.min(1_000) as u64);
         let page = page.maybe(cursor.take(), |request, cursor| request.text("cursor", &cursor));
         let record = client.ask(page, "nothing is known of this queue")?;
         for item in record.records("items")? {
             left -= 1;
-            if !each(item) || left == 0 {
-                return Ok(());
+            if !each(item) {
+                return Ok(None);
             }
         }
         cursor = record.text("next_cursor");
-        if cursor.is_none() {
-            return Ok(());
+        if cursor.is_none() || left == 0 {
+            return Ok(cursor);
         }
     }
 }
