@@ -26,6 +26,8 @@ pub enum Denial {
         /// On this queue, of any bytes; `None`: on all queues, or on the server.
         queue: Option<Box<[u8]>>,
     },
+    /// The server can carry out nothing now: a sentence.
+    Unavailable(Box<str>),
 }
 
 /// A permission as it is written in the settings, that would have been enough.
@@ -56,6 +58,7 @@ impl fmt::Display for Denial {
                 "the rights of this user have changed before the request was answered: a wait has \
                  ended, and a purge, move or other action on many jobs goes on",
             ),
+            Self::Unavailable(why) => f.write_str(why),
             Self::OfJob { user, right } => {
                 let right = right.name();
                 write!(

@@ -1,7 +1,9 @@
 //! Backups: one at a time, for one client. Its files are parts of the journal's segments, which are
 //! held back until it ends or its client does, and which are read beside the loop.
 
+use super::Engine;
 use super::journal_gate::JournalGate;
+use crate::base::time::Now;
 use crate::journal::BatchSeq;
 use crate::journal::disk::{SegmentPart, SegmentReader};
 use crate::model::backup::{BackupFile, BackupReply, BackupStep};
@@ -31,6 +33,26 @@ struct Running {
 impl fmt::Debug for Backups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backups").field("reads", &self.reads.len()).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Carries out steps of backups, and answers them.
+    #[cold]
+    pub(super) fn run_backups(&mut self, now: Now) {
+        self.effects.prepare();
+        for (ticket, step) in self.store.take_backup_steps() {
+            if let (Some(backups), Some(journal)) = (&mut self.backups, &mut self.journal) {
+                backups.execute((ticket, step), journal, &mut self.effects);
+            } else {
+                let why = "this server makes no backups";
+                reply(&mut self.effects, ticket, BackupReply::Refused(why));
+            }
+        }
+        if let (Some(backups), Some(journal)) = (&mut self.backups, &self.journal) {
+            backups.advance(journal, &mut self.effects);
+        }
+        self.write_changes(false, now);
     }
 }
 

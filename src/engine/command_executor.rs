@@ -86,6 +86,17 @@ pub trait CommandExecutor: Debug {
         false
     }
 
+    /// Why nothing is carried out now, if that is so: a sentence without its full stop.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
+
+    /// While that is so: a client whose command was carried out, but whose reply will not come
+    /// soon, if ever. Each is named once a reply.
+    fn take_given_up(&mut self) -> Option<ClientId> {
+        None
+    }
+
     /// The connection to where jobs are kept, if they are kept behind one.
     fn link(&mut self) -> Option<&mut dyn Link> {
         None

@@ -20,15 +20,14 @@ use crate::base::histogram::Histogram;
 use crate::base::time::{Mono, Now};
 use crate::journal::{BatchSeq, LogStats, SegmentCopy};
 use crate::model::command::Command;
-use crate::model::consumer::ConsumerCommand;
 use crate::model::driver::{Link, LogLine};
-use crate::model::id::{JobId, Ticket};
+use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedJobStatus, OwnedReply};
 use crate::model::reply::Completion;
 use crate::model::snapshot::Record;
 use crate::model::stats::ServerStats;
-use crate::model::worker::{ConstraintReply, WorkerCommand};
+use crate::model::worker::ConstraintReply;
 use crate::store::{Counts, DirtyRecord, Effects, Outcome, RecordKey, Store};
 use std::collections::VecDeque;
 use std::vec::IntoIter;
@@ -37,6 +36,8 @@ use std::vec::IntoIter;
 pub(super) struct JournalGate {
     sink: Sink,
     gated: VecDeque<GatedReply>,
+    /// How many of the first of them their clients are not to wait for any more.
+    given_up: usize,
     /// The gated reply that the last completion borrows from.
     current: Option<GatedReply>,
     /// The batches with puts that are not durable, each with its lowest job id. Ids need not rise
@@ -80,22 +81,6 @@ impl std::fmt::Debug for JournalGate {
     }
 }
 
-/// Whether the reply to a command may be about a job that the command named.
-pub(super) fn names_job(command: &Command<'_>) -> bool {
-    !matches!(
-        command,
-        Command::Put { .. }
-            | Command::Reserve { .. }
-            | Command::Pop { .. }
-            | Command::Consumer(ConsumerCommand::Use { .. } | ConsumerCommand::Watch { .. })
-            | Command::Work(
-                WorkerCommand::ReserveAny
-                    | WorkerCommand::ReserveFor { .. }
-                    | WorkerCommand::ScanQueue { .. }
-            )
-    )
-}
-
 impl JournalGate {
     pub(super) fn new(sink: Sink) -> Self {
         // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
@@ -106,6 +91,7 @@ impl JournalGate {
         Self {
             sink,
             gated: VecDeque::new(),
+            given_up: 0,
             current: None,
             unsynced_puts: unsure.then_some((last, JobId(0))).into_iter().collect(),
             last,
@@ -157,7 +143,7 @@ impl JournalGate {
     }
 
     /// Appends the changes of the last call, and moves the replies that depend on batches that are
-    /// not durable from the outcomes to the gated ones. `names_job`: see [`names_job`].
+    /// not durable from the outcomes to the gated ones. `names_job`: as `command_kind` says.
     /// O(changes + outcomes).
     pub(super) fn write_changes(
         &mut self,
@@ -349,6 +335,7 @@ impl JournalGate {
             return false;
         }
         self.current = self.gated.pop_front();
+        self.given_up = self.given_up.saturating_sub(1);
         debug_assert!(
             self.gated.front().map(|next| next.batch).is_none_or(|next| {
                 self.current.as_ref().is_some_and(|current| current.batch <= next)
@@ -396,6 +383,18 @@ impl JournalGate {
     /// See [`Sink::has_lost_lead`].
     pub(super) fn has_lost_lead(&self) -> bool {
         self.sink.has_lost_lead()
+    }
+
+    /// See [`Sink::unavailable`].
+    pub(super) fn unavailable(&self) -> Option<String> {
+        self.sink.unavailable()
+    }
+
+    /// A client whose reply will not come soon, while [`Self::unavailable`]; each once a reply.
+    pub(super) fn take_given_up(&mut self) -> Option<ClientId> {
+        let gated = self.gated.get(self.given_up)?;
+        self.given_up += 1;
+        Some(gated.ticket.client)
     }
 
     /// Whether replies are gated.

@@ -20,6 +20,7 @@
 
 mod backups;
 mod command_executor;
+mod command_kind;
 mod disk_space;
 mod journal_gate;
 mod memory_limit;
@@ -36,7 +37,6 @@ use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
 use crate::journal::disk::{Disk, SegmentReader};
-use crate::model::backup::BackupReply;
 use crate::model::command::Command;
 use crate::model::driver::{Link, LogLine};
 use crate::model::id::{ClientId, JobId, Ticket};
@@ -228,7 +228,7 @@ impl Engine {
             self.limit_rewrites();
         }
         self.apply(ticket, command, now);
-        self.write_changes(journal_gate::names_job(command), now);
+        self.write_changes(command_kind::names_job(command), now);
     }
 
     /// Says how much actions may write until this is called again.
@@ -277,24 +277,6 @@ impl Engine {
             self.effects.changes.is_empty() && self.effects.searches.is_empty(),
             "a change is not recorded, or a search is not queued"
         );
-    }
-
-    /// Carries out steps of backups, and answers them.
-    #[cold]
-    fn run_backups(&mut self, now: Now) {
-        self.effects.prepare();
-        for (ticket, step) in self.store.take_backup_steps() {
-            if let (Some(backups), Some(journal)) = (&mut self.backups, &mut self.journal) {
-                backups.execute((ticket, step), journal, &mut self.effects);
-            } else {
-                let why = "this server makes no backups";
-                backups::reply(&mut self.effects, ticket, BackupReply::Refused(why));
-            }
-        }
-        if let (Some(backups), Some(journal)) = (&mut self.backups, &self.journal) {
-            backups.advance(journal, &mut self.effects);
-        }
-        self.write_changes(false, now);
     }
 
     #[inline(never)]
@@ -434,6 +416,14 @@ impl CommandExecutor for Engine {
 
     fn has_lost_lead(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.has_lost_lead())
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        self.journal.as_ref().and_then(|journal| journal.unavailable())
+    }
+
+    fn take_given_up(&mut self) -> Option<ClientId> {
+        self.journal.as_mut().and_then(|journal| journal.take_given_up())
     }
 
     fn link(&mut self) -> Option<&mut dyn Link> {

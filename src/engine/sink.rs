@@ -169,6 +169,14 @@ impl Sink {
         }
     }
 
+    /// Why nothing is carried out now, if that is so.
+    pub(super) fn unavailable(&self) -> Option<String> {
+        match self {
+            Self::Journal(_) => None,
+            Self::Shared(leader) => leader.unavailable(),
+        }
+    }
+
     /// When the next pass is due at the latest.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         match self {

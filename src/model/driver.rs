@@ -227,6 +227,9 @@ pub trait Link {
 
     /// This many bytes of the output were sent.
     fn handle_sent(&mut self, count: usize);
+
+    /// What is said when the end is not waited for any longer: a sentence.
+    fn late(&self) -> String;
 }
 
 /// A state machine behind connections. No call blocks, and nothing happens between calls.

@@ -47,7 +47,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.handle_denial(serial, denial, out),
             Self::Http(session) => session.handle_denial(denial),
-            Self::Beanstalkd(session) => session.handle_denial(serial, out),
+            Self::Beanstalkd(session) => session.handle_denial(serial, denial, out),
             Self::Pinpriq(session) => return session.handle_denial(serial, denial, out),
             Self::Call(_) | Self::Processor(_) | Self::Rejected => {}
         }

@@ -5,7 +5,8 @@
 //! bounded. Its requests are answered and flushed, its sending side is shut down, and it lingers
 //! ([`super::linger`]) until its peer ends. The timeout of all this is [`SHUTDOWN_TIMEOUT`], not
 //! counting the time in which replies wait for the disk, up to [`SHUTDOWN_DISK_TIMEOUT`]: clients
-//! cannot do anything about a slow disk. Then the journal is synced and closed.
+//! cannot do anything about a slow disk. Then the journal is synced and closed. An engine behind a
+//! connection has no longer than the clients: it may be gone.
 //!
 //! [`READ_BUDGET_BYTES`]: crate::base::limits::READ_BUDGET_BYTES
 //! [`STDIN_AT_SHUTDOWN_MAX_BYTES`]: crate::base::limits::STDIN_AT_SHUTDOWN_MAX_BYTES
@@ -18,7 +19,11 @@ use crate::base::time::Mono;
 use crate::model::driver::Core;
 use mio::Events;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 use tracing::{info, warn};
+
+/// What the engine's connection has at least for its last words, when clients have taken all time.
+const LINK_CLOSE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +78,8 @@ enum Progress {
 }
 
 impl Shutdown {
-    fn begin(now: Mono, before: (u64, usize)) -> Self {
-        let (deadline, disk_deadline) =
-            (now.after(SHUTDOWN_TIMEOUT), now.after(SHUTDOWN_DISK_TIMEOUT));
+    fn begin(now: Mono, disk: Duration, before: (u64, usize)) -> Self {
+        let (deadline, disk_deadline) = (now.after(SHUTDOWN_TIMEOUT), now.after(disk));
         Self { deadline, disk_deadline, last_check: (now, false), before, forced: false }
     }
 
@@ -123,8 +127,10 @@ impl<C: Core> Reactor<C> {
         if self.stop.is_some() {
             return;
         }
+        let has_link = self.core.link().is_some();
         self.stop = Some(Shutdown::begin(
             self.now.mono,
+            if has_link { SHUTDOWN_TIMEOUT } else { SHUTDOWN_DISK_TIMEOUT },
             (self.lingering.discarded(), self.lingering.cut()),
         ));
         self.service_manager.stopping();
@@ -177,12 +183,20 @@ impl<C: Core> Reactor<C> {
     /// if a second signal has ended it.
     pub(super) fn finish(&mut self, events: &mut Events) -> io::Result<bool> {
         self.core.handle_close(self.now);
-        let deadline = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
+        let mut deadline = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
         let mut warn_at = Some(self.now.mono.after(SHUTDOWN_TIMEOUT));
+        if self.core.link().is_some() {
+            let end = self.stop.map_or(Mono(0), |stop| stop.disk_deadline);
+            deadline = end.max(self.now.mono.after(LINK_CLOSE_TIMEOUT_MIN));
+            warn_at = None;
+        }
         while !self.core.is_closed() {
             if self.now.mono >= deadline {
-                let why = "the disk did not take the last changes in time: they were not answered";
-                return Err(io::Error::other(why));
+                let late = self.core.link().map(|link| link.late());
+                let late = late.unwrap_or_else(|| {
+                    "the disk did not take the last changes in time: they were not answered".into()
+                });
+                return Err(io::Error::other(late));
             }
             if warn_at.take_if(|at| self.now.mono >= *at).is_some() {
                 warn!("the disk is slow: waiting for the last changes, or for another signal");
@@ -223,7 +237,7 @@ mod tests {
     }
 
     fn begin() -> Shutdown {
-        Shutdown::begin(at(0), (0, 0))
+        Shutdown::begin(at(0), SHUTDOWN_DISK_TIMEOUT, (0, 0))
     }
 
     #[test]
@@ -244,6 +258,13 @@ mod tests {
         assert_eq!(stop.next(at(24)), at(28), "1 s before the disk, 23 s of the disk, 4 s left");
         assert_eq!(stop.check(1, false, at(27)), Progress::Continues);
         assert_eq!(stop.check(1, false, at(28)), Progress::TimedOut);
+    }
+
+    #[test]
+    fn engine_has_no_longer_than_the_clients() {
+        let mut stop = Shutdown::begin(at(0), SHUTDOWN_TIMEOUT, (0, 0));
+        assert_eq!(stop.check(1, true, at(4)), Progress::Continues);
+        assert_eq!(stop.check(1, true, at(5)), Progress::TimedOut);
     }
 
     #[test]

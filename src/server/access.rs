@@ -17,6 +17,7 @@ use crate::engine::CommandExecutor;
 use crate::model::command::Command;
 use crate::model::driver::Protocol;
 use crate::model::id::ClientId;
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::peer::Peer;
 use crate::model::stats::AccessStats;
 use std::collections::VecDeque;
@@ -78,6 +79,8 @@ pub(super) struct AccessControl {
     pub(super) next_place: Option<u32>,
     pub(super) next_expiry: Option<Wall>,
     pub(super) denied: u64,
+    /// Why nothing is carried out now, if that is so.
+    pub(super) unavailable: Option<Box<str>>,
 }
 
 /// A check of one need.
@@ -225,19 +228,32 @@ impl AccessControl {
         (engine, origins): (&E, &Origins),
         now: Now,
     ) -> Option<Box<Denial>> {
-        let access = access.as_mut()?;
+        if access.is_none() && self.unavailable.is_none() {
+            return None;
+        }
         self.denies_cold((access, client, protocol), command, (engine, origins), now)
     }
 
     #[cold]
     fn denies_cold<E: CommandExecutor>(
         &self,
-        who: (&mut Access, ClientId, Protocol),
+        (access, client, protocol): (&mut Option<Box<Access>>, ClientId, Protocol),
         command: &Command<'_>,
         (engine, origins): (&E, &Origins),
         now: Now,
     ) -> Option<Box<Denial>> {
-        self.check(who, needs(command), engine, origins, now).err().map(Box::new)
+        if let Some(access) = access {
+            let who = (&mut **access, client, protocol);
+            let denial = self.check(who, needs(command), engine, origins, now).err();
+            if let Some(denial) = denial {
+                return Some(Box::new(denial));
+            }
+        }
+        // These show the present state of the server, and so do not need the engine.
+        let is_shown =
+            matches!(command, Command::Peek { .. } | Command::Indexed(IndexedCommand::Stats(_)));
+        let why = self.unavailable.as_ref().filter(|_| !is_shown)?;
+        Some(Box::new(Denial::Unavailable(why.clone())))
     }
 
     /// Whether the client may do what has this need.

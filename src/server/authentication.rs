@@ -301,7 +301,7 @@ impl<E: CommandExecutor> Server<E> {
         denial: &Denial,
         now: Now,
     ) {
-        self.access.denied += 1;
+        self.access.denied += u64::from(!matches!(denial, Denial::Unavailable(_)));
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.run_queues.pool);
         let (incident, closes) =

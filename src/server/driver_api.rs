@@ -221,6 +221,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.run_dispatchers(now);
         self.engine.commit(now);
         self.deliver(None, now);
+        self.follow_engine(now);
         self.run_dispatchers(now);
         self.run_access(now);
         self.run_resumed(now);

@@ -28,6 +28,7 @@ mod permission_matrix;
 mod run_queues;
 mod session_timeouts;
 mod stats;
+mod unavailable;
 mod worker_connections;
 
 use crate::access::BrowserSessions;

@@ -20,7 +20,7 @@ pub struct Settings {
     pub prefix: Box<str>,
     /// For how long this server leads after a word of it.
     pub lease: Duration,
-    /// How long the node may be away before the log says so.
+    /// How long the node may be away before requests are refused.
     pub patience: Duration,
     /// This life of this server: random.
     pub server: [u8; 8],

@@ -3,9 +3,9 @@
 
 use super::asked::Asked;
 use super::line::{Framed, Request, first_line, parse};
-use super::reply::UNAUTHORIZED;
+use super::reply::{INTERNAL_ERROR, UNAUTHORIZED};
 use super::{Session, State, reply};
-use crate::access::Digest;
+use crate::access::{Denial, Digest};
 use crate::base::buf::{Input, OutBuf};
 use crate::model::driver::Incident;
 use crate::protocol::{Authentication, Credential, SessionAction, SessionContext};
@@ -168,7 +168,16 @@ impl Session {
     }
 
     /// Answers the command with this serial, or the call that is under way.
-    pub(in crate::protocol) fn handle_denial(&mut self, serial: Option<u32>, out: &mut OutBuf) {
+    pub(in crate::protocol) fn handle_denial(
+        &mut self,
+        serial: Option<u32>,
+        denial: &Denial,
+        out: &mut OutBuf,
+    ) {
+        let answer = match denial {
+            Denial::Unavailable(_) => INTERNAL_ERROR,
+            _ => UNAUTHORIZED,
+        };
         let number = match (serial, self.state) {
             (Some(serial), state) => {
                 let (asked, number) = Asked::of(serial, self.replies.oldest());
@@ -191,6 +200,6 @@ impl Session {
             }
             (None, _) => return,
         };
-        self.replies.close(number, out, |out| out.extend_from_slice(UNAUTHORIZED));
+        self.replies.close(number, out, |out| out.extend_from_slice(answer));
     }
 }

@@ -3,6 +3,7 @@
 use super::asked::Asked;
 use super::stats;
 use super::text::text_reply;
+use crate::access::Denial;
 use crate::base::strings::StringList;
 use crate::model::consumer::ConsumerReply;
 use crate::model::id::JobId;
@@ -19,6 +20,9 @@ pub(super) const JOB_TOO_BIG: &[u8] = b"JOB_TOO_BIG\r\n";
 pub(super) const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 pub(super) const NOT_IGNORED: &[u8] = b"NOT_IGNORED\r\n";
 pub(super) const OUT_OF_MEMORY: &[u8] = b"OUT_OF_MEMORY\r\n";
+/// What beanstalkd answers when it cannot do what it should: nothing was carried out.
+pub(super) const INTERNAL_ERROR: &[u8] = b"INTERNAL_ERROR\r\n";
+
 pub(super) const UNAUTHORIZED: &[u8] = b"UNAUTHORIZED\r\n";
 pub(super) const UNKNOWN_COMMAND: &[u8] = b"UNKNOWN_COMMAND\r\n";
 
@@ -31,6 +35,7 @@ pub(in crate::protocol) fn write_full(out: &mut Vec<u8>) {
 pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
     match why {
         Closing::Memory(_) => write_full(out),
+        Closing::Denied(Denial::Unavailable(_)) => out.extend_from_slice(INTERNAL_ERROR),
         Closing::Denied(_) => out.extend_from_slice(UNAUTHORIZED),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Date;
 use super::lightjq::messages;
+use crate::access::Denial;
 use crate::base::time::Wall;
 use crate::protocol::Closing;
 use crate::wire::http::{push_field, push_field_number, push_status_line};
@@ -141,6 +142,7 @@ pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
 pub(in crate::protocol) fn write_closing(why: Closing<'_>, out: &mut Vec<u8>) {
     match why {
         Closing::Memory(why) => write_last(503, why, out),
+        Closing::Denied(Denial::Unavailable(why)) => write_last(503, why, out),
         Closing::Denied(denial) => write_last(401, &denial.to_string(), out),
     }
 }

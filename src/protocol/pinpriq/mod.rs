@@ -344,8 +344,12 @@ impl Session {
             return (incident, true);
         }
         let is_update = self.pending_update == Some(serial);
+        // No answer says that the server is unavailable: a push would be lost, a queue seem empty.
+        let ends = is_update || matches!(denial, Denial::Unavailable(_));
         if is_update {
             self.pending_update = None;
+        }
+        if ends {
             self.state = State::Failed;
         }
         let is_pop = matches!(denial, Denial::Missing { right: Right::Take, .. }) && !is_update;
@@ -354,7 +358,7 @@ impl Session {
                 reply::write(&Reply::NoJob, out);
             }
         });
-        (incident, is_update)
+        (incident, ends)
     }
 
     /// Nothing is delivered from now on: the output no longer reaches the peer.

@@ -161,8 +161,8 @@ pub(in crate::cli) struct Options {
     #[serde(default, deserialize_with = "from_text::deserialize")]
     engine_lease: Option<BoundedDuration<EngineLease>>,
 
-    /// How long --engine may be away until the log says so, and at the start until it is given up
-    /// (1s, 1min) [default: 10s].
+    /// How long --engine may be away until requests are refused, and at the start until it is given
+    /// up (1s, 1min) [default: 10s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_PATIENCE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     engine_patience: Option<BoundedDuration<EnginePatience>>,

@@ -146,6 +146,16 @@ impl Link for Leader {
         self.link.output()
     }
 
+    fn late(&self) -> String {
+        let target = &self.settings.target;
+        let why = if self.last_error.is_empty() { "no answer" } else { &self.last_error };
+        format!(
+            "the engine at {}:{} is away ({why}): this server ends without it. Changes that were \
+             not answered may be done or not, and the next server leads once the lease is over",
+            target.host, target.port
+        )
+    }
+
     fn handle_sent(&mut self, count: usize) {
         self.link.handle_sent(count);
     }

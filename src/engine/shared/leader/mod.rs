@@ -105,6 +105,15 @@ pub struct Leader {
     stats: SharedStats,
 }
 
+/// A duration as it is given in settings, about.
+fn shown(time: Duration) -> String {
+    if time < Duration::from_secs(10) && time.subsec_millis() > 0 {
+        format!("{} ms", time.as_millis())
+    } else {
+        format!("{} s", time.as_secs())
+    }
+}
+
 impl Leader {
     /// A leader that begins under this term. Its records beside base records are to be told by
     /// `note_loaded`.
@@ -326,17 +335,34 @@ impl Leader {
         self.last_error = why;
     }
 
+    /// When the sink has been waited for long enough, if it is waited for.
+    fn patience_end(&self) -> Option<Mono> {
+        let begun = match (&self.away, self.link.waits()) {
+            (Some(away), _) if away.is_logged => return None,
+            (Some(away), _) => away.since,
+            (None, Some((_, since))) => since,
+            (None, None) => return None,
+        };
+        Some(begun.after(self.settings.patience))
+    }
+
     /// Logs that the sink is away, once it has been for long.
     fn report_absence(&mut self, now: Mono) {
+        if self.away.is_none()
+            && let Some((_, since)) = self.link.waits()
+            && self.patience_end().is_some_and(|end| end <= now)
+        {
+            self.note_trouble("no answer".to_owned(), since);
+        }
         if let Some(away) = &mut self.away
             && !away.is_logged
             && away.since.after(self.settings.patience) <= now
         {
             away.is_logged = true;
             let text = format!(
-                "the engine has been away for {} s, and nothing is answered that has to be \
-                 written: {}",
-                self.settings.patience.as_secs(),
+                "the engine has been away for {}: requests are refused until it is there again, \
+                 and clients that wait for the end of one are disconnected: {}",
+                shown(self.settings.patience),
                 self.last_error
             );
             self.note(Severity::Error, text);
@@ -353,6 +379,23 @@ impl Leader {
         }
     }
 
+    /// Why nothing is carried out now, if that is so: the sink has been away for longer than it is
+    /// waited for, or another server leads.
+    pub(in crate::engine) fn unavailable(&self) -> Option<String> {
+        let target = &self.settings.target;
+        if self.stage == Stage::Fenced {
+            return Some("this server leads no more: ask the one that leads".to_owned());
+        }
+        self.away.as_ref().filter(|away| away.is_logged).map(|_| {
+            format!(
+                "the engine at {}:{} has been away for longer than {} (--engine-patience)",
+                target.host,
+                target.port,
+                shown(self.settings.patience),
+            )
+        })
+    }
+
     /// When the next pass is due at the latest.
     pub(in crate::engine) fn poll_timeout(&self) -> Option<Mono> {
         if self.failure.is_some() || self.stage == Stage::Closed {
@@ -364,9 +407,8 @@ impl Leader {
             || self.stage == Stage::Closing;
         let renew = self.written.after(self.renew_interval());
         let renews = self.link.is_up() && self.link.waits().is_none();
-        let away = self.away.as_ref().filter(|away| !away.is_logged);
-        let away = away.map(|away| away.since.after(self.settings.patience));
-        let timers = [self.link.poll_timeout(has_changes), renews.then_some(renew), away];
+        let renew = renews.then_some(renew);
+        let timers = [self.link.poll_timeout(has_changes), renew, self.patience_end()];
         timers.into_iter().flatten().min()
     }
 

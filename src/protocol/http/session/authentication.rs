@@ -111,7 +111,11 @@ impl Session {
 
     /// The request that is under way is not executed, or not to its end.
     pub(in crate::protocol) fn handle_denial(&mut self, denial: &Denial) {
-        let status = if *denial == Denial::Unauthenticated { 401 } else { 403 };
+        let status = match denial {
+            Denial::Unauthenticated => 401,
+            Denial::Unavailable(_) => 503,
+            _ => 403,
+        };
         // The rest of an import is not read.
         self.format.close |= matches!(self.phase, Phase::Submitted(Submitted::Import(_)));
         self.phase = Phase::Respond(Err(HttpError::new(status, denial.to_string())));

@@ -6,6 +6,7 @@ use crate::support::{
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,7 +55,6 @@ fn work(address: SocketAddr, first: u64, answers: &AtomicUsize, stop: &AtomicBoo
     let Ok(stream) = TcpStream::connect(address) else { return ledger };
     let mut client = Client::new(stream);
     let mut ask = |line: &str| {
-        use std::io::Write as _;
         let line = format!("{line}\n");
         client.stream().write_all(line.as_bytes()).ok()?;
         let answer = String::from_utf8(client.try_receive()?).unwrap();
@@ -178,6 +178,8 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     assert_eq!(number(&other.ask(&get("q")), "id"), 1);
     former.signal("CONT");
     former.wait_for_log("another server leads by now (next)");
+    let answer = client.try_receive().map(|answer| String::from_utf8(answer).unwrap());
+    assert!(answer.is_none_or(|answer| answer.contains("this server leads no more")));
     assert_eq!(client.try_receive(), None);
     assert_eq!(other.ask(&delete(1)), r#"{"status":"ok"}"#);
     // It waits to lead again, and says so by HTTP only.
@@ -201,7 +203,6 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
 
 /// The answer to a GET of the HTTP listener that was opened last.
 fn http(server: &Server, path: &str) -> String {
-    use std::io::{Read as _, Write as _};
     let Ok(mut stream) = TcpStream::connect(address_of(server, "http")) else {
         return String::new();
     };
@@ -257,6 +258,36 @@ fn nothing_answered_is_lost_when_redis_is_killed() {
     drop(leader);
     let again = start(&redis, "again");
     assert_eq!(again.connect().ask(&job(1)).split(',').next(), Some(r#"{"status":"ok""#));
+}
+
+#[test]
+fn requests_are_refused_while_redis_is_away_and_taken_again() {
+    let Some(redis) = Redis::start() else { return };
+    let url = redis.url();
+    let flags = ["--engine", &url, "--server-name", "only", "--engine-patience", "200ms"];
+    let mut server = Server::start(&[&flags[..], &["--beanstalkd", ":0"]].concat());
+    let mut client = server.connect();
+    assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
+    let mut other = TcpStream::connect(address_of(&server, "beanstalkd")).unwrap();
+    redis.signal("STOP");
+    client.send(&job(2));
+    let answer = String::from_utf8(client.try_receive().unwrap()).unwrap();
+    assert!(answer.contains("whether this was carried out is not known"), "{answer}");
+    assert_eq!(client.try_receive(), None);
+    let mut client = server.connect();
+    let answer = client.ask(&job(3));
+    assert!(answer.contains("nothing was carried out") && answer.contains(&url[8..]), "{answer}");
+    other.write_all(b"reserve-with-timeout 0\r\n").unwrap();
+    let mut refused = [0; 16];
+    other.read_exact(&mut refused).unwrap();
+    assert_eq!(&refused, b"INTERNAL_ERROR\r\n");
+    redis.signal("CONT");
+    until("an answer", || client.ask(&job(4)).contains(r#""status":"ok""#));
+    redis.signal("STOP");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    server.wait_for_log(&format!("the engine at {} is away", &url[8..]));
+    redis.signal("CONT");
 }
 
 #[test]

@@ -47,6 +47,12 @@ impl Redis {
         self.child.wait().unwrap();
     }
 
+    /// Sends it a signal, by its name without SIG.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
     /// Starts it again with its files, on its port.
     pub(crate) fn restart(&mut self) {
         until("redis-server on its old port", || {

@@ -1,0 +1,47 @@
+//! The engine is away for longer than it is waited for: requests are refused, and clients whose
+//! requests are under way hear that it is not known whether they are carried out.
+
+use super::Server;
+use super::connection::Origin;
+use crate::access::Denial;
+use crate::base::time::Now;
+use crate::engine::CommandExecutor;
+use crate::model::id::ClientId;
+use crate::protocol::{Closing, Session};
+
+impl<E: CommandExecutor> Server<E> {
+    /// Refuses what comes from now on, or takes it again, as the engine says. O(clients that wait
+    /// for replies).
+    pub(super) fn follow_engine(&mut self, now: Now) {
+        let why = self.engine.unavailable();
+        if why.is_none() && self.access.unavailable.is_none() {
+            return;
+        }
+        self.access.unavailable = why
+            .as_ref()
+            .map(|why| format!("{why}: nothing was carried out, try again later").into());
+        let Some(why) = why else { return };
+        let text = format!(
+            "{why}: whether this was carried out is not known, so look before you \
+                            try again"
+        );
+        let denial = Denial::Unavailable(text.into());
+        while let Some(client) = self.engine.take_given_up() {
+            self.give_up(client, &denial, now);
+        }
+    }
+
+    /// Closes a client that waits for a reply, and tells it why.
+    fn give_up(&mut self, client: ClientId, denial: &Denial, now: Now) {
+        let Some(connection) = self.connections.get(client) else { return };
+        let is_other = connection.origin != Origin::Inbound || self.processor == Some(client);
+        if is_other || matches!(connection.session, Session::Rejected) {
+            return;
+        }
+        if connection.output.is_empty() && !connection.is_ending() {
+            self.close_with(client, Closing::Denied(denial), now);
+        } else {
+            self.end(client, now, true);
+        }
+    }
+}
