@@ -54,10 +54,19 @@ enum Known {
     },
 }
 
-/// An error line.
+/// An error line. What is about users and their rights has a kind.
 pub(super) fn error_line(why: &str) -> Vec<u8> {
+    let kinds = [
+        ("authenticate first", "unauthorized"),
+        ("no user of this server", "unauthorized"),
+        ("this server has no users", "wrong-state"),
+        ("the rights of this user", "forbidden"),
+        ("the user '", "forbidden"),
+    ];
+    let kind = kinds.iter().find(|(begin, _)| why.starts_with(begin));
+    let kind = kind.map(|(_, kind)| format!(",\"kind\":\"{kind}\"")).unwrap_or_default();
     let why = serde_json::Value::from(why);
-    format!("{{\"status\":\"error\",\"error\":{why}}}\n").into_bytes()
+    format!("{{\"status\":\"error\",\"error\":{why}{kind}}}\n").into_bytes()
 }
 
 pub(super) const UNAUTHORIZED: &[u8] = b"UNAUTHORIZED\r\n";
