@@ -67,7 +67,7 @@ pub fn orders_before<M: PositionMap>(
 }
 
 /// [`Heap::sift_up`] in a heap of one page, of an entry whose rank is not 0.
-#[inline(always)]
+#[inline]
 fn sift_up_in_page<M: PositionMap>(
     entries: &mut [HeapEntry<M::Index>],
     mut index: u32,
@@ -88,7 +88,7 @@ fn sift_up_in_page<M: PositionMap>(
 }
 
 /// [`Heap::sift_down`] in a heap of one page.
-#[inline(always)]
+#[inline]
 fn sift_down_in_page<M: PositionMap>(
     entries: &mut [HeapEntry<M::Index>],
     mut index: u32,
@@ -127,7 +127,7 @@ fn sift_down_in_page<M: PositionMap>(
 }
 
 /// The place of the one of four entries that leaves first, unless its rank is 0.
-#[inline(always)]
+#[inline]
 fn least_of_four<I>(entries: &[HeapEntry<I>; ARITY]) -> u32 {
     let [a, b, c, d] = [entries[0].rank, entries[1].rank, entries[2].rank, entries[3].rank];
     let (left, right) = (a.min(b), c.min(d));
@@ -139,7 +139,7 @@ fn least_of_four<I>(entries: &[HeapEntry<I>; ARITY]) -> u32 {
 }
 
 /// [`least_of_four`], of which some may have the same rank.
-#[inline(always)]
+#[inline]
 fn least_key_of_four<I>(entries: &[HeapEntry<I>; ARITY]) -> u32 {
     let key = |entry: &HeapEntry<I>| u128::from(entry.rank) << 64 | u128::from(entry.tie);
     let [a, b, c, d] = [key(&entries[0]), key(&entries[1]), key(&entries[2]), key(&entries[3])];

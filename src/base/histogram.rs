@@ -17,7 +17,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts `value` as often as `times` says. O(1).
-    #[inline(always)]
+    #[inline]
     pub fn note(&mut self, value: u64, times: u64) {
         self.classes[64 - value.saturating_sub(1).leading_zeros() as usize] += times;
         self.sum = self.sum.wrapping_add(value.wrapping_mul(times));

@@ -240,18 +240,6 @@ impl<E: CommandExecutor> Server<E> {
         self
     }
 
-    /// Makes it a server that waits to lead, and answers HTTP requests so. `leader`: the name of
-    /// the one that leads, or an empty text.
-    pub fn set_standby(&mut self, leader: &str) {
-        self.context.standby = Some(leader.into());
-    }
-
-    /// Whether the fatal error is that another server leads.
-    #[must_use]
-    pub fn has_lost_lead(&self) -> bool {
-        self.engine.has_lost_lead()
-    }
-
     /// Counts of what the store holds. O(1).
     #[must_use]
     pub fn counts(&self) -> Counts {

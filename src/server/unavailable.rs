@@ -10,6 +10,18 @@ use crate::model::id::ClientId;
 use crate::protocol::{Closing, Session};
 
 impl<E: CommandExecutor> Server<E> {
+    /// Makes it a server that waits to lead, and answers HTTP requests so. `leader`: the name of
+    /// the one that leads, or an empty text.
+    pub fn set_standby(&mut self, leader: &str) {
+        self.context.standby = Some(leader.into());
+    }
+
+    /// Whether the fatal error is that another server leads.
+    #[must_use]
+    pub fn has_lost_lead(&self) -> bool {
+        self.engine.has_lost_lead()
+    }
+
     /// Refuses what comes from now on, or takes it again, as the engine says. O(clients that wait
     /// for replies).
     pub(super) fn follow_engine(&mut self, now: Now) {

@@ -149,8 +149,8 @@ impl Session {
         denial: &Denial,
         out: &mut OutBuf,
     ) {
-        if self.state == State::Parsed || serial.is_some_and(|it| self.state == State::Waiting(it))
-        {
+        let is_next = matches!(self.state, State::Parsed | State::Awaiting);
+        if is_next || serial.is_some_and(|it| self.state == State::Waiting(it)) {
             self.state = State::Open;
             self.deferred = false;
         }

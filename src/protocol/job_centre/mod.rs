@@ -50,6 +50,8 @@ enum State {
     Open,
     /// They wait until the request of the native API is submitted, which is next.
     Parsed,
+    /// The same, once the server has done what that request asks of it: the server polls then.
+    Awaiting,
     /// They are not executed: the client has to say first who it is.
     Locked,
     /// They wait until that is looked up. Whether the client was locked.
@@ -82,7 +84,7 @@ impl Session {
     ) -> SessionAction<'s> {
         if self.state != State::Open || self.replies.len() >= IN_FLIGHT_MAX {
             match self.state {
-                State::Parsed => return self.submit_native(shared, out),
+                State::Parsed | State::Awaiting => return self.submit_native(shared, out),
                 State::Open | State::Waiting(_) => return SessionAction::Stalled,
                 State::Locked | State::Authenticating(_) => {
                     return self.poll_unauthenticated(input, shared, out);

@@ -66,6 +66,7 @@ impl Session {
             Local::Later => {
                 // The connection owes an answer: it is not over when its client sends no more.
                 calls.serial.get_or_insert_with(|| self.replies.open());
+                self.state = State::Awaiting;
                 return SessionAction::Stalled;
             }
             Local::Connections(request) => return SessionAction::Connections(request),

@@ -137,6 +137,7 @@ pub(super) fn write_denial(denial: &Denial, out: &mut Vec<u8>) {
     let kind = match denial {
         Denial::Unauthenticated => ProblemKind::Unauthorized,
         Denial::Changed | Denial::OfJob { .. } | Denial::Missing { .. } => ProblemKind::Forbidden,
+        Denial::Unavailable(_) => ProblemKind::Unavailable,
     };
     write_line_problem(&Problem::new(kind, denial.to_string()), out);
 }

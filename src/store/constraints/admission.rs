@@ -223,7 +223,7 @@ impl Store {
 
     /// Whether the head of a ready heap may not run now; then it is no longer in the heap. O(k +
     /// log n).
-    #[inline(always)]
+    #[inline]
     pub(in crate::store) fn is_blocked(&mut self, slot: JobIdx, now: Now) -> bool {
         let job = &self.jobs[slot];
         !job.is_simple() && job.class().is_some_and(|class| self.block_class(class, now))

@@ -231,7 +231,7 @@ impl Constraints {
     }
 
     /// Whether no constraint is active.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -242,7 +242,7 @@ impl Constraints {
     }
 
     /// Whether work is left for this or the next pass.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_pending(&self) -> bool {
         self.pending
     }
@@ -274,7 +274,7 @@ impl Constraints {
     }
 
     /// Whether a reserve that has found nothing may have missed a job.
-    #[inline(always)]
+    #[inline]
     pub(super) fn unfinished_scan(&self) -> bool {
         self.scan_incomplete
     }
