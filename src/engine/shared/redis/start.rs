@@ -108,9 +108,13 @@ fn explain(text: &[u8]) -> StartError {
              --engine-password-file"
         )),
         b"WRONGPASS" => StartError::Fatal(format!("the password is wrong ({text})")),
-        b"NOPERM" => StartError::Fatal(format!(
-            "its user may not do what is needed ({text}): docs/redis.md has the rights in one line"
-        )),
+        // The second is said by a function, about a command that it calls.
+        _ if code == b"NOPERM" || text.contains("can't run this command") => {
+            StartError::Fatal(format!(
+                "its user may not do what is needed ({text}): docs/redis.md has the rights in one \
+                 line"
+            ))
+        }
         b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF" | b"OOM" | b"TRYAGAIN" => {
             StartError::Passing(text.into_owned())
         }
@@ -414,6 +418,10 @@ mod tests {
     fn errors_say_what_to_do() {
         assert!(explain(b"NOAUTH x").to_string().contains("JOBCENTRE_ENGINE_PASSWORD"));
         assert_eq!(explain(b"LOADING x"), StartError::Passing("LOADING x".into()));
-        assert!(explain(b"NOPERM x").to_string().contains("docs/redis.md"));
+        for missing in
+            [&b"NOPERM x"[..], b"ERR The user executing the script can't run this command"]
+        {
+            assert!(explain(missing).to_string().contains("docs/redis.md"));
+        }
     }
 }

@@ -343,6 +343,34 @@ fn addresses_and_nodes_that_cannot_be_used_are_refused_with_a_sentence() {
     redis.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]);
     refused(&["--engine", &url], 1, "noeviction");
     redis.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"noeviction"]);
+    // The line of docs/redis.md, and the same without one of its rights.
+    let rights = include_str!("../../../../docs/redis.md");
+    let rights =
+        rights.lines().find_map(|line| line.strip_prefix("ACL SETUSER jobcentre ")).unwrap();
+    let words = rights.replace("PASSWORD", "secret");
+    let words = [&["ACL", "SETUSER", "jobcentre"], &words.split(' ').collect::<Vec<_>>()[..]];
+    let words: Vec<&[u8]> = words.concat().into_iter().map(str::as_bytes).collect();
+    assert_eq!(redis.ask(&words), b"+OK\r\n");
+    let url = url.replace("://", "://jobcentre@");
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--listen", ":0", "--log-format", "json", "--engine", &url]);
+    command.env("JOBCENTRE_ENGINE_PASSWORD", "secret");
+    let mut server = Server::spawn(command);
+    let mut client = server.connect();
+    client.ask(&job(1));
+    assert_eq!(number(&client.ask(&get("q")), "id"), 1);
+    assert_eq!(client.ask(&delete(1)), r#"{"status":"ok"}"#);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    redis.ask(&[b"ACL", b"SETUSER", b"jobcentre", b"-hset"]);
+    let secret = [("JOBCENTRE_ENGINE_PASSWORD", "secret")];
+    let serve = ["serve", "--listen", ":0", "--engine", &url];
+    let output = Program::output(&serve, &secret);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("docs/redis.md"), "{text}");
+    let wrong = [("JOBCENTRE_ENGINE_PASSWORD", "wrong")];
+    let output = Program::output(&serve, &wrong);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("WRONGPASS"));
     redis.ask(&[b"CONFIG", b"SET", b"requirepass", b"secret"]);
-    refused(&["--engine", &url], 1, "JOBCENTRE_ENGINE_PASSWORD");
+    refused(&["--engine", &redis.url()], 1, "JOBCENTRE_ENGINE_PASSWORD");
 }
