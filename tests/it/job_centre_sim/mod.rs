@@ -25,8 +25,8 @@ use jobcentre::server::{Server, Settings};
 
 const PLAN: Plan = Plan::new(100, &FAILED_ONCE);
 
-/// With so many requests unserved a peer that speaks packets writes no more. The server executes
-/// them in one turn, which ends early if they are much work (`EXTRA_WORK_OF_TURN_MAX`): the oracle
+/// With more requests unserved a peer that speaks packets writes none. The server executes them in
+/// one turn, which ends early if they are much work (`EXTRA_WORK_OF_TURN_MAX`): the oracle
 /// does not count work.
 const UNSERVED_MAX: usize = 300;
 
