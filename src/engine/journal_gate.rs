@@ -386,6 +386,7 @@ impl JournalGate {
     }
 
     /// See [`Sink::unavailable`].
+    #[inline]
     pub(super) fn unavailable(&self) -> Option<String> {
         self.sink.unavailable()
     }

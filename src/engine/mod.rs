@@ -418,6 +418,7 @@ impl CommandExecutor for Engine {
         self.journal.as_ref().is_some_and(|journal| journal.has_lost_lead())
     }
 
+    #[inline]
     fn unavailable(&self) -> Option<String> {
         self.journal.as_ref().and_then(|journal| journal.unavailable())
     }

@@ -170,6 +170,7 @@ impl Sink {
     }
 
     /// Why nothing is carried out now, if that is so.
+    #[inline]
     pub(super) fn unavailable(&self) -> Option<String> {
         match self {
             Self::Journal(_) => None,

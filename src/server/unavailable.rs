@@ -22,22 +22,24 @@ impl<E: CommandExecutor> Server<E> {
         self.engine.has_lost_lead()
     }
 
-    /// Refuses what comes from now on, or takes it again, as the engine says. O(clients that wait
-    /// for replies).
+    /// Refuses what comes from now on, or takes it again, as the engine says. O(1) as a rule, else
+    /// O(clients that wait for replies).
+    #[inline]
     pub(super) fn follow_engine(&mut self, now: Now) {
         let why = self.engine.unavailable();
-        if why.is_none() && self.access.unavailable.is_none() {
-            return;
+        if why.is_some() || self.access.unavailable.is_some() {
+            self.follow_unavailable(why, now);
         }
+    }
+
+    #[cold]
+    fn follow_unavailable(&mut self, why: Option<String>, now: Now) {
         self.access.unavailable = why
             .as_ref()
             .map(|why| format!("{why}: nothing was carried out, try again later").into());
         let Some(why) = why else { return };
-        let text = format!(
-            "{why}: whether this was carried out is not known, so look before you \
-                            try again"
-        );
-        let denial = Denial::Unavailable(text.into());
+        let advice = "whether this was carried out is not known, so look before you try again";
+        let denial = Denial::Unavailable(format!("{why}: {advice}").into());
         while let Some(client) = self.engine.take_given_up() {
             self.give_up(client, &denial, now);
         }

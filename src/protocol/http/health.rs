@@ -10,17 +10,15 @@ use utoipa::ToSchema;
 pub(super) const HEALTHY: &str =
     concat!("{\"status\":\"ok\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}");
 
-/// Writes what a server says that waits to lead. `leader` may be unknown: an empty text.
-pub(super) fn write_standby(leader: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(
-        concat!("{\"status\":\"standby\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"")
-            .as_bytes(),
-    );
+/// What a server says that waits to lead. `leader` may be unknown: an empty text.
+pub(super) fn standby_text(leader: &str) -> String {
+    let mut members = Vec::new();
     if !leader.is_empty() {
-        out.extend_from_slice(b",\"leader\":");
-        push_string(out, leader.as_bytes());
+        members.extend_from_slice(b",\"leader\":");
+        push_string(&mut members, leader.as_bytes());
     }
-    out.push(b'}');
+    let (version, members) = (env!("CARGO_PKG_VERSION"), String::from_utf8_lossy(&members));
+    format!("{{\"status\":\"standby\",\"version\":\"{version}\"{members}}}")
 }
 
 /// What a server that waits to lead makes of a request: only that it waits, and its metrics, can be
@@ -29,21 +27,15 @@ pub(super) fn refuse_by_standby(
     routed: Result<RouteMatch, HttpError>,
     leader: &str,
 ) -> Result<RouteMatch, HttpError> {
-    if routed
-        .as_ref()
-        .is_ok_and(|call| matches!(call.operation, Operation::Health | Operation::Metrics))
-    {
+    let is_served =
+        |call: &RouteMatch| matches!(call.operation, Operation::Health | Operation::Metrics);
+    if routed.as_ref().is_ok_and(is_served) {
         return routed;
     }
-    let mut why =
-        "this server waits to lead, and serves no client until then: ask the server that \
-                   leads"
-            .to_owned();
-    if !leader.is_empty() {
-        why.push_str(", which is ");
-        why.push_str(leader);
-    }
-    Err(HttpError::new(503, why))
+    let which = if leader.is_empty() { String::new() } else { format!(", which is {leader}") };
+    let why =
+        "this server waits to lead, and serves no client until then: ask the server that leads";
+    Err(HttpError::new(503, format!("{why}{which}")))
 }
 
 /// Its shape.

@@ -25,7 +25,9 @@ const TTR: usize = 9;
 const TIMEOUT: usize = 10;
 /// Any field of the native API.
 const NATIVE: usize = 11;
-const COUNT: usize = 12;
+/// Of requests that are lines of the native API if they have it.
+const TOKEN: usize = 12;
+const COUNT: usize = 13;
 
 /// The fields of all requests.
 struct RequestFields;
@@ -46,6 +48,7 @@ impl Fields<COUNT> for RequestFields {
             b"ttr" => TTR,
             b"timeout" => TIMEOUT,
             b"limit" => NATIVE,
+            b"token" => TOKEN,
             _ if NATIVE_PUT_FIELDS.iter().any(|known| known.as_bytes() == name) => NATIVE,
             _ => return None,
         })
@@ -172,7 +175,10 @@ pub(super) fn parse<'a>(
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
         Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
-        Value::String("touch") if values[TTR] != Value::Absent || has_member(line, "token") => {
+        Value::String("touch")
+            if values[TTR] != Value::Absent
+                || (values[TOKEN] != Value::Absent && has_member(line, "token")) =>
+        {
             return Err(match line_row("touch") {
                 Some(row) => RequestError::Native(LineKind::Operation(row)),
                 None => problem(values[TTR], "ttr", A_TIME),

@@ -5,7 +5,7 @@ use super::phase::{Phase, Prepared, Submitted};
 use crate::base::buf::OutBuf;
 use crate::model::command::Command;
 use crate::model::indexed_queue::IndexedCommand;
-use crate::protocol::http::health::HEALTHY;
+use crate::protocol::http::health::{HEALTHY, standby_text};
 use crate::protocol::http::jobq::{self, PagedRequest};
 use crate::protocol::http::metrics::StatsCollector;
 use crate::protocol::http::processor_status::ProcessorStatus;
@@ -66,13 +66,13 @@ impl Session {
             Operation::Health => match &shared.standby {
                 None => HEALTHY,
                 Some(leader) => {
-                    let leader = leader.clone();
-                    return Prepared::Answered(self.respond_standby(&leader, shared, out));
+                    let text = standby_text(leader);
+                    return Prepared::Answered(self.respond_text(503, &text, shared, out));
                 }
             },
             Operation::OpenApi => openapi::document(),
         };
-        Prepared::Answered(self.respond_text(text, shared, out))
+        Prepared::Answered(self.respond_text(200, text, shared, out))
     }
 
     /// Submits the first command of a request, if there is one. `body`: if it is in the input.

@@ -8,7 +8,6 @@ use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::stats::StatsPage;
 use crate::model::worker::WorkerCommand;
-use crate::protocol::http::health::write_standby;
 use crate::protocol::http::jobq::{self, BodyKind, PagedRequest};
 use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics::{self, QueueSample, StatsCollector};
@@ -243,26 +242,14 @@ impl Session {
 
     pub(super) fn respond_text(
         &mut self,
+        status: u16,
         text: &str,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         shared.scratch.http.answer.clear();
         shared.scratch.http.answer.extend_from_slice(text.as_bytes());
-        self.write_whole(200, None, shared, out)
-    }
-
-    /// Writes that this server waits to lead.
-    #[cold]
-    pub(super) fn respond_standby(
-        &mut self,
-        leader: &str,
-        shared: &mut SessionContext,
-        out: &mut OutBuf,
-    ) -> SessionAction<'static> {
-        shared.scratch.http.answer.clear();
-        write_standby(leader, &mut shared.scratch.http.answer);
-        self.write_whole(503, None, shared, out)
+        self.write_whole(status, None, shared, out)
     }
 
     /// Writes a file of the dashboard, or where the page is.
