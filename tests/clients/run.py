@@ -1,6 +1,7 @@
 """Runs all of it against a binary: pytest without and with --data, then schemathesis.
 
-Everything is run even if something fails; the last line says what did.
+Everything is run even if something fails; the last line says what did. The part with --data, which
+mostly waits for the disk, runs beside the others, and prints when it is done.
 """
 
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from server import Server
@@ -20,10 +22,11 @@ EXCLUDED = "^/(job|worker|done|constraint)(/|$)|^/api/v1/stream$"
 SECONDS_AT_MOST = 1200  # for each part: a hanging client is a failure too
 
 
-def pytest(binary, *arguments):
+def pytest(binary, *arguments, output=None):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", HERE]
     return subprocess.run(
-        [*command, "--binary", binary, *arguments], cwd=HERE, timeout=SECONDS_AT_MOST
+        [*command, "--binary", binary, *arguments], cwd=HERE, timeout=SECONDS_AT_MOST,
+        stdout=output, stderr=output,
     ).returncode
 
 
@@ -34,7 +37,12 @@ def in_memory(binary):
 def durable(binary):
     """What the protocol itself does has nothing to do with the disk."""
     files = [HERE / f"test_{name}.py" for name in ("jobs", "queries", "protocols", "workers")]
-    return pytest(binary, "--durable", *files)
+    with tempfile.TemporaryFile() as output:
+        try:
+            return pytest(binary, "--durable", *files, output=output)
+        finally:
+            output.seek(0)
+            sys.stdout.write(output.read().decode(errors="replace"))
 
 
 def against_its_description(binary):
@@ -53,18 +61,25 @@ def against_its_description(binary):
     return status
 
 
+def play(part, binary):
+    """Runs a part and says what is wrong with it, or nothing."""
+    name, begun = part.__name__.replace("_", " "), time.monotonic()
+    print(f"-- clients: {name}", flush=True)
+    try:
+        status = part(binary)
+    except Exception as error:  # the server did not start, or did not stop well, or hangs
+        status = error
+    print(f"-- clients: {name}: {time.monotonic() - begun:.0f} s", flush=True)
+    return f"{name} ({status})" if status != 0 else None
+
+
 def main():
-    binary, failed = sys.argv[1], []
-    for part in [in_memory, durable, against_its_description]:
-        name, begun = part.__name__.replace("_", " "), time.monotonic()
-        print(f"-- clients: {name}", flush=True)
-        try:
-            status = part(binary)
-        except Exception as error:  # the server did not start, or did not stop well, or hangs
-            status = error
-        print(f"-- clients: {name}: {time.monotonic() - begun:.0f} s", flush=True)
-        if status != 0:
-            failed.append(f"{name} ({status})")
+    binary = sys.argv[1]
+    with ThreadPoolExecutor(1) as beside:
+        last = beside.submit(play, durable, binary)
+        outcomes = [play(part, binary) for part in (in_memory, against_its_description)]
+        outcomes.append(last.result())
+    failed = [outcome for outcome in outcomes if outcome]
     if failed:
         sys.exit(f"the server and its clients do not agree: {', '.join(failed)}")
     print("all clients are content")
