@@ -296,13 +296,14 @@ fn ends_like_a_body(file: &mut BinlogFile, end: u64) -> Result<bool, String> {
 
 /// Whether the record at `at` is the last one, and its bytes from the begin of a page on are zero:
 /// if a crash of the machine has kept that page from the disk, it is another record, and the state
-/// that it would name, deleted, is wrong.
+/// that it would name, deleted, is wrong. Zeros follow it then: beanstalkd cuts a file to its
+/// records when it begins the next one, and writes no more to it.
 fn may_be_torn(file: &mut BinlogFile, at: u64, end: u64) -> Result<bool, String> {
     let page = (end - 1) / PAGE_BYTES * PAGE_BYTES;
     if page <= at || file.bytes(page, RECORD_HEAD_MAX_BYTES)?.iter().any(|&byte| byte != 0) {
         return Ok(false);
     }
-    Ok(file.data_end(page)? == page)
+    Ok(!file.bytes(end, 1)?.is_empty() && file.data_end(page)? == page)
 }
 
 /// The place of the first record from `from` on; `end` if there is none before it.

@@ -80,6 +80,17 @@ fn deletion_at_the_end_is_doubted_only_where_a_page_ends_in_it() {
 }
 
 #[test]
+fn deletion_at_the_end_of_a_file_that_was_cut_is_not_doubted() {
+    let mut binlog = small();
+    let filler = 4096 + 1 - (4 + 4 * RECORD + 84);
+    binlog.put(&Job { id: 1, ..Job::default() }, &[b'x'; 4096][..filler + 3]);
+    binlog.change(&Job { id: 4, state: State::Deleted, ..Job::default() }, b"abc");
+    binlog.next_file();
+    binlog.put(&Job { id: 8, ..Job::default() }, b"abc");
+    assert_eq!(ids_after(&binlog, &[]), [1, 3, 7, 8]);
+}
+
+#[test]
 fn damaged_record_is_skipped_if_the_user_says_so() {
     // Byte of the second record, and what is said.
     let wrong = [
