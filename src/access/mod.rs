@@ -18,6 +18,6 @@ mod users;
 pub use browser_sessions::{BrowserSessions, SESSION_TIME};
 pub use denial::Denial;
 pub use digest::{Digest, TOKEN_PREFIX};
-pub use need::{Need, Right, needs};
+pub use need::{Need, Right, needs, needs_for_contents};
 pub use pattern::Pattern;
 pub use users::{CertificateName, Permission, User, UserId, UserSpec, Users};

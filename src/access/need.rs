@@ -70,6 +70,8 @@ pub enum Need<'a> {
     OfJob(Right, JobId),
     /// To take from the queue of this job if the client holds it, or else to manage that queue.
     Held(JobId),
+    /// Nothing if the client holds this job, or else a right on its queue.
+    HeldOr(Right, JobId),
     /// To manage the queue of this job, and to put into another one.
     JobMoves(JobId, &'a [u8]),
     /// To manage the first queue, and to put into the second one.
@@ -109,6 +111,29 @@ pub fn needs<'a>(command: &Command<'a>) -> Need<'a> {
         Command::Consumer(ref command) => of_consumer(command),
         Command::Manage(ref command) => of_manage(command),
         Command::Work(ref command) => of_worker(command),
+    }
+}
+
+/// What a client needs to see the contents of a job of others, if the answer to this command may
+/// show one: without it the answer shows the rest. O(1).
+#[must_use]
+pub fn needs_for_contents<'a>(command: &Command<'a>) -> Option<Need<'a>> {
+    let Command::Manage(command) = command else { return None };
+    match *command {
+        // The job that has its key.
+        ManageCommand::Put { queue, job } if job.key.is_some() => {
+            Some(Need::On(Right::Peek, queue))
+        }
+        ManageCommand::Bury { id }
+        | ManageCommand::Kick { id }
+        | ManageCommand::Remove { id }
+        | ManageCommand::Cancel { id }
+        | ManageCommand::Change { id, .. } => Some(Need::OfJob(Right::Peek, id)),
+        ManageCommand::Report { id, token: None, report: RunReport::Release { .. } } => {
+            Some(Need::HeldOr(Right::Peek, id))
+        }
+        ManageCommand::Schedule(ScheduleCommand::Run { .. }) => Some(Need::Everywhere(Right::Peek)),
+        _ => None,
     }
 }
 

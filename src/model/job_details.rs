@@ -71,6 +71,28 @@ pub struct JobTerms {
 }
 
 impl JobDetails {
+    /// The same for somebody who may not see what is in it: without payload, result, last error and
+    /// the text of its progress. O(other texts).
+    #[must_use]
+    pub fn without_contents(&self) -> Self {
+        Self {
+            encoding: Encoding::JsonLine,
+            payload: (*b"null").into(),
+            result: None,
+            last_error: None,
+            progress_message: None,
+            queue: self.queue.clone(),
+            priority: self.priority.clone(),
+            lease: self.lease.clone(),
+            key: self.key.clone(),
+            group: self.group.clone(),
+            after: self.after.clone(),
+            blocked_by: self.blocked_by.clone(),
+            terms: self.terms.clone(),
+            ..*self
+        }
+    }
+
     /// The bytes of its texts, about.
     #[must_use]
     pub fn text_bytes(&self) -> usize {

@@ -360,6 +360,14 @@ pub(super) fn explain(error: &Error) -> String {
             why @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
         ) => format!("its certificate is out of date: {why}"),
         Error::InvalidCertificate(CertificateError::Other(why))
+            if format!("{why:?}").contains("CaUsedAsEndEntity") =>
+        {
+            "its certificate is that of an authority (CA:TRUE), which may issue certificates but \
+             not be a server's own: issue one for the server, or make the server's with openssl \
+             req -x509 -addext basicConstraints=critical,CA:FALSE"
+                .to_owned()
+        }
+        Error::InvalidCertificate(CertificateError::Other(why))
             if format!("{why:?}").contains("UnsupportedCertVersion") =>
         {
             "its certificate is of X.509 version 1: it has to be issued with extensions, as \

@@ -5,20 +5,25 @@
 //! Invariants:
 //! - with users, each connection of a client has an [`Access`], and no command of it is executed
 //!   that its user may not submit, as of the last change of the users;
+//! - an answer about a job of others shows what is in it to those only that may peek at its queue;
 //! - a wait of a client whose user has lost a permission meanwhile ends with an error, a bounded
 //!   number of passes after the change;
 //! - an answer to a wrong token is delayed, never the loop.
 
 use super::auth_failures::AuthFailures;
 use super::origins::Origins;
-use crate::access::{BrowserSessions, Denial, Digest, Need, Right, User, UserId, Users, needs};
+use crate::access::{
+    BrowserSessions, Denial, Digest, Need, Right, User, UserId, Users, needs, needs_for_contents,
+};
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::command::Command;
 use crate::model::driver::Protocol;
-use crate::model::id::ClientId;
+use crate::model::id::{ClientId, Ticket};
 use crate::model::indexed_queue::IndexedCommand;
+use crate::model::manage::ManageReply;
 use crate::model::peer::Peer;
+use crate::model::reply::Reply;
 use crate::model::stats::AccessStats;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,6 +46,8 @@ pub(super) struct Access {
     /// The queues into which it may put and from which it may take, as of the last checks.
     puts_into: Option<Vec<u8>>,
     takes_from: Option<Vec<u8>>,
+    /// The commands in progress whose answers show jobs without their contents, by their serials.
+    hidden: Vec<u32>,
     pub(super) failures: u32,
     /// When a wrong token is answered.
     pub(super) answer_at: Option<Mono>,
@@ -50,6 +57,22 @@ impl Access {
     /// Whether it was entered as this user by this token.
     pub(super) fn is(&self, user: UserId, token: &Digest) -> bool {
         self.user == Some(user) && self.token.is_some_and(|known| known.is(token))
+    }
+
+    /// The reply to the command with this serial as the client may see it, if that is another one.
+    /// O(commands in progress that are answered so).
+    pub(super) fn hide(&mut self, serial: u32, reply: &Reply<'_>) -> Option<ManageReply> {
+        let place = self.hidden.iter().position(|&hidden| hidden == serial)?;
+        self.hidden.swap_remove(place);
+        match reply {
+            Reply::Manage(ManageReply::Job(job)) => {
+                Some(ManageReply::Job(Box::new(job.without_contents())))
+            }
+            Reply::Manage(ManageReply::Duplicate(job)) => {
+                Some(ManageReply::Duplicate(Box::new(job.without_contents())))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn become_user(&mut self, user: Option<UserId>, token: Option<Digest>) {
@@ -80,7 +103,9 @@ pub(super) struct AccessControl {
     pub(super) next_expiry: Option<Wall>,
     pub(super) denied: u64,
     /// Why nothing is carried out now, if that is so.
-    pub(super) unavailable: Option<Box<str>>,
+    unavailable: Option<Box<str>>,
+    /// Whether commands are checked: there are users, or nothing is carried out.
+    is_checking: bool,
 }
 
 /// A check of one need.
@@ -148,6 +173,10 @@ impl<E: CommandExecutor> Check<'_, E> {
                     self.has(may, Right::Take)
                 }
             },
+            Need::HeldOr(right, id) => match self.engine.job_queue(id, self.client) {
+                Some((_, true)) | None => Ok(()),
+                Some((queue, false)) => self.on_queue_of_job(right, queue),
+            },
             Need::JobMoves(id, to) => {
                 self.all(Need::OfJob(Right::Manage, id))?;
                 self.on(Right::Put, to)
@@ -167,6 +196,21 @@ impl<E: CommandExecutor> Check<'_, E> {
 impl AccessControl {
     pub(super) fn has_users(&self) -> bool {
         self.users.is_some()
+    }
+
+    pub(super) fn set_users(&mut self, users: Users) {
+        self.former = self.users.replace(users);
+        self.is_checking = true;
+    }
+
+    /// Nothing is carried out from now on, for this reason, or all is again.
+    pub(super) fn set_unavailable(&mut self, why: Option<Box<str>>) {
+        self.is_checking = self.has_users() || why.is_some();
+        self.unavailable = why;
+    }
+
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.unavailable.is_some()
     }
 
     pub(super) fn set_listeners(&mut self, users: Vec<Option<Box<str>>>) {
@@ -223,30 +267,34 @@ impl AccessControl {
     #[inline(always)]
     pub(super) fn denies<E: CommandExecutor>(
         &self,
-        (access, client, protocol): (&mut Option<Box<Access>>, ClientId, Protocol),
+        (access, ticket, protocol): (&mut Option<Box<Access>>, Ticket, Protocol),
         command: &Command<'_>,
         (engine, origins): (&E, &Origins),
         now: Now,
     ) -> Option<Box<Denial>> {
-        if access.is_none() && self.unavailable.is_none() {
+        if !self.is_checking {
             return None;
         }
-        self.denies_cold((access, client, protocol), command, (engine, origins), now)
+        self.denies_cold((access, ticket, protocol), command, (engine, origins), now)
     }
 
     #[cold]
     fn denies_cold<E: CommandExecutor>(
         &self,
-        (access, client, protocol): (&mut Option<Box<Access>>, ClientId, Protocol),
+        (access, ticket, protocol): (&mut Option<Box<Access>>, Ticket, Protocol),
         command: &Command<'_>,
         (engine, origins): (&E, &Origins),
         now: Now,
     ) -> Option<Box<Denial>> {
         if let Some(access) = access {
-            let who = (&mut **access, client, protocol);
-            let denial = self.check(who, needs(command), engine, origins, now).err();
-            if let Some(denial) = denial {
+            let check = |access: &mut Access, need| {
+                self.check((access, ticket.client, protocol), need, engine, origins, now)
+            };
+            if let Err(denial) = check(access, needs(command)) {
                 return Some(Box::new(denial));
+            }
+            if needs_for_contents(command).is_some_and(|need| check(access, need).is_err()) {
+                access.hidden.push(ticket.serial);
             }
         }
         // These show the present state of the server, and so do not need the engine.

@@ -42,7 +42,7 @@ impl<E: CommandExecutor> Server<E> {
     /// O(users).
     pub fn set_users(&mut self, users: Users, now: Now) {
         self.access.next_expiry = users.next_expiry(now.wall);
-        self.access.former = self.access.users.replace(users);
+        self.access.set_users(users);
         self.access.generation += 1;
         self.access.next_place = Some(0);
         self.context.has_users = true;

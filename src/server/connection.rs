@@ -8,7 +8,7 @@ use crate::base::limits::{
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
 use crate::model::driver::{Incident, Protocol};
-use crate::model::reply::Completion;
+use crate::model::reply::{Completion, Reply};
 use crate::protocol::Session;
 
 /// How a connection came to be.
@@ -153,6 +153,12 @@ impl Connection {
         now: Now,
     ) -> Option<Incident> {
         let serial = completion.ticket.serial;
+        if let Some(access) = &mut self.access
+            && let Some(reply) = access.hide(serial, &completion.reply)
+        {
+            let reply = &mut Reply::Manage(&reply);
+            return self.session.handle_reply(serial, reply, now, &mut self.output);
+        }
         self.session.handle_reply(serial, &mut completion.reply, now, &mut self.output)
     }
 

@@ -324,7 +324,7 @@ impl<E: CommandExecutor> Server<E> {
                 }
                 SessionAction::Submit(serial, ref command) => {
                     let (ticket, mut has_others) = (Ticket { client, serial }, false);
-                    let who = (&mut connection.access, client, connection.protocol);
+                    let who = (&mut connection.access, ticket, connection.protocol);
                     let known = (&self.engine, &self.origins);
                     if let Some(denial) = self.access.denies(who, command, known, now) {
                         self.deny(client, Some(serial), &denial, now);

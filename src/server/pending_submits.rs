@@ -27,13 +27,14 @@ impl<E: CommandExecutor> Server<E> {
             let output = &mut connection.output;
             match connection.session.poll_pending_submit(&mut self.context, output) {
                 Some((serial, command)) => {
-                    let who = (&mut connection.access, client, connection.protocol);
+                    let ticket = Ticket { client, serial };
+                    let who = (&mut connection.access, ticket, connection.protocol);
                     let known = (&self.engine, &self.origins);
                     if let Some(denial) = self.access.denies(who, &command, known, now) {
                         self.deny(client, Some(serial), &denial, now);
                         continue;
                     }
-                    self.engine.submit(Ticket { client, serial }, &command, now);
+                    self.engine.submit(ticket, &command, now);
                     self.forward_reply(running, now);
                 }
                 None => self.run_queues.schedule(client, connection),
@@ -52,18 +53,19 @@ impl<E: CommandExecutor> Server<E> {
             self.run_queues.schedule(client, connection);
             return true;
         };
-        let who = (&mut connection.access, client, connection.protocol);
+        let ticket = Ticket { client, serial };
+        let who = (&mut connection.access, ticket, connection.protocol);
         let known = (&self.engine, &self.origins);
         if let Some(denial) = self.access.denies(who, &command, known, now) {
             self.deny(client, Some(serial), &denial, now);
             return false;
         }
-        self.engine.submit(Ticket { client, serial }, &command, now);
+        self.engine.submit(ticket, &command, now);
         self.deliver(Some(client), now);
         let work = self.engine.take_work();
         self.run_queues.work += work;
         if work > EXTRA_WORK_PER_TURN {
-            self.yield_turn(Ticket { client, serial });
+            self.yield_turn(ticket);
         }
         work > EXTRA_WORK_PER_TURN
     }

@@ -27,16 +27,15 @@ impl<E: CommandExecutor> Server<E> {
     #[inline]
     pub(super) fn follow_engine(&mut self, now: Now) {
         let why = self.engine.unavailable();
-        if why.is_some() || self.access.unavailable.is_some() {
+        if why.is_some() || self.access.is_unavailable() {
             self.follow_unavailable(why, now);
         }
     }
 
     #[cold]
     fn follow_unavailable(&mut self, why: Option<String>, now: Now) {
-        self.access.unavailable = why
-            .as_ref()
-            .map(|why| format!("{why}: nothing was carried out, try again later").into());
+        let refusal = |why: &String| format!("{why}: nothing was carried out, try again later");
+        self.access.set_unavailable(why.as_ref().map(|why| refusal(why).into()));
         let Some(why) = why else { return };
         let advice = "whether this was carried out is not known, so look before you try again";
         let denial = Denial::Unavailable(format!("{why}: {advice}").into());

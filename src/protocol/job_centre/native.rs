@@ -22,6 +22,8 @@ pub(super) struct NativeCalls {
     current: Option<Call>,
     /// Its serial, once its first command was submitted.
     serial: Option<u32>,
+    /// Its next command is submitted in the next pass.
+    is_later: bool,
     /// Those that are answered at once, by serial: oldest first.
     prompt: VecDeque<(u32, PromptCall)>,
 }
@@ -44,7 +46,7 @@ impl Session {
     pub(super) fn begin_native(&mut self, args: Args) {
         let calls = self.native.get_or_insert_default();
         calls.current = Some(Call::new(args, Style::Line));
-        calls.serial = None;
+        (calls.serial, calls.is_later) = (None, false);
         self.state = State::Parsed;
     }
 
@@ -57,6 +59,9 @@ impl Session {
     ) -> SessionAction<'s> {
         let Some(calls) = &mut self.native else { return SessionAction::Stalled };
         let Some(call) = &mut calls.current else { return SessionAction::Stalled };
+        if std::mem::take(&mut calls.is_later) {
+            return SessionAction::Yield;
+        }
         let limits = ServerLimits::of(&shared.settings);
         match call.local(&mut shared.turn, limits) {
             Local::Command => {}
@@ -111,8 +116,9 @@ impl Session {
         } else {
             return false;
         };
-        if let (Next::Submit, Some(call)) = (&next, again) {
+        if let (Next::Submit | Next::Later, Some(call)) = (&next, again) {
             calls.current = Some(call);
+            calls.is_later = matches!(next, Next::Later);
             self.state = State::Parsed;
             return true;
         }

@@ -15,7 +15,7 @@ use super::show_args::ShowArgs;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
-use crate::model::manage::{ManageCommand, ManageReply, RunReport};
+use crate::model::manage::{JobCursor, ManageCommand, ManageReply, RunReport};
 use crate::model::reply::Reply;
 use crate::model::show::{CloseOutcome, ConnectionRequest, numbered_connection};
 use crate::model::transfer::ExportPage;
@@ -247,6 +247,12 @@ impl Call {
                 if let Some(problem) = problem_of(reply, self.job()) {
                     return Next::Problem(problem);
                 }
+                if let ManageReply::JobPage(page) = reply
+                    && let (true, Some(next)) = (page.jobs.is_empty(), &page.next)
+                    && self.scans_from(next)
+                {
+                    return Next::Later;
+                }
                 answer(reply, &self.args, self.style)
             }
             Reply::IndexedPage(IndexedPage::NotYet) => Next::Later,
@@ -284,6 +290,23 @@ impl Call {
             }
             other => other.unexpected(),
         }
+    }
+
+    /// Lists from a place on, if this is a list: a step has met jobs of other queues and states
+    /// only.
+    fn scans_from(&mut self, next: &JobCursor) -> bool {
+        let args = match &*self.args {
+            Args::PeekQueue { queue, state, .. } => {
+                Args::PeekQueue { queue: queue.clone(), state: *state, from: next.clone() }
+            }
+            Args::ListJobs { queue, state, limit, .. } => {
+                let (queue, state, limit) = (queue.clone(), *state, *limit);
+                Args::ListJobs { queue, state, from: next.clone(), limit }
+            }
+            _ => return false,
+        };
+        self.args = Arc::new(args);
+        true
     }
 
     /// A part of an export: its lines.

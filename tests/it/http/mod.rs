@@ -3,6 +3,7 @@
 
 mod held;
 mod lightjq;
+mod lists;
 mod long;
 mod native;
 mod real;

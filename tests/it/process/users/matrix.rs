@@ -1,8 +1,9 @@
 //! Each operation of HTTP with each right: the table says which one an operation needs.
 
-use super::{Setup, bearer, http, metrics};
+use super::{Setup, ask as ask_line, bearer, connect, http, metrics};
 use crate::support::{Server, until};
 use serde_json::Value;
+use std::io::Read;
 use std::net::SocketAddr;
 
 /// What an operation needs: a permission as in the settings, `user` for any user, or `open`.
@@ -235,4 +236,62 @@ fn operation_is_carried_out_for_those_who_have_its_right_and_only_for_them() {
         assert!(operations.iter().any(|asked| asked.name == *name), "there is no {name}");
     }
     until("the counters", || metrics(address).1.contains("jobcentre_requests_denied_total"));
+}
+
+#[test]
+fn answer_shows_contents_of_a_job_of_others_only_with_the_right_to_peek() {
+    let setup = Setup::new();
+    let all = setup.add("all", "put:*,take:*,peek:*,manage:*,observe,admin");
+    let put = setup.add("put", "put:q");
+    let manage = setup.add("manage", "manage:q");
+    let take = setup.add("take", "take:q");
+    let seeing = setup.add("seeing", "put:q,manage:q,peek:q");
+    let server = setup.serve(&["--http", ":0"]);
+    let address = server.address_of("http");
+    let ask = |token: &str, line: &str, body: &str| {
+        let mut connection = connect(address);
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\
+             Content-Type: application/json\r\n{}\r\n{body}",
+            body.len(),
+            bearer(token)
+        );
+        let mut answer = ask_line(&mut connection, &request);
+        connection.read_to_string(&mut answer).unwrap();
+        answer.lines().last().unwrap_or_default().to_owned()
+    };
+    let job = r#"{"payload":"secret","key":"k","keep_result_ms":9000,"key_ttl_ms":9000}"#;
+    ask(&all, "POST /api/v1/queues/q/jobs", job);
+    let reserved = ask(&all, "POST /api/v1/reserve", r#"{"queues":["q"]}"#);
+    let (_, rest) = reserved.split_once("\"token\":").expect(&reserved);
+    let token = rest.split(['}', ',']).next().unwrap();
+    let failed = format!("{{\"token\":{token},\"error\":\"secret\",\"retry\":false}}");
+    let shown = ask(&all, "POST /api/v1/jobs/1/fail", &failed);
+    assert!(shown.contains("\"state\":\"buried\""), "{shown}");
+    let mine = r#"{"payload":"mine","key":"k"}"#;
+    let requests = [
+        (&put, "POST /api/v1/queues/q/jobs", mine),
+        (&manage, "PATCH /api/v1/jobs/1", r#"{"pri":3}"#),
+        (&manage, "POST /api/v1/jobs/1/kick", ""),
+        (&manage, "POST /api/v1/jobs/1/bury", ""),
+    ];
+    for (token, line, body) in requests {
+        for (token, is_seen) in [(token, false), (&seeing, true)] {
+            let shown = ask(token, line, body);
+            assert!(shown.contains("\"id\":1,\"queue\":\"q\""), "{line}: {shown}");
+            assert_eq!(shown.contains("secret"), is_seen, "{line}: {shown}");
+            assert_eq!(shown.contains("\"payload\":null"), !is_seen, "{line}: {shown}");
+            ask(&all, "POST /api/v1/jobs/1/bury", "");
+        }
+    }
+    // A holder sees what it holds, and a job that was just put is shown to its client.
+    ask(&all, "POST /api/v1/jobs/1/kick", "");
+    let reserved = ask(&take, "POST /api/v1/reserve", r#"{"queues":["q"]}"#);
+    assert!(reserved.contains("\"payload\":\"secret\""), "{reserved}");
+    let (_, rest) = reserved.split_once("\"token\":").expect(&reserved);
+    let token = rest.split(['}', ',']).next().unwrap();
+    let released = ask(&take, "POST /api/v1/jobs/1/release", &format!("{{\"token\":{token}}}"));
+    assert!(!released.contains("\"payload\":null"), "{released}");
+    let fresh = ask(&put, "POST /api/v1/queues/q/jobs", r#"{"payload":"fresh"}"#);
+    assert!(fresh.contains("\"payload\":\"fresh\""), "{fresh}");
 }
