@@ -71,8 +71,8 @@ pub struct JobTerms {
 }
 
 impl JobDetails {
-    /// The same for somebody who may not see what is in it: without payload, result, last error and
-    /// the text of its progress. O(other texts).
+    /// The same without what is in it, for a user that may not see that: payload, result, last
+    /// error and the text of its progress. O(other texts).
     #[must_use]
     pub fn without_contents(&self) -> Self {
         Self {

@@ -289,6 +289,11 @@ impl Job {
         self.ext().is_some_and(|ext| ext.expires <= now.mono)
     }
 
+    /// It has no time to live any more.
+    pub(super) fn end_ttl(&mut self) {
+        self.ext_mut_or_insert().expires = NEVER;
+    }
+
     /// Whether it waits and is expired: clients no longer see it.
     #[inline]
     pub(super) fn is_expired_waiting(&self, now: Now) -> bool {

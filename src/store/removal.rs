@@ -14,7 +14,7 @@ impl Store {
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
         if self.has_reserved(ticket.client, job) {
             // Who has reserved it deletes it: it is done.
-            self.end_dependencies(slot, true);
+            self.note_finished(slot, now, fx);
         }
         self.count_deleted(slot, gone);
         self.unlink_cold(slot);

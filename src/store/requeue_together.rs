@@ -2,6 +2,7 @@
 //! deregistered, and kicked ones.
 
 use super::idx::JobIdx;
+use super::job::Job;
 use super::{Effects, Outcome, REQUEUE_BUF_CAPACITY, Store};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
@@ -10,6 +11,20 @@ use crate::model::job::Status;
 use crate::model::stats::JobCounter;
 
 impl Store {
+    /// A buried job is kicked: if its time to live is over, it has none any more. Without this it
+    /// would be removed as soon as it waits. O(1).
+    pub(super) fn outlive(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        let job = &self.jobs[slot];
+        if !job.is_expired(now) {
+            return;
+        }
+        let queue = job.queue;
+        debug_assert!(self.queues[queue].ttl_jobs > 0, "a queue counts its jobs with a ttl");
+        self.queues[queue].ttl_jobs -= 1;
+        self.jobs.change(slot, Job::end_ttl);
+        fx.mark_put_dirty(slot, &self.jobs[slot]);
+    }
+
     /// Kicks the first `limit` buried jobs of a queue. O(limit log n).
     pub(super) fn kick_queue(
         &mut self,
@@ -25,6 +40,7 @@ impl Store {
                 && let Some(slot) = self.queues[queue].buried.first()
             {
                 self.unlink_cold(slot);
+                self.outlive(slot, now, fx);
                 self.jobs[slot].set_retries(0);
                 self.count_kick(slot);
                 fx.mark_state_dirty(slot, &self.jobs[slot]);

@@ -130,6 +130,7 @@ impl Store {
                     self.count_failed_attempt(slot);
                 }
                 if request.event == JobEvent::Kick {
+                    self.outlive(slot, now, fx);
                     self.jobs[slot].set_retries(0);
                     fx.mark_dirty(DirtyRecord::State(slot, request.id));
                 }
@@ -150,7 +151,7 @@ impl Store {
 
     /// A run has succeeded: the key is free, and what waits for the job goes on. O(key + log d).
     #[cold]
-    fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+    pub(super) fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         self.complete_key(slot, now, fx);
         self.end_dependencies(slot, true);
     }

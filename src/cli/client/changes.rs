@@ -62,7 +62,7 @@ fn existing(client: &mut LineClient, ids: &[u64]) -> Outcome<u64> {
 
 /// Sends a request of this name for each id.
 fn for_ids(client: &mut LineClient, ids: &[u64], name: &str) -> Outcome<u64> {
-    each_id(ids, |id| {
+    each_id(ids, client.ignores_missing, |id| {
         let reply = client.reply(Request::new(name).number("id", id))?;
         found_job(id, reply).map(|_| ())
     })
@@ -279,7 +279,7 @@ impl Release {
                 true
             })?;
         }
-        let released = each_id(&ids, |id| {
+        let released = each_id(&ids, client.ignores_missing, |id| {
             if !self.dry_run {
                 let request = Request::new("release").number("id", id);
                 let request = request
@@ -347,7 +347,7 @@ impl Move {
 }
 
 fn change_ids(client: &mut LineClient, ids: &[u64], fields: &str) -> Outcome<u64> {
-    each_id(ids, |id| {
+    each_id(ids, client.ignores_missing, |id| {
         let request = Request::new("change").number("id", id).json("fields", fields);
         match client.reply(request)? {
             Reply::Ok(_) => Ok(()),

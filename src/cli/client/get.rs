@@ -45,7 +45,8 @@ pub(in crate::cli) struct Get {
     wait: Option<Option<Duration>>,
 
     /// Take this many jobs, or as many as there are.
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 
     /// Do not delete: give the jobs back at the end of stdin.
@@ -65,14 +66,25 @@ pub(in crate::cli) struct Get {
 
 /// The columns of a job that was taken.
 const GET_COLUMNS: &[Column] = &[
-    column("id", "id", Meaning::Number),
+    column("id", "id", Meaning::Exact),
     column("queue", "queue", Meaning::Text),
-    column("pri", "pri", Meaning::Number),
+    column("pri", "pri", Meaning::Exact),
     column("payload", "payload", Meaning::Json),
 ];
 
+/// Whether a text is a time with its unit.
+fn is_time(text: &str) -> bool {
+    text.ends_with(|last: char| last.is_ascii_lowercase()) && parse_time(text).is_ok()
+}
+
 impl Get {
     pub(super) fn run(&self) -> Outcome {
+        if let (Some(None), Some(time)) = (self.wait, self.queues.iter().find(|it| is_time(it))) {
+            return Err(Failure::usage(format!(
+                "'{time}' is taken as a queue, and the wait has no end: write --wait={time}, or \
+                 --wait=3650d if a queue has this name"
+            )));
+        }
         let mut client = self.client.line_client()?;
         let mut printer = self.exec.is_none().then(|| self.output.printer(GET_COLUMNS));
         let (mut taken, mut failed) = (0, 0);

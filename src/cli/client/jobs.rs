@@ -38,9 +38,9 @@ impl State {
 
 /// The columns of a job.
 pub(super) const JOB_COLUMNS: &[Column] = &[
-    column("id", "id", Meaning::Number),
+    column("id", "id", Meaning::Exact),
     column("state", "state", Meaning::State),
-    column("pri", "pri", Meaning::Number),
+    column("pri", "pri", Meaning::Exact),
     column("attempts", "attempts", Meaning::Number),
     column("available", "available_at", Meaning::Text),
     column("queue", "queue", Meaning::Text),
@@ -107,7 +107,7 @@ impl Peek {
     fn of_ids(&self, ids: &[u64]) -> Outcome {
         let mut client = self.client.line_client()?;
         let mut printer = self.output.printer(JOB_COLUMNS);
-        let found = each_id(ids, |id| {
+        let found = each_id(ids, client.ignores_missing, |id| {
             let reply = client.reply(Request::new("peek").number("id", id))?;
             found_job(id, reply).map(|job| {
                 print_job(&mut printer, job);
@@ -130,8 +130,12 @@ pub(super) fn found_job(id: u64, reply: Reply) -> Outcome<Record> {
 }
 
 /// Does something for each id, and says on stderr for which it failed. Returns for how many it was
-/// done, if that is all of them.
-pub(super) fn each_id(ids: &[u64], mut act: impl FnMut(u64) -> Outcome) -> Outcome<u64> {
+/// done, if that is all of them, or all that are there with --ignore-missing.
+pub(super) fn each_id(
+    ids: &[u64],
+    ignores_missing: bool,
+    mut act: impl FnMut(u64) -> Outcome,
+) -> Outcome<u64> {
     let (mut done, mut worst) = (0, None::<Failure>);
     for &id in ids {
         match act(id) {
@@ -140,6 +144,7 @@ pub(super) fn each_id(ids: &[u64], mut act: impl FnMut(u64) -> Outcome) -> Outco
             Err(failure) if matches!(failure.exit, Exit::Unreachable | Exit::Denied) => {
                 return Err(failure);
             }
+            Err(failure) if ignores_missing && failure.exit == Exit::Nothing => {}
             Err(failure) if ids.len() == 1 => return Err(failure),
             Err(failure) => {
                 crate::cli::print_error(&failure.sentence);

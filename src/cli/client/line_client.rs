@@ -23,6 +23,8 @@ pub(super) struct LineClient {
     input: Vec<u8>,
     taken: usize,
     scratch: Box<[u8]>,
+    /// That there is no such job is no failure: --ignore-missing.
+    pub(super) ignores_missing: bool,
 }
 
 /// An answer.
@@ -45,6 +47,7 @@ impl LineClient {
             timeout: server.timeout,
             input: Vec::new(),
             taken: 0,
+            ignores_missing: false,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
         };
         if let Some(token) = &server.token {

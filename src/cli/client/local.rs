@@ -146,6 +146,12 @@ impl ShellVerb {
             match words.first().map(String::as_str) {
                 None => continue,
                 Some("exit" | "quit") => break,
+                Some(word @ ("serve" | "shell")) => {
+                    let why = "starts in a shell of the system only";
+                    crate::cli::print_error(&format!("'{word}' {why}"));
+                    failed += 1;
+                    continue;
+                }
                 Some(_) => {}
             }
             let is_verb = super::ClientCommand::has_connection(&words[0]);

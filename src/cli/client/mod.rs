@@ -61,7 +61,9 @@ struct ClientArgs {
 
 impl ClientArgs {
     fn line_client(&self) -> Outcome<LineClient> {
-        LineClient::connect(&self.connect.server()?)
+        let mut client = LineClient::connect(&self.connect.server()?)?;
+        client.ignores_missing = self.ignore_missing;
+        Ok(client)
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct OutputArgs {
 pub(super) enum Meaning {
     Text,
     Number,
+    /// A number that people copy, so it has no separators.
+    Exact,
     /// Milliseconds.
     Time,
     /// A number with a fraction, a second.
@@ -199,7 +201,9 @@ impl Printer {
                 let cells = self.columns.iter().map(|(_, path, meaning)| {
                     let text = shown(record, path, *meaning);
                     let align = match meaning {
-                        Meaning::Number | Meaning::Time | Meaning::Rate => Align::Right,
+                        Meaning::Number | Meaning::Exact | Meaning::Time | Meaning::Rate => {
+                            Align::Right
+                        }
                         Meaning::Text | Meaning::State | Meaning::Flag | Meaning::Json => {
                             Align::Left
                         }
@@ -332,6 +336,7 @@ mod tests {
         assert_eq!(all("a", Meaning::Text), ("x\u{1b}y".into(), "x\\u{1b}y".into()));
         assert_eq!(all("b", Meaning::Text), (String::new(), "-".into()));
         assert_eq!(all("c", Meaning::Number), ("1234567".into(), "1,234,567".into()));
+        assert_eq!(all("c", Meaning::Exact), ("1234567".into(), "1234567".into()));
         assert_eq!(all("d", Meaning::Time), ("61000".into(), "1m1s".into()));
         assert_eq!(all("e.f", Meaning::Rate), ("0.016".into(), "0.02".into()));
     }

@@ -115,7 +115,7 @@ enum OnDuplicate {
     Reject,
 }
 
-const PUT_COLUMNS: &[Column] = &[column("id", "id", Meaning::Number)];
+const PUT_COLUMNS: &[Column] = &[column("id", "id", Meaning::Exact)];
 
 impl Put {
     /// The request for a payload.

@@ -45,7 +45,7 @@ impl Connections {
     pub(super) fn run(&self) -> Outcome {
         let mut client = self.client.line_client()?;
         if !self.close.is_empty() {
-            let closed = each_id(&self.close, |id| {
+            let closed = each_id(&self.close, client.ignores_missing, |id| {
                 match client.reply(Request::new("close").number("id", id))? {
                     Reply::Missing => Err(Failure::nothing(format!("there is no connection {id}"))),
                     other => found_job(id, other).map(|_| ()),

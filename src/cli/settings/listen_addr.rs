@@ -47,7 +47,7 @@ fn split_user(text: &str) -> Option<(String, &str)> {
 }
 
 /// Parses what stands behind `unix:`: a path, and behind commas the mode and the group of the
-/// socket. A part that is neither belongs to the path.
+/// socket. A part without `=` belongs to the path.
 ///
 /// # Errors
 /// A sentence about the value.
@@ -61,6 +61,8 @@ pub(in crate::cli) fn parse_unix(text: &str) -> Result<UnixAddress, String> {
             mode = Some(bits);
         } else if let Some(name) = option.strip_prefix("group=") {
             group = Some(group_id(name)?);
+        } else if option.contains('=') {
+            return Err(format!("'{option}' is no option of a socket: {help}"));
         } else {
             break;
         }
@@ -192,7 +194,7 @@ mod tests {
             assert!(error.contains("user"), "{invalid}: {error}");
         }
         for invalid in
-            ["unix:", "unix:,mode=0660", "unix:a,mode=", "unix:a,mode=8", "unix:a,mode=1777"]
+            ["unix:", "unix:,mode=0660", "unix:a,mode=", "unix:a,mode=8", "unix:a,mod=0660,group=0"]
         {
             let error = invalid.parse::<ListenAddr>().unwrap_err();
             assert!(error.contains("unix:PATH"), "{invalid}: {error}");

@@ -79,8 +79,8 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
     match refusal {
         Rejection::Full => write_error(&"the server has no place left for another job", out),
         Rejection::DiskFull => write_error(
-            &"the server's disk is full: no job and no result can be kept until jobs are deleted \
-              or space is made",
+            &"the server's disk is full, or with --engine its Redis: no job and no result can be \
+              kept until jobs are deleted or space is made",
             out,
         ),
         Rejection::MemoryFull => write_error(

@@ -1,7 +1,7 @@
 //! The fields of changes and actions.
 
 use super::field_names::CHANGE_FIELDS;
-use super::fields::{DURATION_MAX_MS, Fields};
+use super::fields::Fields;
 use super::problem::{Problem, ProblemKind};
 use super::put_fields::{delay, payload, priority};
 use super::table::Operation;
@@ -50,7 +50,7 @@ fn change(fields: &Fields<'_>, now: Now) -> Result<JobChange, Problem> {
         payload: if has_payload { Some(payload(fields)?) } else { None },
         priority: fields.integer("pri", i64::MIN, i64::MAX)?.map(priority),
         delay_ms: delay(fields, now)?,
-        ttl_ms: fields.duration_between("ttl_ms", 1, DURATION_MAX_MS)?,
+        ttl_ms: fields.duration("ttl_ms")?,
         queue: queue_name(fields, "queue")?,
         max_attempts: fields.integer("max_attempts", 1, u32::MAX)?,
     })

@@ -73,8 +73,8 @@ pub(super) fn rejected(rejection: Rejection) -> Problem {
         ),
         Rejection::DiskFull => Problem::new(
             ProblemKind::StorageFull,
-            "the server's disk is full: no job and no result can be kept until jobs are deleted or \
-             space is made",
+            "the server's disk is full, or with --engine its Redis: no job and no result can be \
+             kept until jobs are deleted or space is made",
         ),
         Rejection::MemoryFull => Problem::new(
             ProblemKind::MemoryFull,

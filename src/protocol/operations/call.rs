@@ -228,33 +228,7 @@ impl Call {
                 let stream = self.backup.as_mut().expect("a backup has its stream");
                 stream.handle(reply)
             }
-            Reply::Manage(reply) => {
-                if let (
-                    Args::ShowAction { .. } | Args::CancelAction { .. },
-                    ManageReply::Missing(_),
-                ) = (&*self.args, reply)
-                {
-                    let detail = "there is no action of this number: the last 1,000 since the \
-                                  start of the server are known";
-                    return Next::Problem(Problem::new(ProblemKind::NotFound, detail));
-                }
-                if **reply == ManageReply::Cancelled
-                    && let Args::Report { id, report, .. } = &*self.args
-                    && matches!(report, RunReport::Touch { .. } | RunReport::Progress { .. })
-                {
-                    return Next::Answer(cancelled(*id, self.style));
-                }
-                if let Some(problem) = problem_of(reply, self.job()) {
-                    return Next::Problem(problem);
-                }
-                if let ManageReply::JobPage(page) = reply
-                    && let (true, Some(next)) = (page.jobs.is_empty(), &page.next)
-                    && self.scans_from(next)
-                {
-                    return Next::Later;
-                }
-                answer(reply, &self.args, self.style)
-            }
+            Reply::Manage(reply) => self.handle_managed(reply),
             Reply::IndexedPage(IndexedPage::NotYet) => Next::Later,
             Reply::Indexed(IndexedReply::BadQuery(why)) => Next::Problem(bad_query(why)),
             Reply::Job(job) if !matches!(*self.args, Args::Reserve { shows_run: true, .. }) => {
@@ -290,6 +264,32 @@ impl Call {
             }
             other => other.unexpected(),
         }
+    }
+
+    fn handle_managed(&mut self, reply: &ManageReply) -> Next {
+        if let (Args::ShowAction { .. } | Args::CancelAction { .. }, ManageReply::Missing(_)) =
+            (&*self.args, reply)
+        {
+            let detail = "there is no action of this number: the last 1,000 since the \
+                          start of the server are known";
+            return Next::Problem(Problem::new(ProblemKind::NotFound, detail));
+        }
+        if *reply == ManageReply::Cancelled
+            && let Args::Report { id, report, .. } = &*self.args
+            && matches!(report, RunReport::Touch { .. } | RunReport::Progress { .. })
+        {
+            return Next::Answer(cancelled(*id, self.style));
+        }
+        if let Some(problem) = problem_of(reply, self.job()) {
+            return Next::Problem(problem);
+        }
+        if let ManageReply::JobPage(page) = reply
+            && let (true, Some(next)) = (page.jobs.is_empty(), &page.next)
+            && self.scans_from(next)
+        {
+            return Next::Later;
+        }
+        answer(reply, &self.args, self.style)
     }
 
     /// Lists from a place on, if this is a list: a step has met jobs of other queues and states

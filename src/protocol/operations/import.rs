@@ -10,6 +10,7 @@ use super::problem::{Problem, ProblemKind};
 use crate::base::api_limits::{
     DEPENDENCIES_PER_REQUEST_MAX, IMPORT_BYTES_PER_BATCH, IMPORT_ERRORS_MAX, IMPORT_JOBS_PER_BATCH,
 };
+use crate::base::limits::HTTP_BODY_EXTRA_BYTES;
 use crate::base::time::Now;
 use crate::model::id::JobId;
 use crate::model::manage::{ManageReply, PutOutcome};
@@ -18,11 +19,15 @@ use crate::model::transfer::ImportedJob;
 use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a line has at most beside payload and result, about.
+const LINE_EXTRA_BYTES: usize = 64 * 1024;
+
 /// An import in progress.
 #[derive(Debug)]
 pub(in crate::protocol) struct Import {
-    /// Longest line.
+    /// Longest line, and longest payload.
     max_line: usize,
+    max_payload: usize,
     /// What has arrived and is not parsed yet.
     text: Vec<u8>,
     /// Where the next line begins in `text`.
@@ -50,10 +55,12 @@ pub(in crate::protocol) struct Import {
 }
 
 impl Import {
-    /// An import of lines of at most `max_line` bytes.
-    pub(in crate::protocol) fn new(max_line: usize) -> Self {
+    /// An import into a server with this `--max-request`: a line may have a payload and a result of
+    /// that length, both in base64, and what is said beside them.
+    pub(in crate::protocol) fn new(max_request: usize) -> Self {
         Self {
-            max_line,
+            max_line: max_request.saturating_mul(3).saturating_add(LINE_EXTRA_BYTES),
+            max_payload: max_request.saturating_add(HTTP_BODY_EXTRA_BYTES),
             text: Vec::new(),
             at: 0,
             skips: false,
@@ -128,6 +135,14 @@ impl Import {
 
     /// Adds a job to the next batch, with the new ids of what it waits for. O(ids * log r).
     fn add(&mut self, other: Option<JobId>, mut job: ImportedJob) -> Result<(), Problem> {
+        if job.job.payload.len() > self.max_payload {
+            let detail = format!(
+                "the payload is longer than {} bytes, which a put may have at most: start the \
+                 server with a larger --max-request",
+                self.max_payload
+            );
+            return Err(Problem::new(ProblemKind::TooLarge, detail));
+        }
         if let Some(new) = &mut job.job.dependencies {
             let (mut here, mut earlier) = (Vec::new(), BTreeSet::new());
             for id in &new.after {
@@ -165,7 +180,8 @@ impl Import {
 
     fn too_long(&mut self) {
         let detail = format!(
-            "the line is longer than {} bytes (--max-request): start the server with a larger one",
+            "the line is longer than {} bytes, which are three times --max-request and 64 KiB: \
+             start the server with a larger one",
             self.max_line
         );
         self.fail(self.line, Problem::new(ProblemKind::TooLarge, detail));

@@ -86,7 +86,8 @@ fn left(at: u64, now: Now) -> u64 {
 fn options(fields: &Fields<'_>, state: JobState, now: Now) -> Result<JobOptions, Problem> {
     let unlimited = |default, raw: Option<&str>| if raw == Some("null") { 0 } else { default };
     let default = unlimited(TTR_DEFAULT_MS, fields.raw("ttr_ms"));
-    let lease_ms = fields.duration_between("ttr_ms", 1, DURATION_MAX_MS)?.unwrap_or(default);
+    // Other protocols give longer ones than a put of the native API.
+    let lease_ms = fields.integer("ttr_ms", 1_u64, u64::MAX)?.unwrap_or(default);
     let raw = fields.raw("max_attempts");
     let default = if raw == Some("null") { 0 } else { ATTEMPTS_DEFAULT };
     let max_attempts = fields.integer("max_attempts", 1, u32::MAX)?.unwrap_or(default);
@@ -97,7 +98,7 @@ fn options(fields: &Fields<'_>, state: JobState, now: Now) -> Result<JobOptions,
     let delay_ms = available.filter(|_| is_delayed).map_or(0, |at| left(at, now));
     // One that is over already ends at once.
     let ttl_ms = fields.moment("expires_at")?.map_or(0, |at| left(at, now).max(1));
-    let result_retention_ms = fields.duration("keep_result_ms")?.unwrap_or(0);
+    let result_retention_ms = fields.integer("keep_result_ms", 0_u64, u64::MAX)?.unwrap_or(0);
     Ok(JobOptions {
         delay_ms,
         ttl_ms,
@@ -117,7 +118,7 @@ fn lightjq(fields: &Fields<'_>, options: JobOptions) -> Result<(JobOptions, u32)
     let retries = own.integer("retries", 0, u32::MAX)?.unwrap_or(0);
     let options = JobOptions {
         retry: Some(Retry { limit, ..options.retry.unwrap_or(Retry::DEFAULT) }),
-        dead_retention_ms: own.duration("keep_buried_ms")?.unwrap_or(0),
+        dead_retention_ms: own.integer("keep_buried_ms", 0_u64, u64::MAX)?.unwrap_or(0),
         tracked: true,
         result_once: own.bool("result_once")?.unwrap_or(true),
         ..options

@@ -186,6 +186,9 @@ impl Store {
         self.totals.count(JobCounter::Kicked);
         let was_buried = self.jobs[slot].status() == Status::Buried;
         self.unlink_cold(slot);
+        if was_buried {
+            self.outlive(slot, now, fx);
+        }
         let job = &mut self.jobs[slot];
         let most = job.max_attempts();
         if most > 0 && was_buried && job.ended_attempts() >= most {

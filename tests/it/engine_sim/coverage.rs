@@ -2,7 +2,7 @@
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-pub(super) const WANTED: [&str; 264] = [
+pub(super) const WANTED: [&str; 265] = [
     "a job at work was deleted",
     "a job at work was dropped",
     "a job is held back",
@@ -132,6 +132,7 @@ pub(super) const WANTED: [&str; 264] = [
     "over: asked for by a holder",
     "over: deleted",
     "over: kicked",
+    "kick: its time to live was over",
     "over: peeked at",
     "pause: of a paused queue",
     "progress: done",

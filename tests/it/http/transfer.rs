@@ -319,6 +319,33 @@ fn long_import_is_streamed_in_pieces_and_long_lines_are_errors() {
     assert!((0..20_000).all(|number| jobs[number]["payload"] == json!(number)));
 }
 
+#[test]
+fn longest_job_of_any_protocol_is_exported_and_imported() {
+    let flags = ["--http", ":0", "--beanstalkd", ":0", "--beanstalkd-max-job-size", "1MiB"];
+    let [from, to] = [Server::start(&flags), Server::start(&flags)];
+    let text = "x".repeat((1 << 20) - 100);
+    let put =
+        format!("{{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{{\"a\":\"{text}\"}}}}");
+    assert!(from.connect().ask(&put).contains("ok"));
+    let put = r#"{"request":"put","queue":"q","pri":1,"job":{},"ttr":10000000000000}"#;
+    assert!(from.connect().ask(put).contains("ok"));
+    let mut client = Client::connect(from.address_of("beanstalkd"));
+    client.send_bytes(format!("put 0 0 4294967295 {}\r\n", 1 << 20).as_bytes());
+    client.send_bytes(&[&[0xff; 1 << 20][..], b"\r\n"].concat());
+    assert_eq!(client.receive(), "INSERTED 3\r");
+    let (_, lines) = whole(&from, "GET /api/v1/export", b"");
+    let (_, body) = whole(&to, "POST /api/v1/import", &lines);
+    let body = String::from_utf8_lossy(&body).into_owned();
+    assert_eq!(body.trim_end(), r#"{"imported":3,"duplicates":0,"errors":[]}"#);
+    for (mut one, mut other) in export(&from).into_iter().zip(export(&to)) {
+        [&mut one, &mut other].map(forget_times);
+        assert!(one == other, "job {} differs", one["id"]);
+    }
+    let long = format!("{{\"queue\":\"q\",\"payload\":\"{}\"}}\n", "x".repeat(1_200_000));
+    let (_, body) = whole(&to, "POST /api/v1/import", long.as_bytes());
+    assert!(String::from_utf8_lossy(&body).contains("the payload is longer than 1114112 bytes"));
+}
+
 /// Clients put and delete while backups are made; each backup has every job that was answered
 /// before it, but for those that were deleted.
 #[test]

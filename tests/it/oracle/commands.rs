@@ -218,6 +218,7 @@ impl Oracle {
         let is_own = job.status == Status::Reserved && job.holder == Some(ticket.client);
         self.reply(ticket, Answer::Done);
         if is_own {
+            self.complete_key(id.0);
             self.end_job(id.0, false);
         }
         self.remove(id.0);
@@ -327,6 +328,7 @@ impl Oracle {
             Some(job) => {
                 let queue = job.queue;
                 self.reply(ticket, Answer::Done);
+                self.outlive(id.0);
                 self.job(id.0).retries = 0;
                 self.record_event(id.0, EventKind::Kicked);
                 self.requeue(id.0);
@@ -344,6 +346,7 @@ impl Oracle {
         buried.truncate(limit as usize);
         self.reply(ticket, Answer::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
+            self.outlive(id);
             self.job(id).retries = 0;
             self.job(id).tally.kicks += 1;
             self.record_event(id, EventKind::Kicked);

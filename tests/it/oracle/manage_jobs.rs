@@ -100,8 +100,11 @@ impl Oracle {
                 Applied::Gone
             }
             (Verb::Kick, Status::Buried | Status::Delayed) => {
-                if status == Status::Buried && !self.job(id).raise_limit() {
-                    self.job(id).retries = 0;
+                if status == Status::Buried {
+                    self.outlive(id);
+                    if !self.job(id).raise_limit() {
+                        self.job(id).retries = 0;
+                    }
                 }
                 self.record_event(id, EventKind::Kicked);
                 self.requeue(id);

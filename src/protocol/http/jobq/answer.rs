@@ -97,7 +97,8 @@ pub(in crate::protocol::http) fn answer(
         IndexedReply::Full => (503, "the server has no place left for another job"),
         IndexedReply::DiskFull => (
             507,
-            "the server's disk is full: no job can be put until jobs are deleted or space is made",
+            "the server's disk is full, or with --engine its Redis: no job can be put until jobs \
+             are deleted or space is made",
         ),
         IndexedReply::MemoryFull => (
             507,

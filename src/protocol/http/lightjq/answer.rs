@@ -127,5 +127,7 @@ fn memory_full() -> HttpError {
 
 #[cold]
 fn disk_full() -> HttpError {
-    HttpError::new(507, "the server's disk is full: jobs have to end or space to be made")
+    let why = "the server's disk is full, or with --engine its Redis: jobs have to end or space to \
+               be made";
+    HttpError::new(507, why)
 }

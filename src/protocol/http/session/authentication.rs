@@ -31,18 +31,20 @@ fn credential(field: Option<&[u8]>) -> Credential {
     Credential::Token(token)
 }
 
-/// Whether a request is answered for every client. Of metrics the server decides.
+/// Whether a request is answered for every client. Of metrics the server decides. One for a host
+/// that the server is not says so, lest its operator look for a token.
 fn is_open(routed: &Result<RouteMatch, HttpError>) -> bool {
-    routed.as_ref().is_ok_and(|call| {
-        matches!(
+    match routed {
+        Ok(call) => matches!(
             call.operation,
             Operation::Index
                 | Operation::Health
                 | Operation::OpenApi
                 | Operation::Metrics
                 | Operation::Page(_)
-        )
-    })
+        ),
+        Err(error) => error.status == 421,
+    }
 }
 
 impl Session {

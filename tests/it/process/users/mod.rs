@@ -248,6 +248,20 @@ fn http_request_says_itself_who_asks() {
 }
 
 #[test]
+fn request_for_another_host_is_told_so_before_it_is_asked_for_a_token() {
+    let setup = Setup::new();
+    setup.add("web", "put:*");
+    let server = setup.serve(&["--http", ":0"]);
+    for (path, is_listed) in [("/health", false), ("/api/v1/queues", false), ("/health", true)] {
+        let host = if is_listed { "localhost" } else { "lb.example" };
+        let mut connection = connect(server.address_of("http"));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let first = ask(&mut connection, &request);
+        assert!(first.contains(if is_listed { " 200 " } else { " 421 " }), "{path}: {first}");
+    }
+}
+
+#[test]
 fn client_of_beanstalkd_is_known_by_its_verb_or_its_listener() {
     let setup = Setup::new();
     let token = setup.add("web", "put:*");
