@@ -416,6 +416,7 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn check_connection(&mut self, client: ClientId, now: Now) {
+        self.answer_reload(client, now);
         let Some(connection) = self.connections.get_mut(client) else { return };
         let protocol = connection.protocol;
         let access = connection.access.get_or_insert_default();

@@ -195,3 +195,64 @@ fn users_that_come_to_a_server_without_any_close_it_for_others() {
     assert!(ask(&mut client, &auth(&one)).contains("\"ok\""));
     assert!(ask(&mut client, &format!("{}\n", get("q"))).contains("\"id\":1"));
 }
+
+/// Who has asked for a reload that takes its rights away is answered before it is closed.
+#[test]
+fn client_whose_own_reload_removes_its_user_is_answered_and_then_closed() {
+    let setup = Setup::new();
+    let ((one, one_digest), (two, two_digest)) = (token(&setup), token(&setup));
+    let second = table("two", &[&two_digest], "'put:*'");
+    let both = table("one", &[&one_digest], "'admin'") + &second;
+    let request = "{\"request\":\"reload\"}\n";
+    let expected = "{\"status\":\"ok\",\"certificate_expires_at\":null,\"users\":1}";
+    fs::write(setup.file(), &both).unwrap();
+    let server = setup.serve(&["--http", ":0"]);
+    let mut clients = [(); 3].map(|()| connect(server.address));
+    for client in &mut clients {
+        assert!(ask(client, &auth(&one)).contains("\"ok\""));
+    }
+    fs::write(setup.file(), &second).unwrap();
+    for client in &mut clients {
+        client.get_mut().write_all(request.as_bytes()).unwrap();
+    }
+    // The first is answered for certain: the others may have asked after the reload.
+    assert_eq!(ask(&mut clients[0], ""), expected);
+    for client in &mut clients {
+        while let line = ask(client, "")
+            && !line.is_empty()
+        {
+            assert!(line == expected || line.contains("authenticate first"), "{line}");
+        }
+    }
+    assert!(ask(&mut connect(server.address), &auth(&two)).contains("\"ok\""));
+    // Over HTTP the next request is refused, and this one is answered.
+    reload(&setup, &server, &both, READ);
+    fs::write(setup.file(), &second).unwrap();
+    let (address, fields) = (server.address_of("http"), bearer(&one));
+    let reload_it = || {
+        let fields = format!("Content-Type: application/json\r\n{fields}");
+        http(address, "POST /api/v1/server/reload", &fields, "")
+    };
+    assert_eq!(reload_it().0, 200);
+    assert_eq!(reload_it().0, 401);
+}
+
+/// Without users every client may do everything, so also this; with users it takes `admin`.
+#[test]
+fn client_that_brings_users_to_a_server_without_any_is_answered_and_then_closed() {
+    let setup = Setup::new();
+    let (one, digest) = token(&setup);
+    fs::write(setup.file(), "").unwrap();
+    let server = setup.serve(&["--http", "off"]);
+    let request = "{\"request\":\"reload\"}\n";
+    let mut client = connect(server.address);
+    let none = "{\"status\":\"ok\",\"certificate_expires_at\":null,\"users\":null}";
+    assert_eq!(ask(&mut client, request), none);
+    fs::write(setup.file(), table("web", &[&digest], "'put:*'")).unwrap();
+    assert_eq!(ask(&mut client, request), none.replace("null}", "1}"));
+    assert!(ask(&mut client, "").contains("authenticate first"));
+    assert_eq!(ask(&mut client, ""), "");
+    let mut client = connect(server.address);
+    assert!(ask(&mut client, &auth(&one)).contains("\"ok\""));
+    assert!(ask(&mut client, request).contains("lacks the right 'admin'"));
+}
