@@ -131,6 +131,9 @@ pub fn main() -> ExitCode {
     if arguments.next().is_some_and(|program| beanstalkd::is_name(&program)) {
         return beanstalkd::run(&arguments.collect::<Vec<_>>());
     }
+    if client::answer_shell(Cli::command) {
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&error),

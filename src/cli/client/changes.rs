@@ -1,6 +1,7 @@
 //! Verbs that change jobs: `delete`, `kick`, `bury`, `release`, `move` and `change`.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::connection::Server;
 use super::failure::{Failure, Outcome};
 use super::jobs::{State, each_id, found_job};
@@ -239,6 +240,7 @@ impl Verb<'_> {
 Examples:
   jobcentre release 1
   jobcentre release 2 --pri 9 --delay 5m
+  jobcentre release 3 --token 7f3a9c41d2e8b605 --ignore-missing
   jobcentre release --queue mail --dry-run")]
 pub(in crate::cli) struct Release {
     /// Ids of jobs.
@@ -246,8 +248,12 @@ pub(in crate::cli) struct Release {
     ids: Vec<u64>,
 
     /// All reserved jobs of this queue.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", add = queue_names())]
     queue: Option<String>,
+
+    /// Only if this is the token of the present lease: what its worker got with the job.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["queue", "dry_run"])]
+    token: Option<String>,
 
     /// Their new priority.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -284,8 +290,14 @@ impl Release {
                 let request = Request::new("release").number("id", id);
                 let request = request
                     .maybe(self.pri, |request, pri| request.json("pri", pri.to_string()))
+                    .maybe(self.token.as_ref(), |request, token| request.text("token", token))
                     .maybe(self.delay, |request, delay| request.time("delay", delay));
-                return found_job(id, client.reply(request)?).map(|_| ());
+                return match (client.reply(request)?, &self.token) {
+                    (Reply::Missing, Some(_)) => {
+                        Err(Failure::nothing(format!("no lease of job {id} has this token")))
+                    }
+                    (reply, _) => found_job(id, reply).map(|_| ()),
+                };
             }
             let job = found_job(id, client.reply(Request::new("peek").number("id", id))?)?;
             let is_reserved = job.text("state").as_deref() == Some(State::Reserved.name());
@@ -311,7 +323,7 @@ pub(in crate::cli) struct Move {
     jobs: Selection,
 
     /// The other queue.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", add = queue_names())]
     to: String,
 
     #[command(flatten)]

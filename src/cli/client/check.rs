@@ -1,6 +1,7 @@
 //! `jobcentre check`: limits of a queue, in the form of plugins of Nagios and Icinga.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
 use super::line_client::LineClient;
 use super::record::Record;
@@ -23,7 +24,7 @@ Examples:
   jobcentre check --queue mail --max-ready 1000 --warn 50")]
 pub(in crate::cli) struct Check {
     /// The queue.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", add = queue_names())]
     queue: String,
 
     /// The oldest ready job may be ready for this time.

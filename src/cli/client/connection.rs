@@ -35,7 +35,7 @@ pub(super) struct ConnectArgs {
     /// A server of ~/.config/jobcentre/client.toml, by its name [default: the variable
     /// JOBCENTRE_TARGET].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
-    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    #[arg(long, value_name = "NAME", conflicts_with = "url", add = targets::target_names())]
     target: Option<String>,
 
     /// Its HTTP listener, for the verbs that need it [default: the variable JOBCENTRE_HTTP_URL, or

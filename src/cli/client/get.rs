@@ -1,6 +1,7 @@
 //! `jobcentre get`: takes jobs, prints them or runs a command for each, and deletes them.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
 use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, column};
@@ -36,7 +37,7 @@ Examples:
   jobcentre get numbers --count 3 --exec 'wc -c'")]
 pub(in crate::cli) struct Get {
     /// The queues: the most urgent job of all of them comes first.
-    #[arg(required = true, value_name = "QUEUE")]
+    #[arg(required = true, value_name = "QUEUE", add = queue_names())]
     queues: Vec<String>,
 
     /// Wait for a job, as long as it takes or for this time.

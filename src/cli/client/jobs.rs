@@ -1,6 +1,7 @@
 //! `jobcentre peek` and `jobcentre list`: jobs as they are, without taking them.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
 use super::http_client::{HttpClient, part};
 use super::line_client::{LineClient, Reply};
@@ -57,11 +58,11 @@ Examples:
   jobcentre peek mail -o raw")]
 pub(in crate::cli) struct Peek {
     /// Ids of jobs, or the name of one queue.
-    #[arg(value_name = "ID|QUEUE", required_unless_present = "queue")]
+    #[arg(value_name = "ID|QUEUE", required_unless_present = "queue", add = queue_names())]
     what: Vec<String>,
 
     /// A queue, also one whose name is a number.
-    #[arg(long, value_name = "QUEUE", conflicts_with = "what")]
+    #[arg(long, value_name = "QUEUE", conflicts_with = "what", add = queue_names())]
     queue: Option<String>,
 
     /// Of a queue: jobs in this state.
@@ -183,6 +184,7 @@ Examples:
   jobcentre list letters --where payload.to=ann")]
 pub(in crate::cli) struct List {
     /// The queue.
+    #[arg(add = queue_names())]
     queue: String,
 
     /// Only jobs in this state.

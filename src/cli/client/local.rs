@@ -1,28 +1,15 @@
-//! Verbs without a server: `completions`, `man`, `config` and `shell`, which starts the others.
+//! Verbs without a server: `man`, `config` and `shell`, which starts the others.
 
 use super::ClientArgs;
 use super::failure::{Failure, Outcome};
 use crate::cli::settings::config::Options;
 use clap::{Args, CommandFactory as _, ValueEnum};
-use clap_complete::Shell;
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Print the completions of a shell.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  jobcentre completions bash > jobcentre.bash
-  jobcentre completions zsh > _jobcentre")]
-pub(in crate::cli) struct Completions {
-    /// The shell.
-    #[arg(value_enum)]
-    shell: Shell,
-}
-
-fn print(bytes: &[u8]) -> Outcome {
+pub(super) fn print(bytes: &[u8]) -> Outcome {
     match io::stdout().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("cannot write to stdout: {error}")))
@@ -31,15 +18,8 @@ fn print(bytes: &[u8]) -> Outcome {
     }
 }
 
-impl Completions {
-    pub(super) fn run(&self) -> Outcome {
-        let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::cli::Cli::command(), NAME, &mut text);
-        print(&text)
-    }
-}
-
-const NAME: &str = "jobcentre";
+/// The name of the program.
+pub(super) const NAME: &str = "jobcentre";
 
 /// Print the manual page, or write all of them into a directory.
 #[derive(Args, Debug)]

@@ -7,6 +7,7 @@
 mod address;
 mod changes;
 mod check;
+mod completions;
 mod connection;
 mod failure;
 mod get;
@@ -40,6 +41,7 @@ mod where_terms;
 
 use super::print_error;
 use clap::{Args, Subcommand};
+pub(in crate::cli) use completions::answer as answer_shell;
 use connection::ConnectArgs;
 pub(in crate::cli) use connection::{HTTP_URL_VARIABLE, TARGET_VARIABLE, URL_VARIABLE};
 use failure::{Exit, Outcome};
@@ -130,7 +132,7 @@ verbs! {
     --
     Restore(transfer::Restore),
     Config(local::ConfigFile),
-    Completions(local::Completions),
+    Completions(completions::Completions),
     Man(local::Man),
 }
 

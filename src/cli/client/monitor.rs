@@ -1,6 +1,7 @@
 //! `jobcentre monitor`: a row of counters each period.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::Outcome;
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::record::Record;
@@ -20,6 +21,7 @@ Examples:
   jobcentre monitor mail -n 1 -o jsonl")]
 pub(in crate::cli) struct Monitor {
     /// A queue [default: the whole server].
+    #[arg(add = queue_names())]
     queue: Option<String>,
 
     /// The period.

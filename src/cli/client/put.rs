@@ -1,6 +1,7 @@
 //! `jobcentre put`: one job, or one for each line of stdin ([`super::put_lines`]).
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::{Failure, Outcome};
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::put_lines::{LineOptions, put_lines};
@@ -29,6 +30,7 @@ Examples:
   jobcentre put notes --text 'any text'")]
 pub(in crate::cli) struct Put {
     /// The queue.
+    #[arg(add = queue_names())]
     queue: String,
 
     /// The job, or - for stdin.

@@ -1,6 +1,7 @@
 //! Verbs about whole queues and the whole server: `pause`, `resume`, `stats`, `info` and `drain`.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::Outcome;
 use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
@@ -21,7 +22,7 @@ Examples:
   jobcentre pause mail letters --for 10m")]
 pub(in crate::cli) struct Pause {
     /// The queues.
-    #[arg(required = true, value_name = "QUEUE")]
+    #[arg(required = true, value_name = "QUEUE", add = queue_names())]
     queues: Vec<String>,
 
     /// End the pause after this time.
@@ -42,7 +43,7 @@ Examples:
   jobcentre resume mail")]
 pub(in crate::cli) struct Resume {
     /// The queues.
-    #[arg(required = true, value_name = "QUEUE")]
+    #[arg(required = true, value_name = "QUEUE", add = queue_names())]
     queues: Vec<String>,
 
     #[command(flatten)]
@@ -109,7 +110,7 @@ Examples:
   jobcentre stats -o json")]
 pub(in crate::cli) struct Stats {
     /// Queues [default: the whole server].
-    #[arg(value_name = "QUEUE")]
+    #[arg(value_name = "QUEUE", add = queue_names())]
     queues: Vec<String>,
 
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Which jobs a verb changes: those with the ids that are given, or those of a queue in a state or
 //! for which a query holds.
 
+use super::completions::queue_names;
 use super::connection::Server;
 use super::failure::{Failure, Outcome};
 use super::http_client::HttpClient;
@@ -22,7 +23,7 @@ pub(super) struct Selection {
     ids: Vec<u64>,
 
     /// Jobs of this queue: with --state, --where or --all.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", add = queue_names())]
     queue: Option<String>,
 
     /// Those in this state.

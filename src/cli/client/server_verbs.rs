@@ -12,17 +12,29 @@ use super::request::Request;
 use super::values::parse_json;
 use clap::{Args, ValueEnum};
 
+/// What is done with connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ConnectionAction {
+    List,
+    /// Their jobs go back.
+    Close,
+}
+
 /// List the connections of clients, or close some.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   jobcentre connections
   jobcentre connections --columns id,peer -o csv
-  jobcentre connections --close 4711 --ignore-missing")]
+  jobcentre connections close 4711 --ignore-missing")]
 pub(in crate::cli) struct Connections {
-    /// Close these connections: their jobs go back.
-    #[arg(long, value_name = "ID", num_args = 1..)]
-    close: Vec<u64>,
+    /// What to do.
+    #[arg(value_enum, value_name = "ACTION", default_value = "list")]
+    action: ConnectionAction,
+
+    /// Of close: numbers of connections.
+    #[arg(value_name = "ID", required_if_eq("action", "close"))]
+    ids: Vec<u64>,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -43,9 +55,14 @@ const CONNECTION_COLUMNS: &[Column] = &[
 
 impl Connections {
     pub(super) fn run(&self) -> Outcome {
+        let is_list = self.action == ConnectionAction::List;
+        if is_list && !self.ids.is_empty() {
+            let why = "all connections are listed: --columns, -o and grep find one of them";
+            return Err(Failure::usage(why));
+        }
         let mut client = self.client.line_client()?;
-        if !self.close.is_empty() {
-            let closed = each_id(&self.close, client.ignores_missing, |id| {
+        if !is_list {
+            let closed = each_id(&self.ids, client.ignores_missing, |id| {
                 match client.reply(Request::new("close").number("id", id))? {
                     Reply::Missing => Err(Failure::nothing(format!("there is no connection {id}"))),
                     other => found_job(id, other).map(|_| ()),

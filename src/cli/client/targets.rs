@@ -3,6 +3,7 @@
 
 use super::address::{Address, ServerUrl};
 use crate::cli::client_token::ClientToken;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,18 @@ pub(super) fn find(name: &str) -> Result<TargetTable, String> {
     of_text(&text, name).map_err(|why| format!("{shown}: {why}"))
 }
 
+/// The names of all targets; none if there is no such file.
+///
+/// # Errors
+/// A sentence: the file cannot be used.
+fn names() -> Result<Vec<String>, String> {
+    let Some(text) = file().and_then(|path| std::fs::read_to_string(path).ok()) else {
+        return Ok(Vec::new());
+    };
+    let file: TargetFile = toml::from_str(&text).map_err(|error| error.to_string())?;
+    Ok(file.target.into_keys().collect())
+}
+
 fn of_text(text: &str, name: &str) -> Result<TargetTable, String> {
     let mut file: TargetFile =
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
@@ -81,6 +94,23 @@ fn of_text(text: &str, name: &str) -> Result<TargetTable, String> {
             known => format!("there is no target '{name}': it has {}", known.join(", ")),
         }
     })
+}
+
+/// Offers names of targets.
+pub(super) fn target_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(names().unwrap_or_default()))
+}
+
+/// Names that a shell is offered.
+pub(super) fn candidates(names: Vec<String>) -> Vec<CompletionCandidate> {
+    names.into_iter().filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
+}
+
+/// Whether a name stands for itself in every shell. Others are not offered: a shell might expand
+/// what a client has put into them.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_.,:/@%+".contains(it);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 #[cfg(test)]
@@ -97,5 +127,16 @@ mod tests {
         assert!(of_text("", "test").unwrap_err().contains("[target.test]"));
         let wrong = of_text("[target.prod]\nurl = 'a:1'\ntokn = 'x'\n", "prod").unwrap_err();
         assert!(wrong.contains("tokn"), "{wrong}");
+    }
+
+    #[test]
+    fn names_that_a_shell_expands_are_not_offered() {
+        for plain in ["mail", "a-b_c.d", "x:1/2", "naïve", "日本"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for other in ["", "-x", "a b", "$(id)", "`id`", "a;b", "*", "~", "a\nb", "a'b", "x\\", "!1"]
+        {
+            assert!(!is_plain(other), "{other}");
+        }
     }
 }

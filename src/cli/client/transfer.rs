@@ -1,6 +1,7 @@
 //! `export`, `import`, `backup` and `restore`.
 
 use super::ClientArgs;
+use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
 use super::http_client::{HttpClient, part};
 use super::jobs::State;
@@ -20,7 +21,7 @@ Examples:
   jobcentre export mail letters --state buried > buried.ndjson")]
 pub(in crate::cli) struct Export {
     /// Jobs of these queues only.
-    #[arg(value_name = "QUEUE")]
+    #[arg(value_name = "QUEUE", add = queue_names())]
     queues: Vec<String>,
 
     /// Jobs in this state only.
