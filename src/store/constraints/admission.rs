@@ -38,11 +38,13 @@ impl Constraints {
         }
         let classes = &mut self.waitlists[record.expect_waitlist()].classes;
         if let Some(old) = std::mem::replace(&mut record.key, key.clone()) {
-            classes.remove(&(old, class));
+            let was_there = classes.remove(&(old, class));
+            debug_assert!(was_there, "a class is in its waitlist under its key");
         }
         match key {
             Some(key) => {
-                classes.insert((key, class));
+                let is_new = classes.insert((key, class));
+                debug_assert!(is_new, "a class is in its waitlist once");
             }
             None => record.waitlist = PackedOption::NONE,
         }
@@ -54,9 +56,13 @@ impl Constraints {
         debug_assert!(record.classes.is_empty(), "a waitlist with classes is removed");
         assert!(record.ready_job.is_none(), "a waitlist without classes has a ready job");
         if let Some(key) = record.blocked_key {
-            self.limiters[record.limiter].blocked_waitlists.remove(&(key, waitlist));
+            let blocked = &mut self.limiters[record.limiter].blocked_waitlists;
+            let was_there = blocked.remove(&(key, waitlist));
+            debug_assert!(was_there, "a blocked waitlist is at its limiter under its key");
         }
-        self.waitlist_index.remove(&(record.limiter, record.queue, record.eligibility));
+        let key = (record.limiter, record.queue, record.eligibility);
+        let known = self.waitlist_index.remove(&key);
+        debug_assert_eq!(known, Some(waitlist), "a waitlist is found by its limiter");
     }
 
     /// Brings a blocked waitlist to the position of its head at the limiter. O(log n).
@@ -70,7 +76,8 @@ impl Constraints {
         }
         let (limiter, key) = (record.limiter, key.clone());
         let blocked = &mut self.limiters[limiter].blocked_waitlists;
-        blocked.remove(&(old.clone(), waitlist));
+        let was_there = blocked.remove(&(old.clone(), waitlist));
+        debug_assert!(was_there, "a blocked waitlist is at its limiter under its key");
         blocked.insert((key.clone(), waitlist));
         record.blocked_key = Some(key.clone());
         self.on_waitlist_blocked(limiter, &key);
@@ -93,7 +100,8 @@ impl Constraints {
         debug_assert!(record.blocked_key.is_none(), "a waitlist is blocked twice");
         let (key, _) = record.classes.first().expect("a waitlist without classes is removed");
         let (limiter, key) = (record.limiter, key.clone());
-        self.limiters[limiter].blocked_waitlists.insert((key.clone(), waitlist));
+        let is_new = self.limiters[limiter].blocked_waitlists.insert((key.clone(), waitlist));
+        debug_assert!(is_new, "a waitlist is blocked once");
         record.blocked_key = Some(key.clone());
         self.on_waitlist_blocked(limiter, &key);
         self.steps += 1;
@@ -107,6 +115,11 @@ impl Constraints {
             return None;
         }
         let (_, waitlist) = self.limiters[limiter].blocked_waitlists.pop_first()?;
+        debug_assert!(
+            self.waitlists[waitlist].limiter == limiter
+                && self.waitlists[waitlist].ready_job.is_none(),
+            "a waitlist is blocked at its own limiter, and has no ready job meanwhile"
+        );
         self.waitlists[waitlist].blocked_key = None;
         Some(waitlist)
     }
@@ -124,7 +137,8 @@ impl Constraints {
         let waitlist = self.waitlist(limiter, class);
         let record = &mut self.classes[class];
         (record.key, record.waitlist) = (Some(key.clone()), waitlist.into());
-        self.waitlists[waitlist].classes.insert((key, class));
+        let is_new = self.waitlists[waitlist].classes.insert((key, class));
+        debug_assert!(is_new, "a class is in one waitlist");
         self.steps += 1;
         waitlist
     }
@@ -135,7 +149,8 @@ impl Constraints {
         debug_assert!(record.ready_job.is_none(), "the ready job is that of the waitlist");
         let waitlist = record.waitlist.take().expect("only a class in a waitlist leaves one");
         let key = record.key.take().expect("a class in a waitlist has a key");
-        self.waitlists[waitlist].classes.remove(&(key, class));
+        let was_there = self.waitlists[waitlist].classes.remove(&(key, class));
+        debug_assert!(was_there, "a class is in its waitlist under its key");
         waitlist
     }
 
@@ -172,6 +187,7 @@ impl Store {
     /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
     /// heap. O(log n), and O(k) for its k limiters if it is the first of its class.
     pub(in crate::store) fn on_ready(&mut self, slot: JobIdx, now: Now) {
+        debug_assert!(!self.jobs[slot].is_packet(), "a packet is never blocked");
         self.update_class(slot);
         let class = self.jobs[slot].expect_class();
         let entry = self.jobs[slot].entry(slot);
@@ -200,12 +216,23 @@ impl Store {
         match status {
             Status::Reserved => return self.constraints.end_run(class),
             Status::Blocked => {
-                record.blocked_jobs.remove(self.jobs.heap_position(slot), &mut self.jobs);
+                let position = self.jobs.heap_position(slot);
+                debug_assert!(
+                    record.blocked_jobs.at(position).slot == slot,
+                    "a blocked job knows its entry in the heap of its class"
+                );
+                record.blocked_jobs.remove(position, &mut self.jobs);
                 self.jobs[slot].clear_links();
             }
             Status::Ready => {
+                debug_assert_eq!(record.ready_job, slot.into(), "a class has one ready job");
                 record.ready_job = PackedOption::NONE;
                 let waitlist = record.expect_waitlist();
+                debug_assert_eq!(
+                    self.constraints.waitlists[waitlist].ready_job,
+                    slot.into(),
+                    "the ready job of a class is that of its waitlist"
+                );
                 self.constraints.waitlists[waitlist].ready_job = PackedOption::NONE;
                 self.constraints.resume(waitlist);
             }
@@ -292,6 +319,7 @@ impl Store {
         let job = &self.jobs[slot];
         let (class, entry) = (job.expect_class(), job.entry(slot));
         let record = &mut self.constraints.classes[class];
+        debug_assert_eq!(record.ready_job, ready_job, "a class has one ready job");
         record.blocked_jobs.push(entry, &mut self.jobs);
         record.ready_job = PackedOption::NONE;
         let waitlist = record.expect_waitlist();
@@ -311,9 +339,19 @@ impl Store {
         debug_assert_eq!(self.jobs[slot].status(), Status::Blocked, "already in the ready heap");
         let class = self.jobs[slot].expect_class();
         let record = &mut self.constraints.classes[class];
-        record.blocked_jobs.remove(self.jobs.heap_position(slot), &mut self.jobs);
+        debug_assert!(record.ready_job.is_none(), "a class has one ready job");
+        let position = self.jobs.heap_position(slot);
+        debug_assert!(
+            record.blocked_jobs.at(position).slot == slot,
+            "a blocked job knows its entry in the heap of its class"
+        );
+        record.blocked_jobs.remove(position, &mut self.jobs);
         record.ready_job = slot.into();
         let waitlist = record.expect_waitlist();
+        debug_assert!(
+            self.constraints.waitlists[waitlist].blocked_key.is_none(),
+            "only an open waitlist has a job in the ready heap"
+        );
         self.constraints.waitlists[waitlist].ready_job = slot.into();
         let job = &mut self.jobs[slot];
         job.set_status(Status::Ready);
@@ -366,6 +404,7 @@ impl Store {
         };
         self.constraints.steps += 1;
         if self.waiters.get(waiter).is_some_and(|waiter| waiter.ticket == ticket) {
+            debug_assert!(self.waiters[waiter].is_deferred(), "it does not wait of itself");
             self.end_wait(waiter);
             fx.answer(ticket, Outcome::NoJob);
         }

@@ -67,6 +67,7 @@ impl Constraints {
         if let Some(&limiter) = record.limiter_by_value.get(&value) {
             return limiter;
         }
+        debug_assert!(record.is_active(), "only an active constraint gets new limiters");
         let rate = record.definition.rate;
         let tokens = if record.starts_full {
             TokenBucket::full(rate, now.mono)
@@ -129,6 +130,7 @@ impl Constraints {
     /// constraints have changed since it took them. O(k).
     pub(in crate::store) fn refund(&mut self, job: &Job, now: Now) {
         let charged_revision = job.work().map_or(0, |work| work.charged_revision);
+        debug_assert!(charged_revision <= self.revision, "no tokens are of a later revision");
         let Some(class) = job.class() else { return };
         if charged_revision != self.revision {
             return;
@@ -161,6 +163,7 @@ impl Constraints {
             return;
         }
         let Some(at) = record.tokens.next_token_at() else { return };
+        debug_assert!(at >= now.mono, "the next token comes later");
         if !record.timer.is_none() {
             if deadlines.moment(record.timer) <= at {
                 return;
@@ -215,7 +218,13 @@ impl Constraints {
             return;
         }
         let record = self.limiters.remove(limiter).expect("looked up above");
-        self.states[record.constraint].limiter_by_value.remove(&record.value);
+        debug_assert!(
+            record.running == 0 && record.blocked_waitlists.is_empty(),
+            "a limiter without classes has neither running nor blocked jobs"
+        );
+        debug_assert!(record.paused_for.is_none(), "a limiter without classes is not paused");
+        let known = self.states[record.constraint].limiter_by_value.remove(&record.value);
+        debug_assert_eq!(known, Some(limiter), "a limiter is found by its key value");
         self.remove_if_unused(record.constraint);
     }
 

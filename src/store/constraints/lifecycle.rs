@@ -65,6 +65,10 @@ impl Constraints {
         self.paths = None;
         self.by_name.insert(new.name.clone(), constraint);
         self.start_scan();
+        debug_assert!(
+            self.scan_pos < scanned_at && scanned_at <= self.scan_until,
+            "the scan covers a new constraint"
+        );
         constraint
     }
 
@@ -177,6 +181,10 @@ impl Constraints {
         if limiters.is_empty() {
             return;
         }
+        debug_assert!(
+            !job.is_packet() && !job.is_group_only(),
+            "packets and group-only jobs have no limiters"
+        );
         let (class, new) = self.job_class(job.queue, Eligibility::of(job), limiters);
         self.classes[class].jobs += 1;
         queues[job.queue].class_count += u32::from(new);
@@ -195,6 +203,7 @@ impl Constraints {
         let record = &mut self.classes[class];
         debug_assert!(record.jobs > 0, "a class counts fewer jobs than it has");
         debug_assert_ne!(record.ready_job, slot.into(), "the job is in the ready heap");
+        debug_assert_eq!(record.queue, jobs[slot].queue, "a class has jobs of its queue");
         record.jobs -= 1;
         if record.jobs == 0 {
             queues[record.queue].class_count -= 1;
@@ -248,6 +257,10 @@ impl Store {
         let known = self.constraints.by_name.get(&new.name).copied();
         if let Some(constraint) = known {
             let record = self.constraints.record_of(constraint);
+            debug_assert_eq!(
+                self.constraints.records[record].place, constraint,
+                "a constraint and its record name each other"
+            );
             let id = self.constraints.records[record].id;
             // Also for an equal constraint: the record that set it may not be durable yet.
             fx.mark_dirty(DirtyRecord::Put(RecordKey::Constraint(record), id));
@@ -329,6 +342,12 @@ impl Store {
             self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
             self.constraints.assign_class(slot, &limiters, &mut self.queues, &mut self.jobs);
         }
+        debug_assert!(
+            self.constraints.classes[self.jobs[slot].expect_class()]
+                .eligibility
+                .fits(&self.jobs[slot]),
+            "a job that becomes ready is in a class of its eligibility"
+        );
         self.global_ready.pin_exclusion_set(&self.jobs[slot], &mut self.queues);
     }
 

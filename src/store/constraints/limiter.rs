@@ -130,6 +130,10 @@ impl TokenBucket {
     }
 
     fn reached_at(&self, level_units: u128) -> Option<Mono> {
+        debug_assert!(
+            self.level_units <= self.rate.map_or(0, capacity_units),
+            "a bucket holds at most its capacity"
+        );
         let count = u128::from(self.rate?.count);
         if self.level_units >= level_units || count == 0 {
             return None;

@@ -19,6 +19,7 @@ use super::job_class::OrderKey;
 use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::Now;
+use crate::model::job::Status;
 use crate::store::idx::{JobIdx, LimiterIdx, QueueIdx, QueueScope, WaiterIdx, WaitlistIdx};
 use crate::store::waiters::{WaitQueues, Waiter};
 use crate::store::{Effects, Store};
@@ -48,15 +49,18 @@ impl ScheduledMatches {
             if *known <= key {
                 return;
             }
-            self.by_key.remove(&(known.clone(), queue));
+            let was_there = self.by_key.remove(&(known.clone(), queue));
+            debug_assert!(was_there, "a scheduled queue is in the order of keys");
         }
         self.keys.insert(queue, key.clone());
         self.by_key.insert((key, queue));
+        debug_assert_eq!(self.keys.len(), self.by_key.len(), "a queue is scheduled once");
     }
 
     fn pop(&mut self) -> Option<(Option<OrderKey>, QueueScope)> {
         let (key, queue) = self.by_key.pop_first()?;
-        self.keys.remove(&queue);
+        let known = self.keys.remove(&queue);
+        debug_assert!(known.as_ref() == Some(&key), "a queue is scheduled once, under its key");
         Some((key, queue))
     }
 
@@ -122,9 +126,11 @@ impl Constraints {
     pub(super) fn mark_dirty(&mut self, limiter: LimiterIdx) {
         let record = &mut self.limiters[limiter];
         if let Some(queue) = record.paused_for.take() {
-            self.paused.remove(&(queue, limiter));
+            let was_there = self.paused.remove(&(queue, limiter));
+            debug_assert!(was_there, "a paused limiter is listed by its queue");
             if let Some(key) = record.paused_first_key.take() {
-                self.paused_by_key.remove(&(key, limiter));
+                let was_there = self.paused_by_key.remove(&(key, limiter));
+                debug_assert!(was_there, "a paused limiter is listed by its first key");
             }
         }
         if !record.dirty {
@@ -148,7 +154,8 @@ impl Constraints {
         let record = &mut self.limiters[limiter];
         debug_assert!(record.paused_for.is_none() && !record.dirty, "paused twice, or while dirty");
         record.paused_for = Some(queue);
-        self.paused.insert((queue, limiter));
+        let is_new = self.paused.insert((queue, limiter));
+        debug_assert!(is_new, "a limiter is paused once");
         record.paused_first_key = record.blocked_waitlists.first().map(|(key, _)| key.clone());
         if let Some(key) = &record.paused_first_key {
             self.paused_by_key.insert((key.clone(), limiter));
@@ -159,6 +166,7 @@ impl Constraints {
     /// there come later, it is rechecked.
     pub(super) fn on_waitlist_blocked(&mut self, limiter: LimiterIdx, key: &OrderKey) {
         let record = &self.limiters[limiter];
+        debug_assert!(!record.blocked_waitlists.is_empty(), "a waitlist is blocked at it");
         let is_first = record.paused_first_key.as_ref().is_none_or(|first| key < first);
         if record.paused_for.is_some() && is_first {
             self.mark_dirty(limiter);
@@ -218,6 +226,7 @@ impl Store {
     /// there are waiters.
     pub(in crate::store) fn schedule_match_for_job(&mut self, slot: JobIdx) -> bool {
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.status(), Status::Ready, "a match is scheduled for a ready job");
         let (queue, anywhere) =
             (job.queue, job.is_tracked() && !self.global_ready.wait_queues.is_empty());
         let has_waiter = anywhere || !self.queues[queue].waiters.is_empty();

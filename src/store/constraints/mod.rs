@@ -308,6 +308,10 @@ impl Constraints {
 
     /// Answers a command that has changed a constraint once the change is in force for all jobs.
     fn reply_when_in_force(&mut self, ticket: Ticket, reply: ConstraintReply) {
+        debug_assert!(
+            self.change_replies.back().is_none_or(|last| last.in_force_at <= self.scan_until),
+            "changes of constraints come in force in their order"
+        );
         let reply = ChangeReply { ticket, reply, in_force_at: self.scan_until };
         self.change_replies.push_back(reply);
         self.pending = true;
@@ -373,6 +377,10 @@ impl Constraints {
             self.changed_limits.pop_front();
             return true;
         };
+        debug_assert_eq!(
+            self.limiters[limiter].constraint, *constraint,
+            "a constraint finds its own limiters"
+        );
         *from = Some(value.clone());
         if !self.limiters[limiter].blocked_waitlists.is_empty() {
             self.mark_dirty(limiter);
@@ -387,6 +395,7 @@ impl Constraints {
         eligibility: Eligibility,
         limiters: &[LimiterIdx],
     ) -> (JobClassIdx, bool) {
+        debug_assert!(!limiters.is_empty(), "a class has a limiter");
         let key = (queue, eligibility, limiters.into());
         if let Some(&class) = self.class_index.get(&key) {
             return (class, false);
@@ -407,8 +416,13 @@ impl Constraints {
             "a dropped class has waiting jobs"
         );
         debug_assert_eq!(class.jobs, 0, "a dropped class has jobs");
+        debug_assert!(
+            class.ready_job.is_none() && class.key.is_none(),
+            "a class without jobs has no head"
+        );
         let key = (class.queue, class.eligibility, class.limiters);
-        self.class_index.remove(&key);
+        let known = self.class_index.remove(&key);
+        debug_assert!(known.is_some(), "a class is found by its limiters");
         for &limiter in &key.2 {
             self.limiters[limiter].class_count -= 1;
             if self.limiters[limiter].class_count == 0 {
@@ -420,6 +434,10 @@ impl Constraints {
     /// The waitlist of this limiter for the queue and eligibility of a class, created if absent.
     /// O(log n).
     fn waitlist(&mut self, limiter: LimiterIdx, class: JobClassIdx) -> WaitlistIdx {
+        debug_assert!(
+            self.classes[class].limiters.contains(&limiter),
+            "a class waits at one of its limiters"
+        );
         let JobClass { queue, ref eligibility, .. } = self.classes[class];
         let key = (limiter, queue, eligibility.clone());
         if let Some(&waitlist) = self.waitlist_index.get(&key) {

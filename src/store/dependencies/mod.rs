@@ -182,6 +182,10 @@ impl Dependencies {
 
     /// Appends an edge to a source.
     fn link(&mut self, dependent: JobId, source: SourceIdx, place: u16, cancels: bool) -> EdgeIdx {
+        debug_assert!(
+            !matches!(self.sources[source].end, Some(SourceEnd::Done | SourceEnd::Lost(_))),
+            "no job begins to wait for what has ended"
+        );
         let last = self.sources[source].last;
         let edge = Edge {
             dependent,
@@ -207,6 +211,16 @@ impl Dependencies {
     fn unlink(&mut self, edge: EdgeIdx) {
         let Edge { source, cancels, previous, next, .. } = self.edges[edge];
         let Some(source) = source.expand() else { return };
+        debug_assert!(
+            previous.expand().map_or(self.sources[source].first, |it| self.edges[it].next)
+                == edge.into(),
+            "an edge is the first of its source, or its neighbour names it"
+        );
+        debug_assert!(
+            next.expand().map_or(self.sources[source].last, |it| self.edges[it].previous)
+                == edge.into(),
+            "an edge is the last of its source, or its neighbour names it"
+        );
         match previous.expand() {
             Some(previous) => self.edges[previous].next = next,
             None => self.sources[source].first = next,
@@ -218,6 +232,12 @@ impl Dependencies {
         let record = &mut self.sources[source];
         record.count -= 1;
         record.cancelling -= u32::from(cancels);
+        debug_assert!(record.cancelling <= record.count, "edges that cancel are counted twice");
+        debug_assert_eq!(
+            record.count == 0,
+            record.first.is_none() && record.last.is_none(),
+            "a source counts the edges in its list"
+        );
         let edge = &mut self.edges[edge];
         (edge.source, edge.previous, edge.next) =
             (PackedOption::NONE, PackedOption::NONE, PackedOption::NONE);

@@ -75,6 +75,7 @@ impl Store {
 
     fn end_source(&mut self, source: SourceIdx, end: SourceEnd) {
         let record = &mut self.dependencies.sources[source];
+        debug_assert!(record.end.is_none(), "a source ends once");
         if record.count == 0 {
             self.dependencies.sources.remove(source);
             return;
@@ -104,6 +105,7 @@ impl Store {
     #[cold]
     fn settle_or_defer(&mut self, source: SourceIdx, now: Now, fx: &mut Effects) {
         let Source { count, cancelling, end, .. } = self.dependencies.sources[source];
+        debug_assert!(end.is_some(), "only a source that has ended is settled");
         let cancelled = if matches!(end, Some(SourceEnd::Done)) { 0 } else { cancelling };
         let steps = count as usize + cancelled as usize * (ACTION_STEPS_PER_JOB - 1);
         let is_first = !std::mem::replace(&mut self.dependencies.has_settled, true);
@@ -114,6 +116,10 @@ impl Store {
             while self.settle_edge(source, false, now, fx) {
                 self.spread.spend(1);
             }
+            debug_assert_eq!(
+                self.dependencies.sources[source].count, 0,
+                "a source is removed when all its edges are settled"
+            );
             self.dependencies.sources.remove(source);
             return;
         }
@@ -161,6 +167,10 @@ impl Store {
     /// All edges of a source are settled. O(log l).
     pub(in crate::store) fn finish_source(&mut self, source: SourceIdx, fx: &mut Effects) {
         let record = self.dependencies.sources.remove(source);
+        debug_assert!(
+            record.as_ref().is_some_and(|record| record.count == 0),
+            "a source is removed when all its edges are settled"
+        );
         if let Some(Source { end: Some(SourceEnd::Recorded(loss)), .. }) = record {
             let entry = self.dependencies.losses.remove(loss);
             fx.mark_dirty(DirtyRecord::Gone(RecordKey::Loss(loss), entry.id));
@@ -182,6 +192,7 @@ impl Store {
         let place = usize::from(self.dependencies.edges[edge].place);
         self.dependencies.edges.remove(edge);
         if let Some(deps) = self.jobs[slot].deps_mut() {
+            debug_assert_eq!(deps.edges.get(place), Some(&edge), "an edge knows its place");
             deps.edges.swap_remove(place);
             if let Some(&moved) = deps.edges.get(place) {
                 self.dependencies.edges[moved].place = edge_place(place);
@@ -195,6 +206,10 @@ impl Store {
 
     /// Removes a job that waits for a lost one; it is held or buried. O(log n).
     fn cancel_dependent(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            matches!(self.jobs[slot].status(), Status::Delayed | Status::Buried),
+            "a job that waits for others is held or buried"
+        );
         self.count_deleted(slot, self.jobs[slot].is_expired_waiting(now));
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
@@ -204,6 +219,10 @@ impl Store {
     fn release_dependent(&mut self, slot: JobIdx, on_hold: bool, now: Now, fx: &mut Effects) {
         let until = self.jobs[slot].held_until();
         self.unlink_cold(slot);
+        debug_assert!(
+            !self.jobs[slot].is_held() && !self.jobs[slot].has_unmet_dependencies(),
+            "a released job waits for nothing"
+        );
         fx.mark_dirty(DirtyRecord::Released(JobId(self.jobs[slot].id())));
         if self.jobs[slot].is_expired(now) {
             drop(self.remove(slot, fx));

@@ -109,6 +109,7 @@ impl Store {
         run: Option<JobId>,
     ) -> Option<JobId> {
         let group = self.dependencies.groups.get_mut(name)?;
+        debug_assert!(group.unfinished > 0, "a known group has unfinished members");
         let present = group.run;
         if run.is_some_and(|run| run != present) {
             return None;
@@ -126,6 +127,13 @@ impl Store {
     /// Makes a job an unfinished member of a group, which begins with this run if it has no other
     /// one. O(log g + name).
     pub(super) fn join_group(&mut self, slot: JobIdx, name: &[u8], run: JobId) {
+        debug_assert!(
+            self.jobs[slot]
+                .deps()
+                .and_then(|deps| deps.group.as_ref())
+                .is_none_or(|member| !member.is_counted),
+            "a member of a group is counted once"
+        );
         let groups = &mut self.dependencies.groups;
         let known = groups.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
@@ -134,6 +142,10 @@ impl Store {
             unfinished: 0,
             source: PackedOption::NONE,
         });
+        debug_assert!(
+            group.unfinished > 0 || group.source.is_none(),
+            "jobs wait for a group only while it has unfinished members"
+        );
         group.unfinished += 1;
         let member = Membership { name, run: group.run, is_counted: true };
         self.jobs.change(slot, |job| job.deps_mut_or_insert().group = Some(member));
