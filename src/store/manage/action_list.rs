@@ -120,6 +120,7 @@ impl Store {
         if let Some(place) = running
             && let Some(mut action) = self.actions.by_id.remove(&id)
         {
+            debug_assert_eq!(action.details.state, ActionState::Running, "it runs while listed");
             self.actions.running.remove(place);
             self.spread.end_task();
             self.end_action(&mut action, ActionState::Cancelled, now, fx);

@@ -254,6 +254,7 @@ impl Store {
             return fx.reply(ticket, ManageReply::Rejected(Rejection::Full));
         }
         let id = action.details.id;
+        debug_assert!(id > self.actions.last_id, "the ids of actions rise");
         self.actions.last_id = id;
         action.ticket = wait.then_some(ticket);
         if let Some(ended) = self.advance_action(&mut action, now, fx) {
@@ -288,6 +289,7 @@ impl Store {
             }
             let Some(id) = self.actions.running.pop_front() else { return };
             let mut action = self.actions.by_id.remove(&id).expect("a running action is known");
+            debug_assert_eq!(action.details.state, ActionState::Running, "it runs while listed");
             if let Some(ended) = self.advance_action(&mut action, now, fx) {
                 self.spread.end_task();
                 self.end_action(&mut action, ended, now, fx);
@@ -442,6 +444,8 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        debug_assert!(action.details.ended_at.is_none(), "an action ends once");
+        debug_assert_ne!(state, ActionState::Running, "an ended action does not run");
         (action.details.state, action.details.ended_at) = (state, Some(now.wall));
         if state == ActionState::Finished && matches!(action.work, Work::DropQueue) {
             self.remove_queue(&action.details.queue, fx);

@@ -40,6 +40,7 @@ impl Store {
     /// Answers those that wait for the end of a job, which is there; if there are too many for this
     /// pass, in later ones. O(log v + bytes) for each, `SPREAD_STEPS_PER_PASS` bounds them.
     pub(in crate::store) fn notify_awaiters(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(self.has_ended(slot), "what waits for the end of a job is answered then");
         if !self.answer_awaiters(slot, now, fx) {
             self.awaited_ends.push_back(JobId(self.jobs[slot].id()));
             self.spread.begin_task();

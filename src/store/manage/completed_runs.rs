@@ -28,6 +28,7 @@ impl Store {
         {
             self.remove_completed_run(oldest, fx);
         }
+        debug_assert!(self.past_runs.completed_len() < PAST_RUNS_MAX, "past runs are bounded");
         let id = self.ids.take_hidden();
         let run = PersistedRun { job, token, until: PastRuns::end(now) };
         let slot = self.past_runs.insert_completed(id, run);
@@ -57,6 +58,7 @@ impl Store {
     /// Forgets runs whose time is over, a bounded number at once. The deadline is not armed any
     /// more. O(log r + log d) for each.
     pub(in crate::store) fn past_runs_due(&mut self, now: Now, fx: &mut Effects) {
+        debug_assert!(!self.past_runs.timer.is_none(), "a deadline fires that was armed");
         self.past_runs.timer = TimerId::NONE;
         for _ in 0..PAST_RUNS_PER_DEADLINE {
             match self.past_runs.first_completed() {

@@ -110,6 +110,7 @@ impl Store {
     }
 
     fn begin_index_work(&mut self, queue: QueueIdx, ends: bool, ticket: Option<Ticket>) {
+        debug_assert!(self.queues[queue].index.is_some(), "index work is on an indexed queue");
         let serial = self.queues[queue].serial;
         self.index_work.tasks.push_back(IndexTask { queue, serial, ends, ticket });
         self.spread.begin_task();
@@ -160,6 +161,10 @@ impl Store {
     /// Frees histories of a queue up to the steps that are left in this pass. Returns whether none
     /// is left: then the queue is not indexed any more.
     fn free_histories(&mut self, queue: QueueIdx, fx: &mut Effects) -> bool {
+        debug_assert!(
+            self.queues[queue].index.as_ref().is_some_and(|index| index.ending),
+            "only an index that is switched off loses its rows"
+        );
         while let Some(row) = self.queues[queue].index_mut().first() {
             if self.spread.steps_left() == 0 {
                 return false;

@@ -149,6 +149,8 @@ impl Store {
         fx: &mut Effects,
     ) -> Applied {
         let job = &self.jobs[slot];
+        debug_assert!(!job.is_expired_waiting(now), "clients do not see expired jobs");
+        debug_assert_ne!(job.status(), Status::Popped, "no command finds a popped job");
         let (status, queue, tracked) = (job.status(), job.queue, job.is_tracked());
         let wrong_state = Applied::WrongState(super::details::state_of(job));
         let applied = match (verb, status) {
@@ -284,6 +286,10 @@ impl Store {
             self.jobs[slot].clear_links();
             self.jobs[slot].set_status(Status::Reserved);
         }
+        debug_assert!(
+            dead && to.is_none() || !self.jobs[slot].is_linked(),
+            "a job is changed outside of its place, unless it stays buried"
+        );
         self.change_content(slot, change, payload.as_ref(), to, now);
         fx.mark_put_dirty(slot, &self.jobs[slot]);
         let queue = self.jobs[slot].queue;
@@ -331,6 +337,7 @@ impl Store {
         to: Option<QueueIdx>,
         now: Now,
     ) {
+        debug_assert!(!self.jobs[slot].is_in_heap(), "a job in a heap keeps its fields");
         if self.jobs[slot].class().is_some() {
             self.constraints.drop_class(slot, &mut self.queues, &mut self.jobs);
         }

@@ -85,6 +85,10 @@ impl Store {
     /// Makes a job that waits or is buried like a new one, but for its id, attempts and, if it is
     /// buried, its state. O(log n + bytes).
     fn replace_job(&mut self, slot: JobIdx, new: &NewJob, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            self.jobs[slot].waits() || self.jobs[slot].status() == Status::Buried,
+            "only a job that waits or is buried is replaced"
+        );
         self.jobs.change(slot, |job| {
             job.ext_mut_or_insert().counts_leases = true;
             let options = &mut job.work_mut().options;
@@ -188,6 +192,10 @@ impl Store {
     /// Gives a new job its key, which is free. O(key).
     pub(super) fn take_key(&mut self, slot: JobIdx, key: &NewKey) {
         self.assign_key(slot, &key.bytes, key.ttl_ms);
+        debug_assert!(
+            self.jobs[slot].key_of_queue().is_some_and(|key| key.is_taken),
+            "the key of a new job is free"
+        );
     }
 
     /// Gives a job a key, unless another one of its queue has it. O(key).
@@ -270,6 +278,7 @@ impl Store {
     pub(in crate::store) fn take_key_again(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         let Some(key) = job.key_of_queue() else { return };
+        debug_assert!(!key.is_taken, "a key is released before its job moves");
         let place = (&*self.queues[job.queue].name, &*key.bytes);
         self.unique_keys.insert(place, KeyOwner::Job(slot));
         if let Some(key) = self.jobs[slot].key_of_queue_mut() {
@@ -282,6 +291,7 @@ impl Store {
     pub(in crate::store) fn complete_key(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let Some(key) = job.key_of_queue().filter(|key| key.is_taken) else { return };
+        debug_assert_eq!(job.status(), Status::Reserved, "a job that succeeds was reserved");
         let (ttl_ms, bytes, job) = (key.ttl_ms, key.bytes.clone(), JobId(job.id()));
         let queue = (*self.queues[self.jobs[slot].queue].name).into();
         self.release_key(slot);
@@ -296,6 +306,7 @@ impl Store {
     }
 
     fn arm_past_key(&mut self, past: PastKeyIdx, until: Mono) {
+        debug_assert!(self.unique_keys.past(past).timer.is_none(), "a past key has one end");
         let timer = self.deadlines.arm(until, Due::PastKey(past));
         self.unique_keys.past_mut(past).timer = timer;
     }

@@ -5,7 +5,7 @@ use crate::base::heap::{HeapEntry, orders_before};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::LeaseToken;
+use crate::model::job::{LeaseToken, Status};
 use crate::model::manage::{JobDetails, LeaseTerms, ManageReply, ReserveTerms};
 use crate::store::job_ext::TokenLease;
 use crate::store::{Effects, JobIdx, Store};
@@ -77,6 +77,7 @@ impl Store {
             }
         }
         let slot = best?.slot;
+        debug_assert_eq!(self.jobs[slot].status(), Status::Ready, "the head of a heap is ready");
         let queue = self.jobs[slot].queue;
         self.unlink_cold(slot);
         self.count_reserved(slot);
@@ -93,6 +94,10 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> LeaseToken {
+        debug_assert!(
+            self.jobs[slot].token_lease().is_none(),
+            "a reservation gets one token at most"
+        );
         let own = self.jobs[slot].options().lease_ms;
         let own = if own > 0 { own } else { TTR_DEFAULT_MS };
         let lease_ms = terms.ttr_ms.unwrap_or(own);

@@ -158,6 +158,7 @@ impl Store {
     /// The pause of a queue ends by itself.
     pub(in crate::store) fn pause_due(&mut self, queue: QueueIdx, fx: &mut Effects) {
         let pause = self.pauses.by_queue.get_mut(&queue).expect("a deadline is of a pause");
+        debug_assert!(!pause.timer.is_none(), "a deadline fires that was armed");
         pause.timer = TimerId::NONE;
         self.end_pause(queue, fx);
     }
@@ -179,6 +180,10 @@ impl Store {
     /// Sets when a pause ends by itself. O(log p + log d).
     fn set_pause_end(&mut self, record: PauseIdx, until: Option<Mono>) {
         let queue = self.pauses.records[record].place;
+        debug_assert!(
+            self.queues[queue].holds.has(HoldMarks::PAUSED),
+            "a queue with a pause is marked"
+        );
         let pause = self.pauses.by_queue.get_mut(&queue).expect("the record is of a paused queue");
         if !pause.timer.is_none() {
             self.deadlines.cancel(std::mem::take(&mut pause.timer));
@@ -196,6 +201,10 @@ impl Store {
         }
         let entry = self.pauses.records.remove(pause.record);
         debug_assert_eq!(entry.place, queue, "a pause is of another queue");
+        debug_assert!(
+            self.queues[queue].holds.has(HoldMarks::PAUSED),
+            "a queue with a pause is marked"
+        );
         self.queues[queue].holds.clear(HoldMarks::PAUSED);
         self.queues.list_if_idle(queue);
         Some((pause.record, entry.id))

@@ -64,7 +64,8 @@ impl Walk {
     /// Adds a queue, and drops the last ones if there are too many.
     fn add(&mut self, rank: u64, name: &[u8], queue: QueueDetails) {
         self.bytes += name.len();
-        self.best.insert((Reverse(rank), name.into()), queue);
+        let former = self.best.insert((Reverse(rank), name.into()), queue);
+        debug_assert!(former.is_none(), "a walk looks at each name once");
         while self.best.len() > RANKED_MAX || self.bytes > ANSWER_BYTES_ENOUGH {
             let Some(((_, name), _)) = self.best.pop_last() else { return };
             self.bytes -= name.len();
@@ -178,6 +179,7 @@ impl Store {
 
     fn keep_snapshot(&mut self, walk: &Walk, now: Now) {
         let Some(queues) = walk.found.clone() else { return };
+        debug_assert!(queues.len() <= RANKED_MAX, "a snapshot is bounded");
         if self.rankings.snapshots.len() >= RANKED_SNAPSHOTS_MAX {
             self.rankings.snapshots.pop_front();
         }

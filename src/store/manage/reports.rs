@@ -29,6 +29,7 @@ impl Store {
             Ok(slot) => slot,
             Err(reply) => return fx.reply(ticket, reply),
         };
+        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "only a run is reported on");
         match report {
             RunReport::Complete { result } => {
                 let result = result.as_ref();
@@ -186,6 +187,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "only a run is released");
         self.totals.count(JobCounter::Released);
         let id = JobId(self.jobs[slot].id());
         if self.jobs[slot].has_row() {

@@ -158,7 +158,9 @@ impl Store {
         if self.actions.is_full() {
             return fx.reply(ticket, ManageReply::Rejected(Rejection::Full));
         }
+        debug_assert!(is_searching(&action), "the jobs of the action are not known yet");
         let id = action.details.id;
+        debug_assert!(id > self.actions.last_id, "the ids of actions rise");
         self.actions.last_id = id;
         self.actions.searching += 1;
         fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone())));
@@ -184,6 +186,7 @@ impl Store {
         }
         match found {
             Ok(jobs) => {
+                debug_assert!(self.actions.searching > 0, "an action that searches is counted");
                 self.actions.searching -= 1;
                 action.details.matched = Some(jobs.len() as u64);
                 action.cursor = Cursor::Found(jobs.into());
@@ -206,6 +209,7 @@ impl Store {
 
     fn end_search(&mut self, id: u64, state: ActionState, now: Now, fx: &mut Effects) {
         let Some(mut action) = self.actions.by_id.remove(&id) else { return };
+        debug_assert!(self.actions.searching > 0, "an action that waits for its query is counted");
         self.actions.searching -= 1;
         self.end_action(&mut action, state, now, fx);
         self.actions.by_id.insert(id, action);

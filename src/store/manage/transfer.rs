@@ -145,6 +145,7 @@ impl Store {
     /// Gives a new job what has become of it, and its place.
     fn set_imported(&mut self, slot: JobIdx, imported: &ImportedJob, now: Now, fx: &mut Effects) {
         let ImportedJob { job, .. } = imported;
+        debug_assert!(!self.jobs[slot].is_linked(), "an imported job has no place yet");
         if let Some(at) = imported.created_at {
             let created = u32::try_from(at.0 / 1_000).unwrap_or(u32::MAX);
             self.set_created(slot, created);

@@ -101,6 +101,7 @@ impl Store {
     /// The deadline of all schedules: a bounded number of them fires.
     #[cold]
     pub(in crate::store) fn schedules_due(&mut self, now: Now, fx: &mut Effects) {
+        debug_assert!(!self.schedules.timer.is_none(), "a deadline fires that was armed");
         self.schedules.timer = TimerId::NONE;
         self.schedules.look(now);
         let mut left = SCHEDULES_PER_PASS;
@@ -127,7 +128,9 @@ impl Store {
     /// O(log n + log s + days until its next moment).
     fn fire(&mut self, place: ScheduleIdx, at: Wall, now: Now, fx: &mut Effects) -> usize {
         let entry = &self.schedules.slots[place];
+        debug_assert_eq!(entry.state.next, Some(at), "a schedule fires at its next moment");
         let next = entry.next_after(now.wall);
+        debug_assert!(next.is_none_or(|next| next > now.wall), "the next moment is to come");
         let missed = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
         let skips = missed && entry.schedule.skips_missed;
         let overlaps = entry.schedule.skips_overlap

@@ -180,8 +180,13 @@ impl Schedules {
     fn remove(&mut self, place: ScheduleIdx) -> JobId {
         self.set_next(place, None);
         let entry = self.slots.remove(place).expect("a schedule is removed twice");
-        self.by_id.remove(&entry.id.0);
-        self.by_name.remove(&entry.schedule.name);
+        let (by_id, by_name) =
+            (self.by_id.remove(&entry.id.0), self.by_name.remove(&entry.schedule.name));
+        debug_assert_eq!(
+            (by_id, by_name),
+            (Some(place), Some(place)),
+            "a schedule is found by its id and by its name"
+        );
         self.content_bytes -= content_bytes(&entry.schedule);
         entry.id
     }
@@ -190,7 +195,8 @@ impl Schedules {
     fn set_next(&mut self, place: ScheduleIdx, next: Option<Wall>) {
         let former = std::mem::replace(&mut self.slots[place].state.next, next);
         if let Some(at) = former {
-            self.by_moment.remove(&(at, place));
+            let was_there = self.by_moment.remove(&(at, place));
+            debug_assert!(was_there, "a schedule is found by its next moment");
         }
         if let Some(at) = next {
             self.by_moment.insert((at, place));
