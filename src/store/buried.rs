@@ -9,8 +9,11 @@ use super::Store;
 use super::idx::JobIdx;
 use super::job::Job;
 use super::jobs::Jobs;
+use super::rare_counts::RareStatus;
 use crate::base::slab_index::PackedOption;
+use crate::base::time::Now;
 use crate::model::job::Status;
+use std::time::Duration;
 
 /// Both ends of the list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +35,7 @@ impl Buried {
 
     /// Appends a job. O(1).
     pub(super) fn link(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        debug_assert!(!jobs[slot].is_linked(), "a job is buried once");
         self.link_numbered(slot, self.next_number(jobs), jobs);
     }
 
@@ -52,12 +56,20 @@ impl Buried {
     pub(super) fn unlink(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let (previous, next) = (jobs.previous(slot), jobs[slot].next());
         if let Some(previous) = previous.expand() {
+            debug_assert!(
+                jobs[previous].next() == slot.into(),
+                "neighbours among buried jobs name each other"
+            );
             jobs[previous].set_next(next);
         } else {
             assert!(self.first == slot.into(), "a buried job is not in its queue's list");
             self.first = next;
         }
         if let Some(next) = next.expand() {
+            debug_assert!(
+                jobs.previous(next) == slot.into(),
+                "neighbours among buried jobs name each other"
+            );
             jobs.set_previous(next, previous);
         } else {
             assert!(self.last == slot.into(), "a buried job is not in its queue's list");
@@ -100,6 +112,18 @@ impl Job {
 }
 
 impl Store {
+    /// Buries an unlinked job. O(log d).
+    pub(super) fn link_buried(&mut self, slot: JobIdx, now: Now) {
+        self.set_rare_status(slot, RareStatus::Buried);
+        let job = &self.jobs[slot];
+        let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
+        self.queues[queue].buried.link(slot, &mut self.jobs);
+        if bury_ms > 0 {
+            let at = now.mono.after(Duration::from_millis(bury_ms));
+            self.jobs.arm(slot, at, &mut self.deadlines);
+        }
+    }
+
     /// Brings the buried jobs of all queues into their order, after the restoration. O(q + b), and
     /// O(b log b) for b buried jobs that are in another order.
     pub(super) fn sort_buried(&mut self) {

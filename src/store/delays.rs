@@ -27,13 +27,23 @@ impl Delays {
 }
 
 impl Store {
+    /// Delays an unlinked job until `at`, or until its time to live ends. O(log d).
+    pub(super) fn delay_until(&mut self, slot: JobIdx, at: Mono) {
+        self.set_rare_status(slot, RareStatus::Delayed);
+        let expires = self.jobs[slot].ext_mut_or_insert().expires;
+        self.jobs.arm(slot, at.min(expires), &mut self.deadlines);
+        self.list_delayed(slot);
+    }
+
     /// Lists a job that is delayed, and whose deadline is armed. O(log d).
     pub(super) fn list_delayed(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
         debug_assert_eq!(job.status(), Status::Delayed, "only delayed jobs are listed");
+        debug_assert!(!job.is_held(), "a held job is in no list of delays");
         let Some(at) = job.due(&self.deadlines) else { return };
         let delays = &mut self.queues[job.queue].delays;
-        delays.0.get_or_insert_default().insert((at, job.id()));
+        let is_new = delays.0.get_or_insert_default().insert((at, job.id()));
+        debug_assert!(is_new, "a delayed job is listed once");
     }
 
     /// Takes a job whose delay ends at `at` out of the list, if it is there. O(log d).
@@ -41,7 +51,12 @@ impl Store {
         let job = &self.jobs[slot];
         let delays = &mut self.queues[job.queue].delays;
         let Some(jobs) = &mut delays.0 else { return };
-        jobs.remove(&(at, job.id()));
+        let was_there = jobs.remove(&(at, job.id()));
+        debug_assert_eq!(
+            was_there,
+            job.status() == Status::Delayed && !job.is_held(),
+            "exactly the jobs that are delayed and not held are listed"
+        );
         if jobs.is_empty() {
             delays.0 = None;
         }

@@ -72,7 +72,9 @@ impl ExcludedHeaps {
     }
 
     fn heap(&mut self, excluded_workers: &[WorkerId]) -> &mut ExcludedHeap {
+        debug_assert!(!excluded_workers.is_empty(), "the plain heap has the jobs of all workers");
         let place = self.find(excluded_workers).unwrap_or_else(|| {
+            debug_assert!(self.list.len() < EXCLUSION_SETS_MAX, "exclusion sets are bounded");
             let ready = Heap::default();
             self.list.push(ExcludedHeap {
                 excluded_workers: excluded_workers.into(),
@@ -109,6 +111,12 @@ impl ExcludedHeaps {
     pub(super) fn reserved(&self) -> impl Iterator<Item = (&[WorkerId], u32)> {
         let reserved = self.list.iter().filter(|heap| heap.reserved > 0);
         reserved.map(|heap| (&*heap.excluded_workers, heap.reserved))
+    }
+
+    /// The job at this position of the heap of an exclusion set. O(exclusion sets): for checks.
+    pub(super) fn slot_at(&self, excluded_workers: &[WorkerId], position: u32) -> Option<JobIdx> {
+        let ready = &self.list[self.find(excluded_workers)?].ready;
+        ((position as usize) < ready.len()).then(|| ready.at(position).slot)
     }
 
     /// Removes the job at this position of its heap. O(exclusion sets + log n).

@@ -43,6 +43,11 @@ impl Store {
         let what = (Priority::Small(priority), TieBreak::Fifo, (payload, 0));
         let slot = self.insert_job(ticket, job.queue, what, now, fx);
         self.external_ids.assign(job.name, slot, &mut self.jobs);
+        debug_assert_eq!(
+            self.external_ids.find(job.name, &self.jobs),
+            Some(slot),
+            "a job is found by its external id"
+        );
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
@@ -145,6 +150,7 @@ impl Store {
         }
         fx.answer(ticket, Outcome::Worker(WorkerReply::Done));
         let Some(place) = self.workers.find(worker) else { return };
+        debug_assert_eq!(self.workers[place].client, Some(ticket.client), "it was attached");
         self.workers[place].lease_ms = lease_ms;
         let mut requeued = std::mem::take(&mut self.requeue_buf);
         for slot in self.reservations.jobs_of(ticket.client.index, &self.jobs) {

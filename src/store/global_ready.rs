@@ -25,6 +25,7 @@ impl Store {
     pub(super) fn reserve_any(&mut self, ticket: Ticket, now: Now, fx: &mut Effects) {
         if let Some(entry) = self.global_head(ticket.client, now, fx) {
             let queue = self.jobs[entry.slot].queue;
+            debug_assert!(self.jobs[entry.slot].is_tracked(), "the global heap has tracked jobs");
             self.unlink_cold(entry.slot);
             self.count_reserved(entry.slot);
             self.mark_reserved(entry.slot, ticket, now, fx);
@@ -114,6 +115,7 @@ impl Store {
             let heads = heads.filter_map(|heap| heap.ready.peek());
             let all = self.queues[queue].ready.peek().into_iter().chain(heads);
             let entry = first_entry(all.filter(fits), &self.jobs)?;
+            debug_assert_eq!(self.jobs[entry.slot].queue, queue, "a heap has jobs of its queue");
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
@@ -196,6 +198,7 @@ impl Store {
                 }
                 continue;
             }
+            debug_assert!(self.jobs[entry.slot].is_tracked(), "the global heap has tracked jobs");
             let queue = self.jobs[entry.slot].queue;
             let (_, ticket) = self.end_wait(waiter);
             self.unlink_cold(entry.slot);
@@ -294,6 +297,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         let ticket = self.waiters[waiter].ticket;
+        debug_assert_eq!(self.jobs[slot].status(), Status::Ready, "a waiter gets a ready job");
+        debug_assert!(!self.waiters[waiter].is_paused(), "a pop that was answered gets no job");
+        debug_assert!(
+            self.waiters[waiter].kind == WaiterKind::Reserve
+                || !self.jobs[slot].is_too_large_to_pop(),
+            "a waiting pop gets no job that it cannot carry"
+        );
         match self.waiters[waiter].kind {
             WaiterKind::Reserve => {
                 self.end_wait(waiter);

@@ -111,6 +111,7 @@ impl Ids {
     /// Makes `next`, which no job has and which is below those of hidden records, the id that is
     /// given out next; returns the former one, which the caller sets again.
     pub(super) fn replace_next(&mut self, next: u64) -> u64 {
+        debug_assert!(next <= self.first_hidden, "ids of jobs are below those of hidden records");
         std::mem::replace(&mut self.next, next)
     }
 
@@ -179,6 +180,10 @@ impl Ids {
 
     #[cold]
     fn drop_page(&mut self, number: u64) {
+        debug_assert!(
+            self.pages[&number].slots.iter().all(|slot| slot.is_none()),
+            "a page with an id is kept"
+        );
         self.pages.remove(&number);
         if self.pages.capacity() > SMALL && self.pages.len() < self.pages.capacity() / 16 {
             self.pages.shrink_to(self.pages.capacity() / 4);

@@ -304,6 +304,7 @@ impl Store {
         if self.is_full() {
             return fx.reply(ticket, IndexedReply::Full);
         }
+        debug_assert!(self.queues[queue].is_indexed(), "a queue that Jobq names is indexed");
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
         let id = self.ids.take();
         self.totals.count(JobCounter::Put);

@@ -238,6 +238,7 @@ impl Job {
 
     /// Sets the options of a new job. Its time to live starts now.
     pub(super) fn apply_options(&mut self, options: &JobOptions, now: Now) {
+        debug_assert!(!self.is_linked(), "a new job gets its options before its place");
         self.ext_mut_or_insert().set_options(options, now);
     }
 
@@ -470,15 +471,6 @@ impl Job {
     pub(super) fn work_mut(&mut self) -> &mut RunState {
         self.unpack_lease();
         self.ext_mut_or_insert().work.get_or_insert_default()
-    }
-
-    /// Counts one more reservation, if the job has lease epochs.
-    pub(super) fn count_lease(&mut self) {
-        if let Some(ext) = self.ext_mut()
-            && ext.counts_leases
-        {
-            ext.lease.0 = ext.lease.0.wrapping_add(1);
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::job::Status;
 use crate::model::worker::TrackedReply;
 use std::collections::BTreeMap;
 
@@ -107,6 +108,10 @@ impl JobWatchers {
         jobs: &mut Jobs,
     ) -> WatcherIdx {
         debug_assert!(self.find(ticket).is_none(), "a ticket has one watcher");
+        debug_assert!(
+            watch_for != WatchFor::Release || jobs[job].status() == Status::Reserved,
+            "only a reservation is awaited to end"
+        );
         // A job without rare fields is removed without a search for watchers.
         jobs[job].ext_mut_or_insert();
         self.arrivals += 1;
@@ -160,8 +165,13 @@ impl JobWatchers {
 
     fn end(&mut self, watcher: WatcherIdx) -> JobWatcher {
         let watcher = self.slots.remove(watcher).expect("a watcher was removed twice");
-        self.by_ticket.remove(&watcher.ticket);
-        self.by_job.remove(&(watcher.job, watcher.watch_for, watcher.arrival));
+        let by_ticket = self.by_ticket.remove(&watcher.ticket);
+        let place = (watcher.job, watcher.watch_for, watcher.arrival);
+        let by_job = self.by_job.remove(&place);
+        debug_assert!(
+            by_ticket.is_some() && by_ticket == by_job,
+            "a watcher is found by its ticket and by its job"
+        );
         watcher
     }
 

@@ -55,6 +55,7 @@ impl Jobs {
 
     #[inline(always)]
     pub(super) fn insert(&mut self, job: Job) -> JobIdx {
+        debug_assert!(!job.is_linked(), "a job that enters the table is in no list");
         self.content_bytes += job.content_bytes();
         self.slots.insert(job)
     }
@@ -76,6 +77,7 @@ impl Jobs {
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: JobIdx) -> Job {
         let job = self.slots.remove(slot).expect("a job was removed twice");
+        debug_assert!(!job.is_linked(), "a job that leaves the table is in no list");
         self.content_bytes -= job.content_bytes();
         job
     }
@@ -98,6 +100,7 @@ impl Jobs {
     pub(super) fn set_previous(&mut self, slot: JobIdx, previous: PackedOption<JobIdx>) {
         debug_assert!(self[slot].is_in_list(), "only reserved and buried jobs are in lists");
         self.slots.set_beside(slot, previous.bits());
+        debug_assert!(previous != slot.into(), "no job is its own neighbour in a list");
     }
 
     /// One more than the largest slot in use.
@@ -121,6 +124,7 @@ impl Jobs {
 
     /// Arms the deadline of a job's status. O(log d), O(1) on average.
     pub(super) fn arm(&mut self, slot: JobIdx, at: Mono, deadlines: &mut TimerQueue<Due>) {
+        debug_assert_ne!(self[slot].status(), Status::Popped, "a popped job has no deadline");
         let ext = self[slot].ext_mut_or_insert();
         assert!(ext.timer.is_none(), "a job has two deadlines");
         ext.timer = deadlines.arm(at, Due::Job(slot));

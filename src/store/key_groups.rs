@@ -125,6 +125,7 @@ impl KeyGroups {
 
     /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for a requeued one.
     pub(super) fn join(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        debug_assert!(!jobs[slot].is_linked(), "a packet is in one key group");
         let group_key = self.group_key(slot, jobs);
         let hash = group_key.hash;
         let Some(number) = self.find(&group_key, jobs) else {
@@ -144,6 +145,7 @@ impl KeyGroups {
             return Self::link(slot, PackedOption::NONE, NewerPacket::Beside, jobs);
         }
         group.newest = slot.into();
+        debug_assert!(second.is_none() == group.oldest.is_none(), "a list has both ends or none");
         Self::link(slot, second, NewerPacket::None, jobs);
         match second.expand() {
             None => group.oldest = slot.into(),
@@ -172,6 +174,7 @@ impl KeyGroups {
                 group.requeued -= 1;
                 let was_there = self.requeued.remove(&(number, Reverse(jobs[slot].id()), slot));
                 assert!(was_there, "a requeued packet is not in the ordered set");
+                debug_assert!(older.is_none(), "a packet beside the list has no older neighbour");
             } else {
                 let newer = match newer {
                     NewerPacket::Some(newer) => newer.into(),
@@ -184,9 +187,18 @@ impl KeyGroups {
             }
         }
         if let NewerPacket::Some(newer) = newer {
+            debug_assert!(
+                jobs[newer].older_packet() == slot.into() && jobs[newer].id() > jobs[slot].id(),
+                "neighbours in a key group name each other, and ids fall along it"
+            );
             jobs[newer].set_older_packet(older);
         }
         if let Some(older) = older.expand() {
+            debug_assert_eq!(
+                jobs[older].newer_packet(),
+                NewerPacket::Some(slot),
+                "neighbours in a key group name each other"
+            );
             jobs[older].set_newer_packet(newer);
         }
         Self::link(slot, PackedOption::NONE, NewerPacket::None, jobs);
@@ -223,6 +235,10 @@ impl KeyGroups {
             let &(of, Reverse(id), slot) = self.requeued.range(from(group)..).next()?;
             (of == group && id < below).then_some((id, slot))
         });
+        debug_assert!(
+            listed.is_none_or(|slot| jobs[slot].queue == queue && jobs[slot].id() < below),
+            "a walk goes from newer packets of its queue to older ones"
+        );
         match (listed, beside) {
             (Some(listed), Some((id, slot))) if id > jobs[listed].id() => Some(slot),
             (None, Some((_, slot))) => Some(slot),
@@ -242,6 +258,10 @@ impl KeyGroups {
 
     fn remove_group(&mut self, number: KeyGroupIdx) {
         let group = self.slots.remove(number).expect("a group was removed twice");
+        debug_assert!(
+            group.newest.is_none() && group.oldest.is_none() && group.requeued == 0,
+            "a group with a packet is not removed"
+        );
         let shard = &mut self.shards[Self::shard(group.hash)];
         remove_entry(shard, group.hash, |&other| other == number);
         if shard.is_empty() && shard.capacity() > SMALL {

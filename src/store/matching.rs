@@ -48,6 +48,7 @@ impl Store {
         }
         match best {
             Some(entry) => {
+                debug_assert_eq!(self.jobs[entry.slot].status(), Status::Ready, "a head is ready");
                 let queue = self.jobs[entry.slot].queue;
                 self.unlink(entry.slot);
                 let record = &mut self.queues[queue];
@@ -121,6 +122,7 @@ impl Store {
         match wait {
             Wait::No => return self.answer_no_job(ticket, kind, names, now, fx),
             Wait::UntilLeaseEnds(wait_ms) => {
+                debug_assert_eq!(kind, WaiterKind::Reserve, "a pop holds no leases");
                 return self.wait_until_lease_ends(ticket, names, wait_ms, now, fx);
             }
             Wait::Forever | Wait::Again | Wait::Milliseconds(_) => {}
@@ -163,6 +165,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<HeapEntry<JobIdx>> {
         let record = &self.queues[queue];
+        debug_assert!(record.ready.len() <= record.jobs as usize, "ready jobs are jobs of a queue");
         if (record.ttl_jobs | record.class_count | record.holds.bits()) > 0 {
             return self.head_not_blocked(queue, now, fx);
         }
@@ -230,6 +233,7 @@ impl Store {
     ) -> (Option<HeapEntry<JobIdx>>, bool) {
         let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
+            debug_assert_eq!(self.jobs[entry.slot].queue, queue, "a heap has jobs of its queue");
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
@@ -334,6 +338,7 @@ impl Store {
 
     #[inline(never)]
     fn mark_reserved_cold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
+        debug_assert!(self.jobs[slot].timer().is_none(), "a job has the deadline of its wait");
         debug_assert!(self.jobs[slot].worker().is_none(), "a job is reserved for two workers");
         debug_assert!(
             self.jobs[slot].progress().is_none(),
@@ -390,6 +395,7 @@ impl Store {
     /// level for each waiter. O(k log n).
     pub(super) fn pop_out(&mut self, slot: JobIdx, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
+        debug_assert_eq!(self.jobs[slot].status(), Status::Ready, "a pop selects a ready job");
         self.unlink_cold(slot);
         let group =
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };

@@ -392,6 +392,7 @@ impl Store {
         if self.queues[queue].is_indexed() {
             self.queues.record_put(slot, payload.bytes, NO_STATE, now, &mut self.jobs);
         }
+        debug_assert!(self.queues[queue].is_listed(), "a queue with jobs is listed");
     }
 
     /// Sets the options of a new job, then delays it or makes it ready. O(log n + log d).
@@ -402,6 +403,7 @@ impl Store {
         if job.has_ttl() {
             self.queues[job.queue].ttl_jobs += 1;
         }
+        debug_assert!(!job.has_short_lease(), "the lease of a job with options is one of them");
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
@@ -434,6 +436,7 @@ impl Store {
             Status::Ready if job.is_simple() => {
                 let position = self.jobs.heap_position(slot);
                 let record = &mut self.queues[queue];
+                debug_assert!(record.ready.at(position).slot == slot, "a job knows its heap entry");
                 record.ready.remove(position, &mut self.jobs);
                 // Counted below, as is one that was reserved.
                 record.flow.uncount(FlowKind::Completed);
@@ -455,6 +458,7 @@ impl Store {
         let record = &mut self.queues[queue];
         debug_assert!(record.jobs > 0, "a queue counts fewer jobs than it has");
         record.jobs -= 1;
+        debug_assert!(record.ready.len() <= record.jobs as usize, "a ready job is counted");
         record.flow.count(FlowKind::Completed);
         let has_waiters = !record.waiters.is_empty();
         if record.index.is_some() {

@@ -23,6 +23,7 @@ impl Store {
             match due {
                 Due::Job(slot) => self.job_due((slot, at), now, fx),
                 Due::Waiter(waiter) => {
+                    debug_assert!(!self.waiters[waiter].timer.is_none(), "a timeout was armed");
                     self.waiters[waiter].timer = TimerId::NONE;
                     self.waiter_due(waiter, now, fx);
                 }

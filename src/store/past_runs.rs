@@ -65,6 +65,10 @@ impl CancelledRuns {
         }
         self.by_job.insert(id, (owner, until));
         self.order.push_back(id);
+        debug_assert!(
+            self.by_job.len() <= self.order.len() && self.order.len() <= PAST_RUNS_MAX,
+            "cancelled runs are bounded, and each is in the order in which they are forgotten"
+        );
     }
 
     fn contains(&self, id: JobId, owner: RunOwner, now: Now) -> bool {
@@ -88,7 +92,8 @@ impl PastRuns {
         let slot = runs.insert(CompletedRun { id, run });
         assert_eq!(by_id.insert(id, slot), None, "an id was given out twice");
         by_job.insert(run.job, slot);
-        by_end.insert((run.until, slot.slot()));
+        let is_new = by_end.insert((run.until, slot.slot()));
+        debug_assert!(is_new, "a past run ends once");
         slot
     }
 
@@ -96,12 +101,14 @@ impl PastRuns {
     pub(super) fn remove_completed(&mut self, slot: PastRunIdx) -> CompletedRun {
         let CompletedRuns { runs, by_job, by_id, by_end } = &mut self.completed;
         let past = runs.remove(slot).expect("a past run was removed twice");
-        by_id.remove(&past.id);
+        let known = by_id.remove(&past.id);
+        debug_assert_eq!(known, Some(slot), "a past run is found by the id of its record");
         // A job is completed once; after a restart another record may be about the same one.
         if by_job.get(&past.run.job) == Some(&slot) {
             by_job.remove(&past.run.job);
         }
-        by_end.remove(&(past.run.until, slot.slot()));
+        let was_there = by_end.remove(&(past.run.until, slot.slot()));
+        debug_assert!(was_there, "a past run is found by its end");
         past
     }
 

@@ -214,6 +214,7 @@ impl Store {
             let row = Row { version, events: events.clone(), ..(*row).clone() };
             self.jobs.change(slot, |job| index.replace_row(job, row));
         }
+        debug_assert_eq!(self.ids.find(job.id.0), Some(slot), "a job is found by its id");
         self.finish_restore_at(slot, &job.state, now);
         RecordKey::Job(slot)
     }
@@ -324,6 +325,7 @@ impl Store {
         state: &StatusSnapshot<'_>,
         now: Now,
     ) {
+        debug_assert!(!self.jobs[slot].is_linked(), "a job is in no list before it has a state");
         self.jobs.change(slot, |job| {
             job.resume_outcome(state.result, state.message);
             job.resume_runs(state.runs);

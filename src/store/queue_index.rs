@@ -62,6 +62,7 @@ impl QueueIndex {
         created: u64,
     ) -> Arc<Row> {
         debug_assert!(!job.has_row(), "a job has one row");
+        debug_assert!(!self.ending, "an index that is being switched off gets no rows");
         let event = Event { kind: EventKind::Created, at: created };
         let row = Arc::new(Row {
             id: JobId(job.id()),
@@ -160,6 +161,7 @@ impl QueueIndex {
         self.last = self.last.max(row.modified);
         let former = self.rows.insert(key, row.clone());
         assert!(former.is_none(), "a job has two rows");
+        debug_assert!(row.queue == self.name, "an index has rows of its own queue");
         match self.states.get_mut(&row.state) {
             None => {
                 self.states.insert(row.state.clone(), StateRows::One(row.clone()));
@@ -182,9 +184,13 @@ impl QueueIndex {
         assert!(self.rows.remove(&key).is_some(), "a row is not where its key says");
         let empty = match self.states.get_mut(&row.state) {
             None => unreachable!("a row is found by its state"),
-            Some(StateRows::One(_)) => true,
+            Some(StateRows::One(other)) => {
+                debug_assert_eq!(other.id, row.id, "a state has the rows that all rows have");
+                true
+            }
             Some(StateRows::Many(rows)) => {
-                rows.remove(&key);
+                let removed = rows.remove(&key);
+                debug_assert!(removed.is_some(), "a state has the rows that all rows have");
                 rows.is_empty()
             }
         };

@@ -58,12 +58,18 @@ impl Store {
     pub(super) fn set_rare_status(&mut self, slot: JobIdx, status: RareStatus) {
         let job = &mut self.jobs[slot];
         job.set_status(status.status());
-        self.queues[job.queue].counts.add(status);
+        let queue = &mut self.queues[job.queue];
+        queue.counts.add(status);
+        debug_assert!(
+            queue.counts.get(status) <= u64::from(queue.jobs),
+            "a status is counted for jobs of the queue"
+        );
     }
 
     /// Makes an unlinked job a held one: it is counted as blocked. O(1).
     pub(super) fn set_held(&mut self, slot: JobIdx) {
         let job = &mut self.jobs[slot];
+        debug_assert!(!job.is_linked(), "a held job is in no list");
         job.set_status(Status::Delayed);
         self.queues[job.queue].counts.add(RareStatus::Blocked);
     }
@@ -71,6 +77,7 @@ impl Store {
     /// A delayed or held job is being unlinked. O(1).
     pub(super) fn uncount_delayed(&mut self, slot: JobIdx) {
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.status(), Status::Delayed, "only a delay ends so");
         if let Some(at) = job.due(&self.deadlines) {
             self.unlist_delayed(slot, at);
         }

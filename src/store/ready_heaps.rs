@@ -96,9 +96,16 @@ impl GlobalReady {
     fn remove_global(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let position = global_position(slot, jobs);
         let excluded_workers = jobs[slot].excluded_workers().to_vec();
+        debug_assert!(jobs[slot].is_tracked(), "only tracked jobs are in the global heaps");
         if excluded_workers.is_empty() {
+            debug_assert!(self.ready.at(position).slot == slot, "a job knows its global entry");
             self.ready.remove(position, &mut GlobalPositions(jobs));
         } else {
+            debug_assert_eq!(
+                self.excluded.slot_at(&excluded_workers, position),
+                Some(slot),
+                "a job with an exclusion set knows its global entry"
+            );
             self.excluded.remove(&excluded_workers, position, &mut GlobalPositions(jobs));
         }
     }
@@ -115,6 +122,10 @@ impl GlobalReady {
 
     /// Appends a job to the withheld ones of its queue. O(log q).
     fn append_withheld(&mut self, slot: JobIdx, jobs: &mut Jobs) {
+        debug_assert!(
+            jobs[slot].status() == Status::Ready && jobs[slot].is_tracked(),
+            "only ready tracked jobs are withheld"
+        );
         let list = self.withheld.entry(jobs[slot].queue).or_default();
         jobs[slot].work_mut().global_position = place(list.len());
         list.push(slot);
@@ -140,6 +151,11 @@ impl GlobalReady {
     fn unlist_withheld(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         let (queue, position) = (jobs[slot].queue, global_position(slot, jobs));
         let list = self.withheld.get_mut(&queue).expect("a withheld job is in a list");
+        debug_assert_eq!(
+            list.get(position as usize),
+            Some(&slot),
+            "a withheld job knows its place"
+        );
         list.swap_remove(position as usize);
         if let Some(&moved) = list.get(position as usize) {
             jobs[moved].work_mut().global_position = position;
@@ -162,6 +178,10 @@ impl GlobalReady {
     pub(super) fn give_back_one(&mut self, queue: QueueIdx, jobs: &mut Jobs) -> bool {
         let found = self.withheld.get(&queue).and_then(|list| list.last().copied());
         if let Some(slot) = found {
+            debug_assert!(
+                jobs[slot].queue == queue && jobs[slot].status() == Status::Ready,
+                "a withheld job is a ready one of its queue"
+            );
             self.push_global(slot, jobs);
             let list = self.withheld.get_mut(&queue).expect("the list has a job");
             list.pop();
@@ -186,12 +206,19 @@ impl GlobalReady {
         debug_assert_eq!(job.status(), Status::Ready, "only ready jobs are in these heaps");
         let (queue, place, tracked) = (job.queue, jobs.heap_position(slot), job.is_tracked());
         if job.excluded_workers().is_empty() {
-            queues[queue].ready.remove(place, jobs);
+            let ready = &mut queues[queue].ready;
+            debug_assert!(ready.at(place).slot == slot, "a job knows its heap entry");
+            ready.remove(place, jobs);
         } else {
             let excluded_workers = job.excluded_workers().to_vec();
             let excluded = &mut queues[queue].excluded;
             let list =
                 excluded.as_mut().expect("a job with an exclusion set is in a heap of its queue");
+            debug_assert_eq!(
+                list.slot_at(&excluded_workers, place),
+                Some(slot),
+                "a job with an exclusion set knows its heap entry"
+            );
             list.remove(&excluded_workers, place, jobs);
             if list.is_empty() {
                 *excluded = None;

@@ -81,7 +81,8 @@ impl<T: Copy, I: SlabIndex + PartialEq + Debug> RecordTable<T, I> {
     /// Removes a record. O(log r).
     pub(super) fn remove(&mut self, record: I) -> RecordEntry<T> {
         let entry = self.slots.remove(record).expect("a record was removed twice");
-        self.by_id.remove(&entry.id.0);
+        let known = self.by_id.remove(&entry.id.0);
+        debug_assert_eq!(known, Some(record), "a record is found by its id");
         entry
     }
 

@@ -4,6 +4,7 @@ use super::job::Job;
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
+use crate::model::job::Status;
 
 impl Store {
     /// [`Store::delete`] of a job with rare fields, or that is neither ready nor reserved; its id
@@ -12,6 +13,8 @@ impl Store {
     pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id()));
+        debug_assert!(self.ids.find(id.0).is_none(), "the id of a deleted job finds nothing");
+        debug_assert_ne!(job.status(), Status::Popped, "no command finds a popped job");
         if self.has_reserved(ticket.client, job) {
             // Who has reserved it deletes it: it is done.
             self.note_finished(slot, now, fx);
@@ -63,12 +66,14 @@ impl Store {
             }
         }
         let job = &self.jobs[slot];
+        debug_assert!(job.timer().is_none(), "a job that leaves its queue has no deadline");
         let (number, has_ttl) = (job.queue, !job.is_simple() && job.has_ttl());
         let queue = &mut self.queues[number];
         debug_assert!(queue.jobs > 0, "a queue counts fewer jobs than it has");
         debug_assert!(queue.ttl_jobs >= u32::from(has_ttl), "a time to live is not counted");
         queue.jobs -= 1;
         queue.ttl_jobs -= u32::from(has_ttl);
+        debug_assert!(queue.ttl_jobs <= queue.jobs, "a time to live is counted for a job only");
         if queue.index.is_some() {
             self.queues.remove_row(&self.jobs[slot]);
         }

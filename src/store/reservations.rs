@@ -104,6 +104,7 @@ impl Reservations {
     #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
+        debug_assert!(jobs[slot].token_lease().is_none(), "a job with a token is of no client");
         let record = self.record(client);
         let next = std::mem::replace(&mut record.job, slot.into());
         Self::link_first(slot, Holder::client(client.index), next, jobs);
@@ -112,6 +113,7 @@ impl Reservations {
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: WorkerIdx, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
+        debug_assert!(jobs[slot].worker().is_some(), "a worker's list has jobs of workers");
         let next = std::mem::replace(self.detached_head(place), slot.into());
         Self::link_first(slot, Holder::detached(place), next, jobs);
     }
@@ -139,6 +141,7 @@ impl Reservations {
     /// Adds a job to the list of those that are reserved under tokens. O(1).
     pub(super) fn link_token(&mut self, slot: JobIdx, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Reserved, "only reserved jobs are in a list");
+        debug_assert!(jobs[slot].token_lease().is_some(), "the list of tokens has jobs with one");
         let next = std::mem::replace(&mut self.token_head, slot.into());
         Self::link_first(slot, Holder::TOKEN, next, jobs);
     }
@@ -153,9 +156,11 @@ impl Reservations {
     fn link_first(slot: JobIdx, holder: Holder, next: PackedOption<JobIdx>, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
         job.set_holder(holder);
+        debug_assert!(job.next().is_none(), "a job is in one list of reserved jobs");
         job.set_next(next);
         jobs.set_previous(slot, PackedOption::NONE);
         if let Some(next) = next.expand() {
+            debug_assert!(jobs.previous(next).is_none(), "the head of a list has none before it");
             jobs.set_previous(next, slot.into());
         }
     }
@@ -173,7 +178,12 @@ impl Reservations {
     /// Sets the worker of `client`, or none: [`Workers`](super::worker_registry::Workers) keeps the
     /// reverse. O(1) amortised.
     pub(super) fn set_worker(&mut self, client: ClientId, place: Option<WorkerIdx>) {
-        self.record(client).worker = place.into();
+        let record = self.record(client);
+        debug_assert!(
+            place.is_none() || record.worker.is_none(),
+            "a client is attached to one worker at most"
+        );
+        record.worker = place.into();
     }
 
     /// Takes a reserved job out of its list. O(1).
@@ -183,6 +193,10 @@ impl Reservations {
         let (next, holder) = (job.next(), job.holder());
         job.clear_links();
         if let Some(previous) = previous.expand() {
+            debug_assert!(
+                jobs[previous].next() == slot.into(),
+                "neighbours in a list of reserved jobs name each other"
+            );
             jobs[previous].set_next(next);
         } else {
             let first = match holder.kind() {
@@ -199,6 +213,10 @@ impl Reservations {
             *first = next;
         }
         if let Some(next) = next.expand() {
+            debug_assert!(
+                jobs.previous(next) == slot.into(),
+                "neighbours in a list of reserved jobs name each other"
+            );
             jobs.set_previous(next, previous);
         }
     }
@@ -251,6 +269,10 @@ impl Reservations {
         waiter: WaiterIdx,
         waiters: &mut Waiters,
     ) {
+        debug_assert_eq!(
+            waiters[waiter].ticket.client, client,
+            "a client's list has its own waiters"
+        );
         let record = self.record(client);
         let next = std::mem::replace(&mut record.waiter, waiter.into());
         (waiters[waiter].previous, waiters[waiter].next) = (PackedOption::NONE, next);
@@ -265,11 +287,26 @@ impl Reservations {
         match previous.expand() {
             None => {
                 let client = waiters[waiter].ticket.client;
+                debug_assert_eq!(
+                    self.first_waiter(client),
+                    Some(waiter),
+                    "the first waiter of a client is the head of its list"
+                );
                 self.records[client.index as usize].waiter = next;
             }
-            Some(previous) => waiters[previous].next = next,
+            Some(previous) => {
+                debug_assert!(
+                    waiters[previous].next == waiter.into(),
+                    "neighbours in a list of waiters name each other"
+                );
+                waiters[previous].next = next;
+            }
         }
         if let Some(next) = next.expand() {
+            debug_assert!(
+                waiters[next].previous == waiter.into(),
+                "neighbours in a list of waiters name each other"
+            );
             waiters[next].previous = previous;
         }
     }

@@ -65,6 +65,10 @@ impl Job {
     }
 
     pub(super) fn set_key(&mut self, key: JobKey) {
+        debug_assert!(
+            self.key_of_queue().is_none_or(|former| !former.is_taken),
+            "a key is released before the job gets another one"
+        );
         self.work_mut().key = Some(Box::new(key));
     }
 
@@ -203,6 +207,10 @@ impl Job {
     }
 
     pub(super) fn set_worker(&mut self, worker: Option<WorkerId>) {
+        debug_assert!(
+            worker.is_none() || self.status() == Status::Reserved,
+            "only a reserved job has a worker"
+        );
         if worker != self.worker() {
             self.work_mut().worker = worker;
         }
@@ -274,7 +282,9 @@ impl Job {
 
     /// Adds a worker to the exclusion set; returns false if the set is full. O(workers in the set).
     pub(super) fn exclude_worker(&mut self, worker: WorkerId) -> bool {
+        debug_assert_eq!(self.status(), Status::Reserved, "a worker rejects what it has reserved");
         let excluded_workers = &mut self.work_mut().excluded_workers;
+        debug_assert!(excluded_workers.is_sorted(), "an exclusion set rises");
         if let Err(place) = excluded_workers.binary_search(&worker) {
             if excluded_workers.len() >= EXCLUDED_WORKERS_MAX {
                 return false;

@@ -13,7 +13,7 @@ use super::{Due, Store};
 use crate::base::thin::Either;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
-use crate::model::job::LeaseEpoch;
+use crate::model::job::{LeaseEpoch, Status};
 
 /// A rank from here on leaves the upper half of its field to a handle, if it is less than 2^32
 /// larger: that of a priority of beanstalkd.
@@ -86,6 +86,7 @@ impl Job {
     #[inline]
     fn pack_timer(&mut self, timer: TimerId) {
         debug_assert!(self.is_simple() && self.has_short_lease(), "it has had a lease before");
+        debug_assert!(!timer.is_none(), "a lease has a deadline");
         let packed = self.rank.wrapping_sub(FIRST_PACKED);
         if packed > LOW_HALF {
             return self.set_first_lease(timer);
@@ -115,7 +116,18 @@ impl Job {
     fn set_first_lease(&mut self, timer: TimerId) {
         self.id_and_flags &= !PLAIN;
         let ext = self.body.boxed_with(JobExt::new);
+        debug_assert!(ext.timer.is_none() && ext.lease.0 == 0, "a first lease follows no other");
         (ext.counts_leases, ext.lease, ext.timer) = (true, LeaseEpoch(1), timer);
+    }
+
+    /// Counts one more reservation, if the job has lease epochs.
+    pub(super) fn count_lease(&mut self) {
+        debug_assert_eq!(self.status(), Status::Reserved, "a lease begins with a reservation");
+        if let Some(ext) = self.ext_mut()
+            && ext.counts_leases
+        {
+            ext.lease.0 = ext.lease.0.wrapping_add(1);
+        }
     }
 
     /// What is known of when it was put beside [`Job::put_at`], in milliseconds.
@@ -141,6 +153,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn start_short_lease(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
+        debug_assert_eq!(job.status(), Status::Reserved, "only reservations have leases");
         let at = now.mono.after_seconds(job.head().map_or(0, |head| u32::from(head.lease_s)));
         job.pack_timer(self.deadlines.arm(at, Due::Job(slot)));
     }

@@ -46,6 +46,7 @@ impl Store {
     fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<JobIdx> {
         let slot = self.ids.find(id.0)?;
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.id(), id.0, "a job is found by its own id");
         if job.is_simple() || !job.is_expired_waiting(now) {
             return Some(slot);
         }
@@ -158,6 +159,7 @@ impl Store {
 
     /// Handles the deadline of a job.
     pub(super) fn job_due(&mut self, (slot, at): (JobIdx, Mono), now: Now, fx: &mut Effects) {
+        debug_assert!(at <= now.mono, "no deadline fires before its moment");
         self.unlist_delayed(slot, at);
         let job = &mut self.jobs[slot];
         job.unpack_timer();
@@ -184,6 +186,7 @@ impl Store {
 
     /// Notes in a reserved job that its lease has ended.
     fn end_attempt_by_clock(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "only a lease ends so");
         self.totals.leases_ended += 1;
         let limited = self.jobs[slot].max_attempts() > 0;
         self.jobs.change(slot, |job| {
@@ -240,6 +243,11 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        debug_assert!(
+            !matches!(step, Transition::Renew | Transition::Retry | Transition::Complete)
+                || self.jobs[slot].status() == Status::Reserved,
+            "only a reserved job is renewed, retried or completed"
+        );
         match step {
             Transition::Requeue => self.requeue_reserved(slot, now, fx),
             Transition::Renew => {
@@ -286,18 +294,6 @@ impl Store {
         }
     }
 
-    /// Buries an unlinked job. O(log d).
-    pub(super) fn link_buried(&mut self, slot: JobIdx, now: Now) {
-        self.set_rare_status(slot, RareStatus::Buried);
-        let job = &self.jobs[slot];
-        let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
-        self.queues[queue].buried.link(slot, &mut self.jobs);
-        if bury_ms > 0 {
-            let at = now.mono.after(Duration::from_millis(bury_ms));
-            self.jobs.arm(slot, at, &mut self.deadlines);
-        }
-    }
-
     /// Takes a job out of its place for a transition that its journal record and its history show.
     /// O(log n).
     pub(super) fn unlink_recorded(
@@ -324,14 +320,6 @@ impl Store {
             return self.hold_back(slot, Some(at), now);
         }
         self.delay_until(slot, at);
-    }
-
-    /// Delays an unlinked job until `at`, or until its time to live ends. O(log d).
-    pub(super) fn delay_until(&mut self, slot: JobIdx, at: Mono) {
-        self.set_rare_status(slot, RareStatus::Delayed);
-        let expires = self.jobs[slot].ext_mut_or_insert().expires;
-        self.jobs.arm(slot, at.min(expires), &mut self.deadlines);
-        self.list_delayed(slot);
     }
 
     /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.
@@ -379,6 +367,8 @@ impl Store {
     #[inline(always)]
     pub(super) fn enqueue(&mut self, slot: JobIdx, now: Now) {
         let job = &mut self.jobs[slot];
+        debug_assert!(!job.is_linked(), "a job that becomes ready is in no list");
+        debug_assert!(job.timer().is_none(), "a job that becomes ready has no deadline yet");
         job.ready_since(now);
         let queue = job.queue;
         if job.is_simple() {
@@ -437,7 +427,9 @@ impl Store {
         match job.status() {
             Status::Ready if plain => {
                 let position = self.jobs.heap_position(slot);
-                self.queues[queue].ready.remove(position, &mut self.jobs);
+                let ready = &mut self.queues[queue].ready;
+                debug_assert!(ready.at(position).slot == slot, "a job knows its heap entry");
+                ready.remove(position, &mut self.jobs);
             }
             Status::Reserved => self.reservations.unlink(slot, &mut self.jobs),
             Status::Buried => {
@@ -485,6 +477,7 @@ impl Store {
             self.on_removed(slot);
         }
         self.jobs.disarm(slot, &mut self.deadlines);
+        debug_assert!(!self.jobs[slot].is_linked(), "an unlinked job is in no list");
     }
 
     /// Answers with a job, unreserved. O(1).

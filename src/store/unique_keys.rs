@@ -102,6 +102,10 @@ impl UniqueKeys {
     /// Adds a key that is free.
     pub(super) fn insert(&mut self, (queue, key): (&[u8], &[u8]), owner: KeyOwner) {
         let hash = self.hash(queue, key);
+        debug_assert!(
+            self.table.find(hash, |entry| entry.owner == owner).is_none(),
+            "an owner has a key once"
+        );
         self.table.insert_unique(hash, KeyEntry { hash, owner }, |entry| entry.hash);
     }
 
@@ -130,7 +134,8 @@ impl UniqueKeys {
     /// Removes a past key. O(log k).
     pub(super) fn remove_past(&mut self, slot: PastKeyIdx) -> PastKey {
         let past = self.past.remove(slot).expect("a past key was removed twice");
-        self.past_by_id.remove(&past.id.0);
+        let known = self.past_by_id.remove(&past.id.0);
+        debug_assert_eq!(known, Some(slot), "a past key is found by the id of its record");
         self.past_bytes -= past.queue.len() + past.bytes.len();
         self.remove((&past.queue, &past.bytes), KeyOwner::Past(slot));
         past

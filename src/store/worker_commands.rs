@@ -6,7 +6,7 @@
 use super::ids::Ids;
 use super::idx::WorkerIdx;
 use super::job_watchers::WatchFor;
-use super::state_machine::{Caller, JobEvent, transition};
+use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::transitions::TransitionRequest;
 use super::worker_registry::{RegisteredWorker, Workers};
 use super::{DirtyRecord, Effects, JobIdx, Outcome, RecordKey, Store};
@@ -161,6 +161,11 @@ impl Store {
     /// Detaches a client: its waiters and watchers are cancelled, and its reservations become the
     /// worker's alone. O(w log w + h).
     pub(super) fn detach_client(&mut self, client: ClientId, place: WorkerIdx, fx: &mut Effects) {
+        debug_assert_eq!(
+            self.workers[place].client,
+            Some(client),
+            "a client is detached from its own worker"
+        );
         self.cancel_waiters(client, fx);
         while let Some(watcher) = self.watchers.first_of(client) {
             let (ticket, outcome) = self.watchers.cancel(watcher, &mut self.deadlines);
@@ -181,6 +186,11 @@ impl Store {
     }
 
     fn end_attachment(&mut self, client: ClientId, place: WorkerIdx, fx: &mut Effects) {
+        debug_assert!(
+            self.reservations.first_waiter(client).is_none()
+                && self.reservations.first_job(client).is_none(),
+            "a detached client waits for nothing, and its jobs are the worker's"
+        );
         self.workers.detach(place, client, &mut self.reservations);
         self.registry_watchers.notify_detach(client, fx);
     }
@@ -281,6 +291,7 @@ impl Store {
             Err(rejection) => return fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => step,
         };
+        debug_assert_eq!(step, Transition::Requeue, "a job that is released goes back");
         fx.answer(ticket, Outcome::Done);
         if self.jobs[slot].progress().is_some() {
             return;

@@ -157,6 +157,7 @@ impl Workers {
     /// The slot of a registered worker.
     pub(super) fn find(&self, id: WorkerId) -> Option<WorkerIdx> {
         let place = *self.by_id.get(&id)?;
+        debug_assert_eq!(self.slots[place].id, id, "a worker is found by its own id");
         self.slots[place].registered.is_some().then_some(place)
     }
 
@@ -216,7 +217,8 @@ impl Workers {
             record.registered.is_none() && record.client.is_none(),
             "a removed worker is registered or has a client"
         );
-        self.by_id.remove(&record.id);
+        let known = self.by_id.remove(&record.id);
+        debug_assert_eq!(known, Some(place), "a worker is found by its own id");
     }
 
     /// The worker to which a client is attached. O(1).
@@ -263,6 +265,10 @@ impl Workers {
         self.slots[place].lease_ms = 0;
         self.attached_count -= u32::from(former.is_some());
         self.attached_count += u32::from(client.is_some());
+        debug_assert!(
+            self.attached_count as usize <= self.registered_count,
+            "only registered workers have clients"
+        );
     }
 
     /// The slots of entries that are not registered. O(w).

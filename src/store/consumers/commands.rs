@@ -131,6 +131,7 @@ impl Store {
         for _ in 0..HEADS_EXPIRED_MAX {
             let id = self.queues[queue].delays.first()?;
             if let Some(slot) = self.find_cold(id, now, fx) {
+                debug_assert_eq!(self.jobs[slot].status(), Status::Delayed, "it lists delays");
                 return Some(slot);
             }
         }
@@ -139,6 +140,10 @@ impl Store {
 
     /// Kicks a job, which goes to a waiter before another one is kicked.
     fn kick_counted(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            matches!(self.jobs[slot].status(), Status::Buried | Status::Delayed),
+            "only a buried or delayed job is kicked"
+        );
         self.count_kick(slot);
         self.apply_verb(slot, Verb::Kick, now, fx);
         self.settle_constraints(now, fx);

@@ -158,6 +158,10 @@ impl Store {
 
     /// The jobs of a deregistered worker are requeued in later passes. O(1).
     pub(super) fn begin_worker_end(&mut self, place: WorkerIdx) {
+        debug_assert!(
+            self.workers[place].registered.is_none() && self.workers[place].client.is_none(),
+            "a worker whose jobs are taken back is not registered and has no client"
+        );
         self.disconnects.pending.push_back(Ended::Worker(place));
         self.disconnects.worker_count += 1;
         self.spread.begin_task();
@@ -195,6 +199,10 @@ impl Store {
             if !self.disconnects.holding
                 && let Some(queue) = self.disconnects.marked.pop()
             {
+                debug_assert!(
+                    self.queues[queue].holds.has(HoldMarks::RELEASED),
+                    "a listed queue is marked"
+                );
                 self.queues[queue].holds.clear(HoldMarks::RELEASED);
                 self.spread.end_task();
                 self.queues.list_if_idle(queue);
@@ -222,6 +230,7 @@ impl Store {
                         continue;
                     }
                     self.workers.remove_entry(place);
+                    debug_assert!(self.disconnects.worker_count > 0, "an ended worker is counted");
                     self.disconnects.worker_count -= 1;
                 }
                 Ended::Source(source) => {
@@ -247,6 +256,7 @@ impl Store {
     /// Takes a job from who has reserved it and does not work on it any more; the caller requeues
     /// it. O(log n).
     pub(super) fn take_back(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "it takes back reserved jobs");
         fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
         self.unlink_cold(slot);
         self.totals.count(JobCounter::Abandoned);
@@ -287,6 +297,7 @@ impl Store {
     /// Adds an unlinked job to its queue, which is on hold from now on. O(log n).
     pub(super) fn enqueue_on_hold(&mut self, slot: JobIdx, now: Now) {
         let queue = self.jobs[slot].queue;
+        debug_assert!(self.disconnects.holding, "queues are marked while jobs are requeued");
         if !self.queues[queue].holds.has(HoldMarks::RELEASED) {
             self.queues[queue].holds.set(HoldMarks::RELEASED);
             self.disconnects.marked.push(queue);

@@ -176,6 +176,7 @@ impl Queues {
             }
             let grown = queue.note_flow(step, histories);
             self.histories = self.histories.saturating_add_signed(grown);
+            debug_assert!(self.histories <= QUEUE_HISTORIES_MAX, "histories are bounded");
         }
         (until < end).then_some(until)
     }
@@ -186,6 +187,7 @@ impl Store {
     /// is due. O(1), or O(`QUEUES_PER_WALK_STEP_MAX`).
     #[inline]
     pub fn sample(&mut self, now: Now) {
+        debug_assert!(self.flows.now <= now.mono, "the clock of passes does not go back");
         let before = std::mem::replace(&mut self.flows.now, now.mono);
         if now.mono >= self.flows.next {
             self.sample_cold(step_of(before));

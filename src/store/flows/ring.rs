@@ -85,6 +85,7 @@ impl<const SHORT: usize, const LONG: usize> History<SHORT, LONG> {
     /// Adds what happened in a short step, which is not before the last one that was added to.
     /// O(steps since then, up to those of the history).
     pub(super) fn add(&mut self, step: u64, changes: &Changes, ready: u32) {
+        debug_assert!(step >= self.short.last, "steps of a history do not go back");
         if changes.iter().any(|&count| count > 0) {
             self.changed = step;
         }

@@ -101,6 +101,10 @@ impl Store {
         now: Now,
     ) {
         let queue = self.jobs[selected].queue;
+        debug_assert!(
+            !self.queues[queue].holds.has(HoldMarks::GATHERED),
+            "a queue has one pop at most that gathers"
+        );
         self.key_groups.begin_walk(queue, group);
         self.queues[queue].holds.set(HoldMarks::GATHERED);
         let ends = self.mark_popped(selected, now).into_iter().collect();
@@ -127,6 +131,8 @@ impl Store {
         self.count_popped(slot);
         self.detach_from_queue(slot);
         let job = &mut self.jobs[slot];
+        debug_assert!(job.is_packet() && job.class().is_none(), "a popped job is a free packet");
+        debug_assert!(job.timer().is_none(), "a popped job has no deadline");
         job.clear_links();
         job.set_status(Status::Popped);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
@@ -168,6 +174,7 @@ impl Store {
                 return true;
             }
             self.spread.spend(1);
+            debug_assert!(self.jobs[slot].id() < pop.below, "packets are gathered newest first");
             pop.below = self.jobs[slot].id();
             self.unlink_cold(slot);
             if self.jobs[slot].is_expired(now) {
@@ -190,6 +197,7 @@ impl Store {
         self.key_groups.end_walk(pop.queue);
         pop.packets = Some(Vec::with_capacity(pop.members.len()));
         let queue = &mut self.queues[pop.queue];
+        debug_assert!(queue.holds.has(HoldMarks::GATHERED), "it was on hold while it gathered");
         queue.holds.clear(HoldMarks::GATHERED);
         queue.holds.set(HoldMarks::TAKEN);
         if !queue.waiters.is_empty() {
@@ -215,12 +223,14 @@ impl Store {
             }
             self.spread.spend(1);
             let slot = pop.members[packets.len()];
+            debug_assert_eq!(self.jobs[slot].status(), Status::Popped, "a member is popped");
             let packet = self.jobs.remove(slot).into_packet();
             fx.mark_dirty(DirtyRecord::Forgotten(RecordKey::Job(slot)));
             pop.packet_bytes += packet.bytes.len();
             self.large_pops.packet_bytes += packet.bytes.len();
             packets.push(packet);
         }
+        debug_assert!(pop.ends.is_empty(), "a pop is answered after what ends with its packets");
         self.large_pops.packet_bytes -= pop.packet_bytes;
         fx.reply(pop.ticket, OwnedReply::Packets(std::mem::take(packets)));
         self.queues[pop.queue].holds.clear(HoldMarks::TAKEN);

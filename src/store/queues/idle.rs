@@ -49,6 +49,7 @@ impl Queues {
             }
             let Some(oldest) = self.idle.pop_front() else { return };
             self.idle_drops_left -= 1;
+            debug_assert!(self.slots[oldest].listed, "a queue knows that it is in the idle list");
             self.slots[oldest].listed = false;
             if self.slots[oldest].is_idle() {
                 self.drop_idle(oldest);
@@ -59,8 +60,17 @@ impl Queues {
     fn drop_idle(&mut self, queue: QueueIdx) {
         let record = &self.slots[queue];
         assert!(record.ready.is_empty(), "an idle queue holds a ready job");
+        debug_assert!(
+            record.excluded.is_none() && record.buried.first().is_none(),
+            "a queue without jobs has none in a heap or a list"
+        );
+        debug_assert!(
+            record.ttl_jobs == 0 && record.class_count == 0 && record.delays.first().is_none(),
+            "a queue without jobs counts none"
+        );
         if record.is_listed {
-            self.names.remove(&record.name);
+            let known = self.names.remove(&record.name);
+            debug_assert_eq!(known, Some(queue), "a listed queue is found by its name");
         }
         let (hash, slots) = (record.hash, &self.slots);
         self.by_name.remove(hash, |&other| other == queue, |&other| slots[other].hash);

@@ -382,7 +382,8 @@ impl Queues {
         let record = &mut self.slots[queue];
         if !std::mem::replace(&mut record.is_listed, true) {
             record.takes_plain_puts = record.index.is_none();
-            self.names.insert(Arc::clone(&record.name), queue);
+            let former = self.names.insert(Arc::clone(&record.name), queue);
+            debug_assert!(former.is_none(), "a name is listed for one queue");
         }
     }
 
@@ -391,12 +392,17 @@ impl Queues {
     pub(super) fn unlist(&mut self, queue: QueueIdx) {
         let record = &mut self.slots[queue];
         debug_assert_eq!(record.jobs, 0, "a queue with jobs is listed");
+        debug_assert!(
+            record.index.as_ref().is_none_or(|index| index.rows().is_empty()),
+            "an index without jobs has no rows"
+        );
         record.index = None;
         record.takes_plain_puts = false;
         self.histories -= usize::from(record.clear_flow());
         self.flows_forgotten = true;
         if std::mem::take(&mut record.is_listed) {
-            self.names.remove(&record.name);
+            let known = self.names.remove(&record.name);
+            debug_assert_eq!(known, Some(queue), "a listed queue is found by its name");
         }
         self.list_if_idle(queue);
     }

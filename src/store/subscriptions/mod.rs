@@ -56,6 +56,7 @@ impl Store {
 
     /// A pop is answered: it is kept, or it ends. O(1), or O(queues of the pop) if it ends.
     pub(super) fn pause_or_end(&mut self, waiter: WaiterIdx) {
+        debug_assert_eq!(self.waiters[waiter].kind, WaiterKind::Pop, "no reserve is kept");
         let client = self.waiters[waiter].ticket.client;
         if self.waiters[waiter].timer.is_none()
             && self.may_pause(client)
@@ -102,6 +103,7 @@ impl Store {
     /// Hands the most urgent job to a paused pop that has arrived anew, or lets it wait. Looks at
     /// the queues of parked nodes. O(parked nodes), and what a pop costs.
     fn serve_open_pop(&mut self, waiter: WaiterIdx, ticket: Ticket, now: Now, fx: &mut Effects) {
+        debug_assert!(self.waiters[waiter].is_paused(), "an open pop is served while it is paused");
         // The best job, how many nodes have one as good, and their level.
         let (mut best, mut equals, mut level) = (None::<HeapEntry<JobIdx>>, 0, 0);
         // Matching of a queue whose head has expired may park further nodes.

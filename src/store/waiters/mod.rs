@@ -130,7 +130,16 @@ impl WaitNodes {
         wait_queues: &mut WaitQueues,
     ) {
         let wait_queue = wait_queues.of(kind);
+        debug_assert!(!self.slots[node].is_parked(), "a parked node is in no wait queue");
         let (previous, next) = (self.slots[node].previous, self.slots[node].next);
+        debug_assert!(
+            previous.expand().map_or(wait_queue.first, |it| self.slots[it].next) == node.into(),
+            "a node is the first of its wait queue, or its neighbour names it"
+        );
+        debug_assert!(
+            next.expand().map_or(wait_queue.last, |it| self.slots[it].previous) == node.into(),
+            "a node is the last of its wait queue, or its neighbour names it"
+        );
         match previous.expand() {
             None => wait_queue.first = next,
             Some(previous) => self.slots[previous].next = next,
@@ -217,6 +226,7 @@ impl Waiters {
         queue: QueueScope,
         wait_queues: &mut WaitQueues,
     ) {
+        debug_assert!(!self.slots[waiter].paused, "only a pop that waits joins a wait queue");
         let last = wait_queues.of(self.slots[waiter].kind).last;
         if last.expand().is_none_or(|last| self.nodes.slots[last].waiter != waiter) {
             self.push_back(waiter, queue, wait_queues);
@@ -237,6 +247,10 @@ impl Waiters {
         let previous = wait_queue.last;
         self.arrivals += 1;
         let arrival = self.arrivals;
+        debug_assert!(
+            previous.expand().is_none_or(|last| self.nodes.slots[last].arrival < arrival),
+            "a wait queue is in the order of arrival"
+        );
         let next = PackedOption::NONE;
         let node = WaitNode { waiter, queue, previous, next, sibling, arrival };
         let node = self.nodes.slots.insert(node);
@@ -250,6 +264,7 @@ impl Waiters {
 
     /// Marks a waiter as one that does not wait of itself.
     pub(super) fn set_deferred(&mut self, waiter: WaiterIdx) {
+        debug_assert!(!self.slots[waiter].paused, "a pop that was answered is not deferred");
         self.slots[waiter].deferred = true;
     }
 
@@ -302,6 +317,10 @@ impl Waiters {
         let WaitQueues { reserves, pops } = wait_queues;
         let first =
             |wait_queue: WaitQueue| wait_queue.first.expand().map(|node| &self.nodes.slots[node]);
+        debug_assert!(
+            reserves_only || first(pops).is_none_or(|node| !self.slots[node.waiter].paused),
+            "the caller has parked paused pops at the head"
+        );
         let node = match (first(reserves), first(pops)) {
             (Some(reserve), Some(pop)) if !reserves_only && pop.arrival < reserve.arrival => pop,
             (Some(reserve), _) => reserve,

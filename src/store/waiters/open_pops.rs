@@ -57,6 +57,10 @@ impl Waiters {
     /// A paused pop arrives anew; it is still paused. O(1).
     pub(in crate::store) fn arrive_again(&mut self, waiter: WaiterIdx, ticket: Ticket) {
         debug_assert!(self.slots[waiter].paused, "only a pop that was answered arrives again");
+        debug_assert_eq!(
+            self.slots[waiter].ticket.client, ticket.client,
+            "a pop goes on for its own client"
+        );
         self.arrivals += 1;
         self.slots[waiter].since = self.arrivals;
         self.slots[waiter].ticket = ticket;
@@ -130,6 +134,7 @@ impl Waiters {
         wait_queues: &mut WaitQueues,
         parked: &mut u32,
     ) {
+        debug_assert!(since <= self.arrivals, "no pop arrives in the future");
         self.extra_work += WAIT_NODE_WORK;
         self.nodes.unlink(node, WaiterKind::Pop, wait_queues);
         let mut before = wait_queues.pops.last;
@@ -184,6 +189,7 @@ impl Waiters {
     pub(in crate::store) fn keep_parked(&mut self, node: WaitNodeIdx, level: u32) {
         let parked = &mut self.nodes.slots[node];
         let waiter = &mut self.slots[parked.waiter];
+        debug_assert!(waiter.paused, "only nodes of paused pops are parked");
         parked.arrival = PARKED + u64::from(level);
         parked.previous = PackedOption::NONE;
         parked.next = std::mem::replace(&mut waiter.parked, node.into());
@@ -219,6 +225,7 @@ impl Waiters {
         wait_queues: &mut WaitQueues,
         parked: &mut u32,
     ) {
+        debug_assert!(self.nodes.slots[node].is_parked(), "only a parked node is put back");
         *parked -= 1;
         self.arrivals += 1;
         let last = wait_queues.pops.last;
