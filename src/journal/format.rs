@@ -138,6 +138,10 @@ pub(super) fn spare_of(name: &str) -> Option<u32> {
 impl SegmentHeader {
     /// The first bytes of a segment without batches.
     pub(super) fn encode(&self) -> Vec<u8> {
+        assert!(
+            (1..NUMBER_END).contains(&self.epoch),
+            "recovery would reject the segment: its epoch is too low or too high"
+        );
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES + FRAME_ALIGN_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());

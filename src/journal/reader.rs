@@ -60,6 +60,7 @@ impl<'f> SegmentReader<'f> {
         if offset < self.start || offset + want as u64 > end {
             self.fill(offset, want, left)?;
         }
+        debug_assert!(self.length <= self.buffer.len(), "the valid bytes are in the buffer");
         let at = usize::try_from(offset - self.start).expect("the offset is within the buffer");
         Ok(&self.buffer[at.min(self.length)..self.length.min(at + want)])
     }

@@ -96,6 +96,7 @@ impl SegmentWriter<'_> {
             count,
         };
         format::seal(&mut frame, head, format::segment_key(self.salt, self.epoch));
+        debug_assert!(self.bytes.len() >= SEGMENT_HEADER_BYTES, "frames follow the header");
         self.bytes.append(&mut frame);
         Ok(())
     }

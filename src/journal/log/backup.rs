@@ -49,6 +49,7 @@ impl Journal {
 
     /// Segments are freed again.
     pub fn end_copy(&mut self) {
+        debug_assert!(self.allocator.holds_back, "a copy ends that was begun");
         self.allocator.holds_back = false;
     }
 }

@@ -74,6 +74,7 @@ impl Journal {
         let record_key = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
         let bytes =
             self.live_index.bytes(record_key).expect("a listed record key has a base record");
+        debug_assert!(oldest < self.head, "the records of the head are not moved");
         self.compaction.pacer.spend(u64::from(bytes));
         self.compaction.moving = Some(record_key);
         Some(record_key)

@@ -3,7 +3,7 @@
 use super::{Journal, Stage, SyncMode};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
-use crate::journal::format::BatchHeader;
+use crate::journal::format::{BatchHeader, SEGMENT_HEADER_BYTES};
 use crate::journal::limits::{
     GROUP_COMMIT_MAX_DELAY, GROUP_COMMIT_MAX_RECORDS, GROUP_COMMIT_MIN_RECORDS,
     JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS_MAX, JOURNAL_SYNCS_IN_FLIGHT_MAX,
@@ -183,6 +183,10 @@ impl Journal {
     /// hundred records as for one. A pass that adds none ends the wait.
     fn delay_commit(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
+        debug_assert!(
+            batch.delayed.is_none_or(|(since, _)| since <= now.mono),
+            "the clock of passes does not go back"
+        );
         let records = batch.client_count();
         let grows = batch.delayed.is_none_or(|(_, before)| records > before);
         let (since, _) = batch.delayed.unwrap_or((now.mono, 0));
@@ -208,6 +212,11 @@ impl Journal {
             "batches are not submitted in the order of their sequences"
         );
         assert!(io.sealed_bytes >= bytes.len() as u64, "a sealed batch was not counted");
+        debug_assert!(
+            offset >= SEGMENT_HEADER_BYTES as u64
+                && offset + bytes.len() as u64 <= self.live_index.segment(epoch).size,
+            "a batch is written within its segment, behind the header"
+        );
         io.sealed_bytes -= bytes.len() as u64;
         io.writes.push_back(PendingWrite { sequence, records });
         io.submitted = sequence;
@@ -228,6 +237,10 @@ impl Journal {
         let io = &mut self.io;
         let records = io.submitted_records;
         assert!(covers <= io.submitted, "a sync would cover a batch that is not submitted");
+        debug_assert!(
+            io.syncs.back().is_none_or(|last| last.covers <= covers),
+            "syncs are submitted in the order of the batches that they cover"
+        );
         io.syncs.push_back(PendingSync { covers, records });
         io.covered = io.covered.max(covers);
         io.sync_due = None;
@@ -312,6 +325,10 @@ impl Journal {
         );
         self.io.sync_done = self.io.sync_done.max(sync.covers);
         self.on_synced();
+        debug_assert!(
+            sync.records <= self.io.submitted_records,
+            "a sync covers records that were submitted"
+        );
         self.counters.synced_records += sync.records - self.io.synced_records;
         self.io.synced_records = sync.records;
         self.counters.count_sync(nanos);

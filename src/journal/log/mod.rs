@@ -189,6 +189,10 @@ impl Journal {
         if let Some(record_key) = record_key {
             self.live_index.open(record_key, bytes);
         }
+        debug_assert!(
+            self.live_index.open_bytes() <= self.batch.bytes.len() as u64,
+            "the live records of the open batch are in it"
+        );
         self.on_append(record_key, bytes);
         self.sequence
     }
@@ -362,11 +366,13 @@ impl Journal {
         self.live_index.seal(self.head);
         self.on_seal(length);
         let oldest = self.live_index.oldest(self.head);
+        debug_assert!(oldest >= self.oldest, "a segment that was not needed is needed again");
         let batch = std::mem::replace(&mut self.batch, Batch::new(false));
         let (records, own, sequence) = (batch.count, batch.client_count(), self.sequence);
         let mut bytes = batch.bytes;
         let segment = self.live_index.segment(self.head);
         let synced = self.io.synced;
+        debug_assert!(records > 0 || batch.forced, "a batch without a record was not asked for");
         let head = BatchHeader {
             length: 0,
             sequence,

@@ -108,6 +108,7 @@ impl Pacer {
         );
         self.total = self.total.min(most);
         self.pass = COMPACTION_PASS_BYTES.max(std::mem::take(&mut self.requested));
+        debug_assert!(self.step <= COMPACTION_STEP_BYTES, "a step is bounded");
     }
 }
 

@@ -311,6 +311,10 @@ impl Journal {
             segment.size = size;
             number
         });
+        debug_assert!(
+            segment.live.count == 0 || segment.used > SEGMENT_HEADER_BYTES as u64,
+            "a segment without a frame has live records"
+        );
         let size = segment.size;
         if reuse.is_none() {
             self.allocator.total_bytes += size;
@@ -398,6 +402,10 @@ impl Journal {
             }
             (SegmentTask::Free { size, keep: Some(spare) }, Ok(())) => {
                 assert!(spare < self.allocator.next_spare, "a spare has no number of its own");
+                debug_assert!(
+                    self.allocator.spares.iter().all(|&(number, _)| number != spare),
+                    "a file is kept twice"
+                );
                 self.allocator.spares.push((spare, size));
             }
             (SegmentTask::Free { size, keep: None } | SegmentTask::Discard { size }, Ok(())) => {
