@@ -121,6 +121,7 @@ impl Backups {
             reply(fx, ticket, BackupReply::Files(files));
         }
         while let Some(read) = self.reader.poll() {
+            debug_assert!(!self.reads.is_empty(), "a read that ends was submitted");
             let ticket = self.reads.pop_front().flatten();
             let Some(ticket) = ticket else { continue };
             reply(
@@ -145,6 +146,7 @@ impl Backups {
     }
 
     fn end(&mut self, journal: &mut JournalGate) {
+        debug_assert!(self.running.is_some(), "only a backup that runs ends");
         self.running = None;
         journal.end_copy();
     }

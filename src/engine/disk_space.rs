@@ -265,6 +265,10 @@ impl SpaceNotices {
     /// `shortage`: why there is no space. `missing`: the bytes missing for the record that was
     /// rejected last. `left`: the bytes that can still be written.
     fn set_state(&mut self, shortage: Option<&DiskError>, missing: u64, left: u64, now: Mono) {
+        debug_assert!(
+            missing == 0 || self.last_rejection.is_some(),
+            "bytes are missing for a record that was rejected"
+        );
         if missing == 0 {
             self.last_rejection = None;
         }

@@ -244,6 +244,10 @@ impl JournalGate {
         if self.last <= self.sink.durable() {
             return;
         }
+        debug_assert!(
+            self.unsynced_puts.back().is_none_or(|&(newest, _)| newest <= self.last),
+            "a put is recorded behind the last record"
+        );
         match self.unsynced_puts.back_mut() {
             Some((newest, lowest)) if *newest == self.last => *lowest = id.min(*lowest),
             _ => self.unsynced_puts.push_back((self.last, id)),
@@ -336,6 +340,7 @@ impl JournalGate {
         }
         self.current = self.gated.pop_front();
         self.given_up = self.given_up.saturating_sub(1);
+        debug_assert!(self.given_up <= self.gated.len(), "only gated replies are given up");
         debug_assert!(
             self.gated.front().map(|next| next.batch).is_none_or(|next| {
                 self.current.as_ref().is_some_and(|current| current.batch <= next)
@@ -473,6 +478,7 @@ impl HeldReply {
                     assert_eq!(first, 0, "packets that were not taken come before these");
                     *popped = std::mem::take(&mut effects.popped).into_iter();
                 }
+                debug_assert!(popped.len() >= count as usize, "a packet was taken twice");
                 OwnedReply::Packets(popped.take(count as usize).collect())
             }
             Outcome::JobStatus(slot) => {

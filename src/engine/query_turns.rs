@@ -261,6 +261,10 @@ impl QueryTurns {
         let queue = ClientQueue { queries, key, unused_client: fresh };
         let former = self.clients.insert(client, queue);
         assert!(former.is_none(), "the queries of a client that waits already are replaced");
+        debug_assert!(
+            self.order.len() == self.clients.len() && self.clients.len() <= self.waiting_count,
+            "a waiting client is in the order once, and has a query"
+        );
     }
 }
 

@@ -197,6 +197,11 @@ impl QueryScheduler {
             self.end_half_closed(now.mono, fx);
         }
         self.update_stop_requests(now.mono);
+        debug_assert_eq!(
+            self.turns.len() + self.running_count(),
+            self.queries.len(),
+            "a query waits for its turn or has a lane"
+        );
     }
 
     /// Counters since the start.
@@ -289,6 +294,7 @@ impl QueryScheduler {
             self.queries.remove(&number);
             return None;
         };
+        debug_assert!(fx.searches.is_empty(), "a query makes one search");
         self.started += 1;
         let limit = Some(POLL_ROWS_PER_STEP).filter(|_| poll.is_some()).or(limit);
         let mut task = Task::new(QueryTask { rows, query, limit });
@@ -373,6 +379,7 @@ impl QueryScheduler {
     ) {
         self.failed += u64::from(found.is_err());
         let Some(query) = self.queries.get(&number) else { return };
+        debug_assert!(query.task.is_none(), "a query that has ended waits for no turn");
         let ticket = query.search.ticket;
         match (found, &query.search.native, &query.search.poll) {
             (Err(why), Some(NativeSearch::Action(id)), _) => {

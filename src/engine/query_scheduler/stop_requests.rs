@@ -146,6 +146,7 @@ impl QueryScheduler {
             if now >= anew {
                 // Without a task the turn has just ended.
                 let Some(work) = out.task.upgrade() else { continue };
+                debug_assert!(query.task.is_none(), "a lane has the task of its query");
                 query.task = Some(Task { work, progress: TaskState::default() });
                 out.query = None;
                 out.request_stop(StopRequest::Cancel, executor.as_mut(), now);

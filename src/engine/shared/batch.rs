@@ -108,8 +108,12 @@ impl Batch {
 
     fn put(&mut self, field: Field, value: Option<Range<usize>>) {
         let place = *self.places.entry(field).or_insert(self.changes.len());
+        debug_assert!(place <= self.changes.len(), "fields get their places one after the other");
         match self.changes.get_mut(place) {
-            Some(change) => change.1 = value,
+            Some(change) => {
+                debug_assert_eq!(change.0, field, "a field has one place in a batch");
+                change.1 = value;
+            }
             None => self.changes.push((field, value)),
         }
     }

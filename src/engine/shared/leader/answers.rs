@@ -59,6 +59,10 @@ impl Leader {
         self.stats.bytes += batch.request.len() as u64;
         self.stats.write_ns.note(now.0.saturating_sub(self.written.0), 1);
         self.kept_bytes += batch.request.len();
+        debug_assert!(
+            self.kept.back().is_none_or(|newest| newest.seq + 1 == batch.seq),
+            "the batches that are kept have no gap"
+        );
         self.kept.push_back(batch);
         while self.kept_bytes > KEPT_BYTES_MAX
             && let Some(oldest) = self.kept.pop_front()
@@ -86,6 +90,11 @@ impl Leader {
             self.sealed.push_front(batch);
         }
         self.durable = seq;
+        debug_assert_eq!(
+            self.sealed.front().map(|batch| batch.seq),
+            Some(seq + 1),
+            "what was lost is written again, without a gap"
+        );
         let text = format!("the engine has lost its last {lost} writes: they are written again");
         self.note(Severity::Warn, text);
     }
@@ -99,6 +108,7 @@ impl Leader {
             }
             Waits::Write => self.on_write_answer(answer, now),
             Waits::Resign => {
+                debug_assert!(self.sealed.is_empty(), "a lead is given back after all writes");
                 self.stage = Stage::Closed;
                 // The next leader waits for the rest of the lease otherwise.
                 if answer != Answer::Ok {

@@ -97,6 +97,7 @@ impl LeaderLink {
 
     pub(super) fn handle_sent(&mut self, count: usize) {
         self.sent += count;
+        debug_assert!(self.sent <= self.output.len(), "no more is sent than there is");
         if self.sent == self.output.len() {
             self.output.clear();
             self.sent = 0;

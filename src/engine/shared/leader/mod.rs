@@ -235,6 +235,11 @@ impl Leader {
     }
 
     fn seal(&mut self) {
+        debug_assert_eq!(
+            self.sealed.back().map_or(self.durable, |last| last.seq) + 1,
+            self.seq,
+            "batches are sealed in the order of their sequences"
+        );
         let request = self.requests.write(&self.term, (self.seq, self.mark), &self.open);
         self.pending_bytes += request.len();
         let changes = self.open.len() as u64;
@@ -322,6 +327,7 @@ impl Leader {
 
     fn send_first(&mut self, now: Mono) {
         let Some(first) = self.sealed.front_mut() else { return };
+        debug_assert_eq!(first.seq, self.durable + 1, "a batch is written behind the durable ones");
         let tight = self.tight.is_some_and(|again| again > now);
         Requests::set_tight(&mut first.request, tight);
         self.is_sent_tight = tight;
