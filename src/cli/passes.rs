@@ -26,9 +26,23 @@ pub(super) fn run_commands<'a>(
     engine: &mut Engine,
     commands: impl Iterator<Item = Command<'a>>,
     clock: &mut impl FnMut() -> Now,
+    handle: impl FnMut(usize, &Reply<'_>),
+) -> io::Result<()> {
+    run_commands_over(engine, &mut Pump::default(), commands, clock, handle)
+}
+
+/// The same of an engine that is reached by `pump`.
+///
+/// # Errors
+/// The fatal error of the journal, or of what keeps the jobs.
+pub(super) fn run_commands_over<'a>(
+    engine: &mut Engine,
+    pump: &mut Pump,
+    commands: impl Iterator<Item = Command<'a>>,
+    clock: &mut impl FnMut() -> Now,
     mut handle: impl FnMut(usize, &Reply<'_>),
 ) -> io::Result<()> {
-    let (mut pending, mut pump) = (BTreeSet::new(), Pump::default());
+    let mut pending = BTreeSet::new();
     let mut drain = |engine: &mut Engine, pending: &mut BTreeSet<u32>| {
         while let Some(completion) = engine.poll_completion() {
             let Ticket { client, serial } = completion.ticket;
@@ -50,7 +64,7 @@ pub(super) fn run_commands<'a>(
         drain(engine, &mut pending);
         engine.commit(now);
         drain(engine, &mut pending);
-        pause(engine, &mut pump, now);
+        pause(engine, pump, now);
     }
     pump.end(engine, clock());
     Ok(())

@@ -59,6 +59,7 @@ impl Serve {
         let wrong = (config.data.is_some() && config.engine.is_some())
             .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
         let wrong = wrong.or_else(|| config.take_passed(&mut passed).err());
+        let wrong = wrong.or_else(|| config.engine.as_ref()?.check().err());
         let wrong = wrong.or_else(|| config.tls_files().err());
         let wrong = wrong.or_else(|| config.compiled_users().err());
         let wrong = wrong.or_else(|| refuse_open_listeners(&config));
@@ -121,7 +122,8 @@ fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool)
             None => open_engine(config, parts.seed, &mut clock, remains.service_manager(), &wake)?,
         };
         let mut engine = parts.with_limits(engine, &wake);
-        constraint_tables::apply(&mut engine, &config.constraints, || clock.sample())?;
+        let mut pump = parts.pump();
+        constraint_tables::apply(&mut engine, &mut pump, &config.constraints, || clock.sample())?;
         let mut reactor = parts.reactor(engine, &clock, &wake)?;
         warn_of_open_listeners(config);
         if config.processor {

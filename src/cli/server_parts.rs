@@ -2,9 +2,11 @@
 //! shares its engine is made several times, to wait and to lead.
 
 use super::descriptors::{self, DescriptorShares};
+use super::engine::Pump;
 use super::machine_memory::machine_memory;
 use super::serve_error::{ServeError, explain_reactor_error};
 use super::settings::config::Config;
+use super::settings::engine::EngineConfig;
 use super::settings::processor;
 use super::{entropy, reload};
 use crate::engine::Engine;
@@ -23,6 +25,7 @@ pub(super) struct ServerParts<'a> {
     /// The settings file, which is read once more on SIGHUP.
     file: Option<&'a Path>,
     trust: Option<TrustStore>,
+    pub(super) engine_trust: Option<TrustStore>,
     tls: Option<TlsFiles>,
     shares: DescriptorShares,
     processor: crate::protocol::processor::Settings,
@@ -36,12 +39,20 @@ impl<'a> ServerParts<'a> {
     /// A sentence about a setting.
     pub(super) fn prepare(config: &'a Config, file: Option<&'a Path>) -> io::Result<Self> {
         let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
+        let engine_trust = config.engine.as_ref().map(EngineConfig::trust).transpose();
+        let engine_trust = engine_trust.map_err(io::Error::other)?;
         let tls = config.tls_files().map_err(io::Error::other)?;
         let shares =
             descriptors::reserve_descriptors_for_clients(config.max_clients, tls.is_some());
         let processor = processor::settings(config.tick, |name| std::env::var(name));
         let processor = processor.map_err(io::Error::other)?;
-        Ok(Self { config, file, trust, tls, shares, processor, seed: entropy::random_u64() })
+        let seed = entropy::random_u64();
+        Ok(Self { config, file, trust, engine_trust, tls, shares, processor, seed })
+    }
+
+    /// What moves the bytes of the engine's connection before the loop runs.
+    pub(super) fn pump(&self) -> Pump {
+        Pump::new(self.engine_trust.clone())
     }
 
     /// The clients that can be served at a time.
@@ -142,6 +153,9 @@ impl<'a> ServerParts<'a> {
         }
         if let Some(trust) = &self.trust {
             reactor.set_trust(trust.clone());
+        }
+        if let Some(trust) = &self.engine_trust {
+            reactor.set_engine_trust(trust.clone());
         }
         reactor.set_permitted_addresses(config.worker_net());
         if let Some(tls) = tls {

@@ -2,9 +2,28 @@
 
 use super::tls::{TrustStore, explain};
 use rustls::{ClientConnection, StreamOwned};
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// Why TLS did not begin. Displays as a sentence without its full stop.
+#[derive(Debug)]
+pub enum TlsError {
+    /// The connection was lost, or nothing came in time.
+    Lost(io::Error),
+    /// What the other side is or says: another attempt ends in the same way.
+    Refused(String),
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(error) => error.fmt(f),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
 
 /// A TLS connection that blocks.
 #[derive(Debug)]
@@ -15,10 +34,11 @@ impl BlockingTls {
     ///
     /// # Errors
     /// A sentence about what the other side does or is.
-    pub fn connect(stream: TcpStream, host: &str, trust: &TrustStore) -> Result<Self, String> {
-        let mut tls = StreamOwned::new(trust.session(host)?, stream);
+    pub fn connect(stream: TcpStream, host: &str, trust: &TrustStore) -> Result<Self, TlsError> {
+        let session = trust.session(host).map_err(TlsError::Refused)?;
+        let mut tls = StreamOwned::new(session, stream);
         while tls.conn.is_handshaking() {
-            tls.conn.complete_io(&mut tls.sock).map_err(|error| sentence(&error))?;
+            tls.conn.complete_io(&mut tls.sock).map_err(tell_apart)?;
         }
         Ok(Self(tls))
     }
@@ -54,10 +74,13 @@ fn decrypted(conn: &mut ClientConnection, into: &mut [u8]) -> io::Result<Option<
     }
 }
 
-/// What went wrong, if TLS says it, or else the system.
-fn sentence(error: &io::Error) -> String {
+/// Whether TLS says what went wrong, or the system.
+fn tell_apart(error: io::Error) -> TlsError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    inner.map_or_else(|| error.to_string(), explain)
+    match inner.map(explain) {
+        Some(why) => TlsError::Refused(why),
+        None => TlsError::Lost(error),
+    }
 }
 
 impl Read for BlockingTls {

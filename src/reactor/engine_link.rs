@@ -6,14 +6,14 @@ use super::Reactor;
 use super::dialer::Dialer;
 use super::loop_waker::LoopWaker;
 use super::socket::Stream;
+use super::tls::TrustStore;
 use crate::base::limits::ENGINE_READS_PER_PASS;
 use crate::base::time::Now;
 use crate::model::driver::{Core, Link, LinkAction};
 use crate::model::id::ClientId;
 use mio::Registry;
 use mio::event::Event;
-use mio::net::TcpStream;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 
 /// The name of the connection among tokens. No connection of the core has it: their indices count
 /// from 0.
@@ -29,16 +29,35 @@ pub(super) struct EngineLink {
 /// The socket and its readiness.
 #[derive(Debug)]
 struct LinkSocket {
-    stream: TcpStream,
+    stream: Stream,
     readable: bool,
     writable: bool,
     /// The other side has ended it: read until the end is read.
     hung_up: bool,
 }
 
+impl LinkSocket {
+    /// Sends from `output`, which begins with what was not reported as sent before.
+    fn write(&mut self, output: &[u8]) -> io::Result<usize> {
+        match &mut self.stream {
+            Stream::Plain(stream) | Stream::Unix(stream) => stream.write(output),
+            Stream::Tls(tls) => {
+                let (count, writable) = tls.write(output)?;
+                self.writable = writable;
+                Ok(count)
+            }
+            Stream::Stdio(_) => unreachable!("it is not dialled"),
+        }
+    }
+}
+
 impl EngineLink {
     pub(super) fn new(wake: LoopWaker) -> Self {
         Self { dialer: Dialer::new(wake), socket: None }
+    }
+
+    pub(super) fn set_trust(&mut self, trust: TrustStore) {
+        self.dialer.set_trust(trust);
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
@@ -58,12 +77,10 @@ impl EngineLink {
         self.dialer.begin_pass();
         match self.dialer.poll(registry) {
             Some((_, Ok(socket))) => {
-                let hung_up = socket.hung_up;
-                if let Stream::Plain(stream) = socket.stream {
-                    let (readable, writable) = (true, true);
-                    self.socket = Some(LinkSocket { stream, readable, writable, hung_up });
-                    link.handle_connected(now);
-                }
+                let (stream, hung_up) = (socket.stream, socket.hung_up);
+                let (readable, writable) = (true, true);
+                self.socket = Some(LinkSocket { stream, readable, writable, hung_up });
+                link.handle_connected(now);
             }
             Some((_, Err(why))) => link.handle_lost(&why.to_string(), now),
             None => {}
@@ -75,7 +92,8 @@ impl EngineLink {
             match socket.stream.read(scratch) {
                 Ok(0) => return self.lose(link, "it has closed the connection", now),
                 Ok(count) => {
-                    socket.readable = count == scratch.len() || socket.hung_up;
+                    let has_more = count == scratch.len() || !socket.stream.is_drained();
+                    socket.readable = has_more || socket.hung_up;
                     link.handle_input(&scratch[..count], now);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => socket.readable = false,
@@ -101,10 +119,10 @@ impl EngineLink {
         }
         while let Some(socket) = self.socket.as_mut().filter(|socket| socket.writable) {
             let output = link.output();
-            if output.is_empty() {
+            if output.is_empty() && !socket.stream.wants_write() {
                 return;
             }
-            match socket.stream.write(output) {
+            match socket.write(output) {
                 Ok(count) => link.handle_sent(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -62,7 +62,7 @@ use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
 pub use background::{Background, Foreground};
-pub use client_tls::BlockingTls;
+pub use client_tls::{BlockingTls, TlsError};
 pub use clock::Clock;
 use dialer::Dialer;
 use engine_link::{EngineLink, LINK};
@@ -207,6 +207,11 @@ impl<C: Core> Reactor<C> {
     /// Sets the trusted certificates of outbound TLS. Default: [`TrustStore::default`].
     pub fn set_trust(&mut self, trust: TrustStore) {
         self.dialer.set_trust(trust);
+    }
+
+    /// Sets the trusted certificates of the engine's connection. Default: as above.
+    pub fn set_engine_trust(&mut self, trust: TrustStore) {
+        self.engine_link.set_trust(trust);
     }
 
     /// Sets the addresses that are called. Default: any.

@@ -49,7 +49,18 @@ impl TrustStore {
     /// # Errors
     /// A phrase if the text is malformed or holds no certificate.
     pub fn with(pem: &[u8]) -> Result<Self, String> {
-        let mut roots = system_roots();
+        Self::beside(system_roots(), pem)
+    }
+
+    /// The certificates of this PEM text, and no others.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn only(pem: &[u8]) -> Result<Self, String> {
+        Self::beside(RootCertStore::empty(), pem)
+    }
+
+    fn beside(mut roots: RootCertStore, pem: &[u8]) -> Result<Self, String> {
         let builtin = roots.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| format!("is no PEM: {error}"))?;

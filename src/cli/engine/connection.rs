@@ -4,33 +4,93 @@ use crate::base::buf::{InBuf, progress};
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use crate::engine::shared::redis::{CallError, Calls, StartError};
 use crate::model::driver::Target;
+use crate::reactor::{BlockingTls, TlsError, TrustStore};
 use crate::wire::resp::Framer;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// A socket that blocks.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<BlockingTls>),
+}
+
+impl Stream {
+    /// Connects to the first address of a name that takes a connection.
+    pub(super) fn connect(target: &Target, trust: &TrustStore) -> Result<Self, StartError> {
+        let tcp = connect(target).map_err(|error| lost(&error))?;
+        if !target.tls {
+            return Ok(Self::Plain(tcp));
+        }
+        match BlockingTls::connect(tcp, &target.host, trust) {
+            Ok(tls) => Ok(Self::Tls(Box::new(tls))),
+            Err(TlsError::Lost(error)) => Err(StartError::Passing(format!(
+                "TLS does not begin ({}): is this its port for TLS?",
+                lost(&error).0
+            ))),
+            Err(TlsError::Refused(why)) => {
+                Err(StartError::Fatal(format!("no secure connection: {why}")))
+            }
+        }
+    }
+
+    /// How long a read waits.
+    pub(super) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.tcp(),
+        };
+        tcp.set_read_timeout(Some(timeout))
+    }
+
+    /// One read of the socket. `None`: what came is none of the other side's bytes.
+    pub(super) fn read_once(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Plain(tcp) => tcp.read(into).map(Some),
+            Self::Tls(tls) => tls.read_once(into),
+        }
+    }
+
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(tcp) => tcp.write_all(bytes),
+            Self::Tls(tls) => {
+                tls.write_all(bytes)?;
+                tls.flush()
+            }
+        }
+    }
+}
 
 /// The connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     input: InBuf,
     framer: Framer,
     scratch: Vec<u8>,
+    was_answered: bool,
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn lost(error: &io::Error) -> CallError {
-    let is_late = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
     let late = format!("no answer within {} s", ANSWER_TIMEOUT.as_secs());
-    CallError(if is_late { late } else { error.to_string() })
+    CallError(if is_late(error) { late } else { error.to_string() })
 }
 
-/// Connects to the first address of a name that takes a connection.
-pub(super) fn connect(target: &Target) -> io::Result<TcpStream> {
+fn connect(target: &Target) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the name has no address");
     for address in (&*target.host, target.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
                 return Ok(stream);
             }
             Err(error) => last = error,
@@ -40,17 +100,17 @@ pub(super) fn connect(target: &Target) -> io::Result<TcpStream> {
 }
 
 impl Connection {
-    pub(super) fn open(target: &Target) -> Result<Self, CallError> {
-        let stream = connect(target).map_err(|error| lost(&error))?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| lost(&error))?;
+    pub(super) fn open(target: &Target, trust: &TrustStore) -> Result<Self, StartError> {
+        let stream = Stream::connect(target, trust)?;
         let (input, framer) = (InBuf::default(), Framer::new(ANSWER_BYTES_MAX));
-        Ok(Self { stream, input, framer, scratch: vec![0; 256 * 1024] })
+        let scratch = vec![0; 256 * 1024];
+        Ok(Self { stream, input, framer, scratch, was_answered: false })
     }
 
     /// Says who this is, if it has to be said.
     pub(super) fn log_in(&mut self, (login, answers): (&[u8], usize)) -> Result<(), StartError> {
         if answers > 0 {
-            self.stream.write_all(login).map_err(|error| lost(&error))?;
+            self.stream.send(login).map_err(|error| self.explain(&error))?;
         }
         for _ in 0..answers {
             let answer = self.next()?;
@@ -60,6 +120,20 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// What the loss of the connection may mean.
+    fn explain(&self, error: &io::Error) -> CallError {
+        let CallError(why) = lost(error);
+        CallError(match &self.stream {
+            Stream::Plain(_) if !self.was_answered && !is_late(error) => format!(
+                "{why}: if this is its port for TLS, the address has to begin with rediss://"
+            ),
+            Stream::Tls(_) if why.contains("CertificateRequired") => format!(
+                "{why}: it wants a certificate of its clients (--engine-cert and --engine-key)"
+            ),
+            _ => why,
+        })
     }
 
     /// The next whole answer.
@@ -74,13 +148,18 @@ impl Connection {
             let (used, scanned) = progress(&input);
             self.input.commit(used, scanned);
             if let Some(answer) = answer {
+                self.was_answered = true;
                 return Ok(answer);
             }
-            match self.stream.read(&mut self.scratch) {
-                Ok(0) => return Err(CallError("it has closed the connection".to_owned())),
-                Ok(count) => self.input.append(&self.scratch[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(lost(&error)),
+            match self.stream.read_once(&mut self.scratch) {
+                Ok(Some(0)) => {
+                    let ended = io::Error::other("it has closed the connection");
+                    return Err(self.explain(&ended));
+                }
+                Ok(Some(count)) => self.input.append(&self.scratch[..count]),
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.explain(&error)),
             }
         }
     }
@@ -88,7 +167,7 @@ impl Connection {
 
 impl Calls for Connection {
     fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
-        self.stream.write_all(request).map_err(|error| lost(&error))?;
+        self.stream.send(request).map_err(|error| self.explain(&error))?;
         self.next()
     }
 }

@@ -1,6 +1,7 @@
 //! A shared engine (`--engine`): reached, led once no other server leads, read, and handed to the
 //! server. All that blocks, so it has a thread; `standby` has the loop that serves meanwhile.
 
+mod arguments;
 mod connection;
 mod pump;
 pub(super) mod standby;
@@ -12,7 +13,7 @@ use super::settings::engine::EngineConfig;
 use crate::engine::shared::redis::{self, CallError, Calls, Lead, Requests, StartError};
 use crate::engine::shared::{Begin, Leader, Settings};
 use crate::engine::{Engine, RestoredShared};
-use crate::reactor::{Background, Clock, Foreground, LoopWaker};
+use crate::reactor::{Background, Clock, Foreground, LoopWaker, TrustStore};
 use connection::Connection;
 pub(super) use pump::Pump;
 pub(super) use status::EngineCommand;
@@ -69,6 +70,7 @@ pub(super) enum Report {
 struct Start {
     settings: Settings,
     requests: Requests,
+    trust: TrustStore,
     seed: u64,
     max_memory: Option<u64>,
     clock: Clock,
@@ -85,7 +87,7 @@ struct Start {
 /// # Errors
 /// A sentence for the operator.
 pub(super) fn start(
-    config: &EngineConfig,
+    (config, trust): (&EngineConfig, TrustStore),
     (seed, max_memory): (u64, Option<u64>),
     clock: &Clock,
     wake: &LoopWaker,
@@ -97,7 +99,7 @@ pub(super) fn start(
     Background::start("start", wake, move |main| {
         let leader = None;
         let mut start =
-            Start { settings, requests, seed, max_memory, clock, main, was_reached, leader };
+            Start { settings, requests, trust, seed, max_memory, clock, main, was_reached, leader };
         if let Some(ended) = start.run() {
             start.main.report(Report::Ended(ended.map(Box::new)));
         }
@@ -155,7 +157,12 @@ impl Start {
 
     /// One connection: from its begin until this server leads and has read everything.
     fn attempt(&mut self) -> Result<Engine, StartError> {
-        let mut connection = Connection::open(&self.settings.target)?;
+        let opened = Connection::open(&self.settings.target, &self.trust);
+        let mut connection = opened.map_err(|why| match why {
+            // A certificate may be renewed while this server waits.
+            StartError::Fatal(why) if self.was_reached => StartError::Passing(why),
+            why => why,
+        })?;
         connection.log_in(self.requests.login())?;
         let warnings = redis::check_node(&mut connection)?;
         if !std::mem::replace(&mut self.was_reached, true) {

@@ -1,11 +1,11 @@
 //! Moves the bytes of an engine's connection while there is no loop that does.
 
-use super::connection::connect;
+use super::connection::Stream;
 use crate::base::time::Now;
 use crate::engine::{CommandExecutor, Engine};
-use crate::model::driver::{Link, LinkAction};
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use crate::model::driver::{Link, LinkAction, Target};
+use crate::reactor::TrustStore;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// How long a read waits.
@@ -14,10 +14,16 @@ const READ_TIMEOUT: Duration = Duration::from_millis(1);
 /// The connection, once there is one.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Pump {
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
+    trust: Option<TrustStore>,
 }
 
 impl Pump {
+    /// With the certificates that are trusted.
+    pub(in crate::cli) fn new(trust: Option<TrustStore>) -> Self {
+        Self { stream: None, trust }
+    }
+
     /// Does what the engine's connection asks for, and waits a moment for its answers. Returns
     /// whether the engine has one.
     pub(in crate::cli) fn drive(&mut self, engine: &mut Engine, now: Now) -> bool {
@@ -25,16 +31,12 @@ impl Pump {
         while let Some(action) = link.poll_action() {
             self.stream = None;
             let LinkAction::Connect(target) = action else { continue };
-            let connected = connect(&target).and_then(|stream| {
-                stream.set_read_timeout(Some(READ_TIMEOUT))?;
-                Ok(stream)
-            });
-            match connected {
+            match connect(&target, self.trust.get_or_insert_default()) {
                 Ok(stream) => {
                     self.stream = Some(stream);
                     link.handle_connected(now);
                 }
-                Err(error) => link.handle_lost(&error.to_string(), now),
+                Err(why) => link.handle_lost(&why, now),
             }
         }
         if let Some(stream) = &mut self.stream
@@ -47,8 +49,8 @@ impl Pump {
     }
 
     /// Ends the connection: the loop has one of its own.
-    pub(in crate::cli) fn end(self, engine: &mut Engine, now: Now) {
-        if self.stream.is_some()
+    pub(in crate::cli) fn end(&mut self, engine: &mut Engine, now: Now) {
+        if self.stream.take().is_some()
             && let Some(link) = engine.link()
         {
             link.handle_lost("the start is over", now);
@@ -56,19 +58,26 @@ impl Pump {
     }
 }
 
-fn transfer(stream: &mut TcpStream, link: &mut dyn Link, now: Now) -> Result<(), String> {
+fn connect(target: &Target, trust: &TrustStore) -> Result<Stream, String> {
+    let stream = Stream::connect(target, trust).map_err(|error| error.to_string())?;
+    stream.set_read_timeout(READ_TIMEOUT).map_err(|error| error.to_string())?;
+    Ok(stream)
+}
+
+fn transfer(stream: &mut Stream, link: &mut dyn Link, now: Now) -> Result<(), String> {
     let count = link.output().len();
     if count > 0 {
-        stream.write_all(link.output()).map_err(|error| error.to_string())?;
+        stream.send(link.output()).map_err(|error| error.to_string())?;
         link.handle_sent(count);
     }
     let mut scratch = [0; 4096];
-    match stream.read(&mut scratch) {
-        Ok(0) => Err("it has closed the connection".to_owned()),
-        Ok(count) => {
+    match stream.read_once(&mut scratch) {
+        Ok(Some(0)) => Err("it has closed the connection".to_owned()),
+        Ok(Some(count)) => {
             link.handle_input(&scratch[..count], now);
             Ok(())
         }
+        Ok(None) => Ok(()),
         Err(error) => match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
             _ => Err(error.to_string()),

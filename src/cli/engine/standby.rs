@@ -38,7 +38,8 @@ pub(in crate::cli) fn wait(
 ) -> Result<Waited, ServeError> {
     let failed = |error| ServeError { failure: Failure::Data, error };
     let (wake, limits) = (LoopWaker::default(), (parts.seed, parts.config.max_memory));
-    let thread = start(config, limits, clock, &wake, has_led).map_err(failed)?;
+    let trust = parts.engine_trust.clone().unwrap_or_default();
+    let thread = start((config, trust), limits, clock, &wake, has_led).map_err(failed)?;
     let mut leader = None;
     while !has_led && leader.is_none() {
         let Now { mono, .. } = clock.clone().sample();

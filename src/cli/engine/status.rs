@@ -1,43 +1,24 @@
 //! `jobcentre engine status`: who leads, and what there is.
 
-use super::connection::Connection;
+use super::arguments::{EngineArguments, Reached};
 use crate::cli::print_error;
-use crate::cli::settings::engine::{EngineConfig, EnginePrefix, EngineUrl};
-use crate::engine::shared::redis::{self, Requests, StartError, Status};
-use clap::{Args, Subcommand};
+use crate::engine::shared::redis::{self, Status};
+use clap::Subcommand;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What there is to be done about a shared engine.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum EngineCommand {
     /// Print who leads, who waits to lead, and how much is kept.
-    Status(EngineStatus),
-}
-
-/// The arguments of `engine status`.
-#[derive(Args, Debug)]
-pub(in crate::cli) struct EngineStatus {
-    /// The Redis or Valkey that the servers share: redis://HOST:PORT/DB.
-    #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
-    engine: EngineUrl,
-
-    /// The file with its password [default: the variable JOBCENTRE_ENGINE_PASSWORD].
-    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
-    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
-    engine_password_file: Option<PathBuf>,
-
-    /// What the keys begin with [default: jc].
-    #[arg(long, value_name = "TEXT", env = "JOBCENTRE_ENGINE_PREFIX")]
-    engine_prefix: Option<EnginePrefix>,
+    Status(EngineArguments),
 }
 
 impl EngineCommand {
     /// Does it.
     pub(in crate::cli) fn run(self) -> ExitCode {
         let Self::Status(arguments) = self;
-        match arguments.status() {
+        match status(arguments) {
             Ok(text) => {
                 // A closed stdout is ignored.
                 let _ = std::io::stdout().write_all(text.as_bytes());
@@ -51,23 +32,12 @@ impl EngineCommand {
     }
 }
 
-impl EngineStatus {
-    fn status(self) -> Result<String, String> {
-        let Self { engine, engine_password_file, engine_prefix } = self;
-        let times = (None, None);
-        let config =
-            EngineConfig::new(Some(engine), engine_password_file, times, engine_prefix, None);
-        let settings =
-            config.map_or_else(|| Err(String::new()), |config| super::settings(&config))?;
-        let requests = Requests::new(&settings);
-        let target = &settings.target;
-        let explain = |why: StartError| format!("{}:{}: {why}", target.host, target.port);
-        let mut connection = Connection::open(target).map_err(|error| explain(error.into()))?;
-        connection.log_in(requests.login()).map_err(explain)?;
-        let status = redis::status(&mut connection, &requests).map_err(explain)?;
-        let none = || format!("there are no jobs with the prefix {} there", settings.prefix);
-        status.map(|status| text(&status)).ok_or_else(none)
-    }
+fn status(arguments: EngineArguments) -> Result<String, String> {
+    let Reached { mut connection, settings, requests } = arguments.reach()?;
+    let explain = |why| Reached::explain(&settings, &why);
+    let status = redis::status(&mut connection, &requests).map_err(explain)?;
+    let none = || format!("there are no jobs with the prefix {} there", settings.prefix);
+    status.map(|status| text(&status)).ok_or_else(none)
 }
 
 fn text(status: &Status) -> String {

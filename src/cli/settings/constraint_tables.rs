@@ -7,7 +7,8 @@
 
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;
-use crate::cli::passes::run_commands;
+use crate::cli::engine::Pump;
+use crate::cli::passes::run_commands_over;
 use crate::engine::Engine;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
@@ -59,12 +60,14 @@ pub(in crate::cli) fn deserialize<'de, D: serde::Deserializer<'de>>(
 
 /// Sets the constraints of the file, and returns when they are in force, before any client is
 /// served. Those that are set already are not set again: they need no space on a disk that may be
-/// full. `clock` gives the time of each pass. O(constraints), and if some have changed, O(jobs).
+/// full. `pump` reaches a shared engine; `clock` gives the time of each pass. O(constraints), and
+/// if some have changed, O(jobs).
 ///
 /// # Errors
 /// A message for the operator.
 pub(in crate::cli) fn apply(
     engine: &mut Engine,
+    pump: &mut Pump,
     constraints: &[Constraint],
     mut clock: impl FnMut() -> Now,
 ) -> io::Result<()> {
@@ -72,7 +75,7 @@ pub(in crate::cli) fn apply(
     let mut changed = Vec::new();
     let get = all.iter().map(|constraint| WorkerCommand::GetConstraint { name: &constraint.name });
     let get = get.map(Command::Work);
-    run_commands(engine, get, &mut clock, |number, reply| {
+    run_commands_over(engine, pump, get, &mut clock, |number, reply| {
         if *reply != Reply::ConstraintFound(all[number]) {
             changed.push(all[number]);
         }
@@ -80,7 +83,7 @@ pub(in crate::cli) fn apply(
     let mut rejected = None;
     let set = changed.iter().map(|constraint| WorkerCommand::SetConstraint(constraint));
     let set = set.map(Command::Work);
-    run_commands(engine, set, &mut clock, |number, reply| {
+    run_commands_over(engine, pump, set, &mut clock, |number, reply| {
         if let Reply::Constraint(full @ (ConstraintReply::Full | ConstraintReply::DiskFull)) =
             *reply
         {
@@ -167,13 +170,14 @@ mod tests {
         let mut engine = Engine::in_memory(1);
         let constraints = parse(TWO_TABLES).unwrap();
         for _ in 0..2 {
-            apply(&mut engine, &constraints, Now::default).unwrap();
+            apply(&mut engine, &mut Pump::default(), &constraints, Now::default).unwrap();
             assert_eq!(engine.counts().constraints, 2);
         }
         let many: Vec<Constraint> = (0..CONSTRAINTS_MAX)
             .map(|number| Constraint { name: number.to_string().into(), ..constraints[0].clone() })
             .collect();
-        let error = apply(&mut engine, &many, Now::default).unwrap_err().to_string();
+        let error =
+            apply(&mut engine, &mut Pump::default(), &many, Now::default).unwrap_err().to_string();
         assert!(error.contains("constraint '254' of the settings cannot be set"), "{error}");
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
 use crate::model::driver::Target;
+use crate::reactor::TrustStore;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,13 +58,11 @@ impl FromStr for EngineUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const HELP: &str = "give redis://HOST, redis://HOST:PORT or redis://USER@HOST:PORT/DB";
+        const HELP: &str = "give redis://HOST, redis://HOST:PORT or redis://USER@HOST:PORT/DB, or \
+                            the same with rediss:// for TLS";
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         match scheme {
-            "redis" => {}
-            "rediss" => {
-                return Err("TLS to Redis is not supported yet: one node by redis:// is".into());
-            }
+            "redis" | "rediss" => {}
             "redis+sentinel" => {
                 return Err("Sentinel is not supported yet: one node by redis:// is".into());
             }
@@ -94,7 +93,7 @@ impl FromStr for EngineUrl {
         }
         let port = uri.port_u16().unwrap_or(REDIS_PORT);
         Ok(Self {
-            target: Arc::new(Target { host: host.into(), port, tls: false }),
+            target: Arc::new(Target { host: host.into(), port, tls: scheme == "rediss" }),
             user: user.filter(|user| !user.is_empty()).map(Into::into),
             database,
         })
@@ -126,11 +125,20 @@ impl FromStr for ServerName {
     }
 }
 
+/// The files of `rediss://`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct EngineTls {
+    pub(in crate::cli) ca: Option<PathBuf>,
+    pub(in crate::cli) cert: Option<PathBuf>,
+    pub(in crate::cli) key: Option<PathBuf>,
+}
+
 /// The complete settings of a shared engine.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) url: EngineUrl,
     pub(in crate::cli) password_file: Option<PathBuf>,
+    pub(in crate::cli) tls: EngineTls,
     pub(in crate::cli) lease: Duration,
     pub(in crate::cli) patience: Duration,
     pub(in crate::cli) prefix: Box<str>,
@@ -142,6 +150,7 @@ impl EngineConfig {
     pub(in crate::cli) fn new(
         url: Option<EngineUrl>,
         password_file: Option<PathBuf>,
+        tls: EngineTls,
         (lease, patience): (
             Option<BoundedDuration<EngineLease>>,
             Option<BoundedDuration<EnginePatience>>,
@@ -152,11 +161,52 @@ impl EngineConfig {
         Some(Self {
             url: url?,
             password_file,
+            tls,
             lease: lease.unwrap_or_default().0,
             patience: patience.unwrap_or_default().0,
             prefix: prefix.map_or_else(|| "jc".into(), |prefix| prefix.0),
             name: name.map(|name| name.0),
         })
+    }
+
+    /// Checks what can be checked without a file.
+    ///
+    /// # Errors
+    /// A sentence about what is missing, or has no use.
+    pub(in crate::cli) fn check(&self) -> Result<(), String> {
+        let EngineTls { ca, cert, key } = &self.tls;
+        let is_plain = !self.url.target.tls;
+        let given = [(ca, "--engine-ca"), (cert, "--engine-cert"), (key, "--engine-key")];
+        match given.iter().find(|(file, _)| file.is_some()) {
+            Some((_, flag)) if is_plain => Err(format!(
+                "{flag} has no use without TLS: the address of --engine has to begin with rediss://"
+            )),
+            _ if cert.is_some() != key.is_some() => {
+                Err("--engine-cert and --engine-key are given together".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who is trusted to be the engine, and who this server is to it.
+    ///
+    /// # Errors
+    /// A sentence about a file.
+    pub(in crate::cli) fn trust(&self) -> Result<TrustStore, String> {
+        self.check()?;
+        let read = |flag: &str, file: &Path| {
+            std::fs::read(file)
+                .map_err(|error| format!("{flag} {}: it cannot be read: {error}", file.display()))
+        };
+        let trust = match &self.tls.ca {
+            None => TrustStore::default(),
+            Some(file) => TrustStore::only(&read("--engine-ca", file)?)
+                .map_err(|why| format!("--engine-ca {}: it {why}", file.display()))?,
+        };
+        let (Some(cert), Some(key)) = (&self.tls.cert, &self.tls.key) else { return Ok(trust) };
+        trust
+            .with_identity(&read("--engine-cert", cert)?, &read("--engine-key", key)?)
+            .map_err(|why| format!("--engine-cert {}: {why}", cert.display()))
     }
 
     /// The password: the first line of the file, or else the variable.
@@ -191,10 +241,12 @@ mod tests {
         ] {
             let url: EngineUrl = text.parse().unwrap();
             assert_eq!((&*url.target.host, url.target.port), (host, port), "{text}");
+            assert!(!url.target.tls);
             assert_eq!((url.user.as_deref(), url.database), (user, database), "{text}");
         }
+        let url: EngineUrl = "rediss://me@h/1".parse().unwrap();
+        assert!(url.target.tls && &*url.target.host == "h");
         for (text, why) in [
-            ("rediss://h", "TLS"),
             ("redis+sentinel://a,b/n", "Sentinel"),
             ("redis+cluster://a,b", "Cluster"),
             ("h:6379", "no address"),

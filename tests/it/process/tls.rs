@@ -16,21 +16,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An authority with a name.
-struct Authority {
+pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(super) pem: String,
 }
 
 /// A certificate and its key, in PEM.
 #[derive(Clone)]
-struct Certificate {
-    chain: String,
-    key: String,
+pub(super) struct Certificate {
+    pub(super) chain: String,
+    pub(super) key: String,
     serial: u64,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,7 +41,7 @@ impl Authority {
     }
 
     /// A certificate for `name`, sound until the end of that year.
-    fn certificate(&self, name: &str, year: i32, serial: u64) -> Certificate {
+    pub(super) fn certificate(&self, name: &str, year: i32, serial: u64) -> Certificate {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = date_time_ymd(year, 12, 31);
         params.serial_number = Some(SerialNumber::from(serial));

@@ -5,13 +5,11 @@
 
 use crate::access::UserSpec;
 use crate::base::address_set::AddressSet;
-use crate::base::limits::{
-    BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_DEFAULT,
-};
+use crate::base::limits::{BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, REQUEST_BYTES_DEFAULT};
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use crate::cli::settings::engine::{
-    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineUrl, ServerName,
+    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineTls, EngineUrl, ServerName,
 };
 use crate::cli::settings::fsync::Fsync;
 use crate::cli::settings::http_name::{self, HttpName};
@@ -20,7 +18,7 @@ use crate::cli::settings::size::Size;
 use crate::cli::settings::tick::Tick;
 use crate::cli::settings::tls::{ClientAuth, TlsSettings};
 use crate::cli::settings::ui::{UiLabel, UiSwitch};
-use crate::cli::settings::{constraint_tables, errors, from_text, user_tables, whole_number};
+use crate::cli::settings::{constraint_tables, errors, from_text, user_tables};
 use crate::journal::SyncMode;
 use crate::model::driver::Protocol;
 use crate::model::worker::Constraint;
@@ -32,8 +30,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Smallest `--max-memory`: some jobs fit.
-const MEMORY_FLOOR_BYTES: usize = 64 * 1024;
+mod bounded;
 
 /// The settings of one source. `None`: the next source decides.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -143,9 +140,9 @@ pub(in crate::cli) struct Options {
     fsync: Option<Fsync>,
 
     /// The Redis or Valkey in which jobs are kept in place of --data: redis://HOST:PORT/DB, without
-    /// :PORT if it is 6379, without /DB if it is 0; one node. Of several servers with the same one,
-    /// one serves and the others wait to take over. Its password: JOBCENTRE_ENGINE_PASSWORD or
-    /// --engine-password-file [default: none].
+    /// :PORT if it is 6379, without /DB if it is 0, or rediss:// for TLS; one node. Of several
+    /// servers with the same one, one serves and the others wait to take over. Its password:
+    /// JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
@@ -154,6 +151,19 @@ pub(in crate::cli) struct Options {
     /// The file with the password of --engine, in its first line [default: none].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
     engine_password_file: Option<PathBuf>,
+
+    /// Certificates (PEM) of the authorities that vouch for --engine rediss://: no others are
+    /// trusted then [default: those that browsers trust].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CA")]
+    engine_ca: Option<PathBuf>,
+
+    /// The certificate (PEM) by which --engine rediss:// knows this server [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CERT")]
+    engine_cert: Option<PathBuf>,
+
+    /// The private key (PEM) of --engine-cert [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_KEY")]
+    engine_key: Option<PathBuf>,
 
     /// For how long a server of --engine leads after its last word: so long another one waits
     /// before it takes over (500ms, 3s) [default: 3s].
@@ -182,22 +192,22 @@ pub(in crate::cli) struct Options {
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
     /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
-    #[arg(value_parser = parse_max_request)]
-    #[serde(default, deserialize_with = "deserialize_max_request")]
+    #[arg(value_parser = bounded::parse_max_request)]
+    #[serde(default, deserialize_with = "bounded::deserialize_max_request")]
     max_request: Option<Size>,
 
     /// How many clients are served at a time; further ones are told so and closed [default: 10000].
     #[arg(long, value_name = "N", env = "JOBCENTRE_MAX_CLIENTS")]
-    #[arg(value_parser = parse_max_clients)]
-    #[serde(default, deserialize_with = "deserialize_max_clients")]
+    #[arg(value_parser = bounded::parse_max_clients)]
+    #[serde(default, deserialize_with = "bounded::deserialize_max_clients")]
     max_clients: Option<usize>,
 
     /// How much memory jobs, the tables about them and the buffers of clients may take, in bytes or
     /// with KiB, MiB or GiB: beyond it puts are refused until jobs are deleted, and everything else
     /// goes on. The process takes some more [default: none].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_MEMORY")]
-    #[arg(value_parser = parse_max_memory)]
-    #[serde(default, deserialize_with = "deserialize_max_memory")]
+    #[arg(value_parser = bounded::parse_max_memory)]
+    #[serde(default, deserialize_with = "bounded::deserialize_max_memory")]
     max_memory: Option<Size>,
 
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
@@ -321,6 +331,9 @@ impl Options {
             fsync: self.fsync.or(fallback.fsync),
             engine: self.engine.or(fallback.engine),
             engine_password_file: self.engine_password_file.or(fallback.engine_password_file),
+            engine_ca: self.engine_ca.or(fallback.engine_ca),
+            engine_cert: self.engine_cert.or(fallback.engine_cert),
+            engine_key: self.engine_key.or(fallback.engine_key),
             engine_lease: self.engine_lease.or(fallback.engine_lease),
             engine_patience: self.engine_patience.or(fallback.engine_patience),
             engine_prefix: self.engine_prefix.or(fallback.engine_prefix),
@@ -339,8 +352,25 @@ impl Options {
         }
     }
 
+    /// Takes out what is about the engine that servers share, if there is one.
+    fn take_engine(&mut self) -> Option<EngineConfig> {
+        EngineConfig::new(
+            self.engine.take(),
+            self.engine_password_file.take(),
+            EngineTls {
+                ca: self.engine_ca.take(),
+                cert: self.engine_cert.take(),
+                key: self.engine_key.take(),
+            },
+            (self.engine_lease.take(), self.engine_patience.take()),
+            self.engine_prefix.take(),
+            self.server_name.take(),
+        )
+    }
+
     /// Fills in the defaults.
-    pub(in crate::cli) fn complete(self) -> Config {
+    pub(in crate::cli) fn complete(mut self) -> Config {
+        let engine = self.take_engine();
         let processor = self.processor.unwrap_or(false);
         let default_address = |protocol: Protocol| {
             let address = SocketAddr::from(([127, 0, 0, 1], protocol.default_port()));
@@ -387,13 +417,7 @@ impl Options {
             },
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
-            engine: EngineConfig::new(
-                self.engine,
-                self.engine_password_file,
-                (self.engine_lease, self.engine_patience),
-                self.engine_prefix,
-                self.server_name,
-            ),
+            engine,
             max_request,
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             max_memory: self.max_memory.map(|size| size.0 as u64),
@@ -410,56 +434,6 @@ impl Options {
             as_beanstalkd: false,
         }
     }
-}
-
-fn check_max_memory(size: Size) -> Result<Size, String> {
-    if size.0 >= MEMORY_FLOOR_BYTES {
-        Ok(size)
-    } else {
-        Err(format!("a size from {} KiB on is possible", MEMORY_FLOOR_BYTES >> 10))
-    }
-}
-
-fn check_max_clients(count: usize) -> Result<usize, String> {
-    if (1..=MAX_CLIENTS_MAX).contains(&count) {
-        Ok(count)
-    } else {
-        Err(format!("a number from 1 to {MAX_CLIENTS_MAX} is possible"))
-    }
-}
-
-fn parse_max_request(text: &str) -> Result<Size, String> {
-    text.parse::<Size>()?.of_request()
-}
-
-fn parse_max_memory(text: &str) -> Result<Size, String> {
-    check_max_memory(text.parse()?)
-}
-
-fn parse_max_clients(text: &str) -> Result<usize, String> {
-    check_max_clients(whole_number::parse(text)?)
-}
-
-fn deserialize_max_request<'de, D: serde::Deserializer<'de>>(
-    toml: D,
-) -> Result<Option<Size>, D::Error> {
-    let size = Size::deserialize(toml)?;
-    size.of_request().map(Some).map_err(serde::de::Error::custom)
-}
-
-fn deserialize_max_memory<'de, D: serde::Deserializer<'de>>(
-    toml: D,
-) -> Result<Option<Size>, D::Error> {
-    let size = Size::deserialize(toml)?;
-    check_max_memory(size).map(Some).map_err(serde::de::Error::custom)
-}
-
-fn deserialize_max_clients<'de, D: serde::Deserializer<'de>>(
-    toml: D,
-) -> Result<Option<usize>, D::Error> {
-    // Any integer of TOML is accepted here, so that the message about the range is ours.
-    let count = usize::try_from(i64::deserialize(toml)?).unwrap_or(0);
-    check_max_clients(count).map(Some).map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

@@ -4,5 +4,6 @@
 mod functions;
 mod leaders;
 mod redis;
+mod tls;
 
 pub(super) use redis::Redis;

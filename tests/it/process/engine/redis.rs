@@ -12,6 +12,16 @@ pub(crate) struct Redis {
     child: Child,
     dir: TempDir,
     port: u16,
+    tls: Option<Tls>,
+}
+
+/// A further port, with TLS.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    /// Files: the certificate, its key, and the authority that vouches for clients.
+    pub(crate) files: [String; 3],
+    /// Whether clients need a certificate.
+    pub(crate) asks_clients: bool,
 }
 
 /// Attempts to get a port: another process may take it first.
@@ -20,12 +30,17 @@ const PORTS_MAX: usize = 20;
 impl Redis {
     /// Starts one on a free port. `None`: there is none on this machine.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// The same with a further port.
+    pub(crate) fn start_with(tls: Option<Tls>) -> Option<Self> {
         for _ in 0..PORTS_MAX {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let port = free.local_addr().unwrap().port();
             drop(free);
             let dir = TempDir::new();
-            let child = match spawn(&dir, port) {
+            let child = match spawn(&dir, port, tls.as_ref()) {
                 Ok(child) => child,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     eprintln!("SKIPPED: there is no redis-server on this machine");
@@ -33,7 +48,7 @@ impl Redis {
                 }
                 Err(error) => panic!("redis-server: {error}"),
             };
-            let mut redis = Self { child, dir, port };
+            let mut redis = Self { child, dir, port, tls: tls.clone() };
             if redis.serves() {
                 return Some(redis);
             }
@@ -56,7 +71,7 @@ impl Redis {
     /// Starts it again with its files, on its port.
     pub(crate) fn restart(&mut self) {
         until("redis-server on its old port", || {
-            self.child = spawn(&self.dir, self.port).unwrap();
+            self.child = spawn(&self.dir, self.port, self.tls.as_ref()).unwrap();
             self.serves()
         });
     }
@@ -74,6 +89,11 @@ impl Redis {
     /// Its address, for `--engine`.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The address of its port with TLS, under this name.
+    pub(crate) fn tls_url(&self, host: &str) -> String {
+        format!("rediss://{host}:{}", tls_port(self.port))
     }
 
     /// The whole answer to a command.
@@ -99,10 +119,22 @@ impl Redis {
     }
 }
 
-fn spawn(dir: &TempDir, port: u16) -> std::io::Result<Child> {
+/// Near the other one: a port that is taken fails the start, and another pair is tried.
+fn tls_port(port: u16) -> u16 {
+    port ^ 1
+}
+
+fn spawn(dir: &TempDir, port: u16, tls: Option<&Tls>) -> std::io::Result<Child> {
     std::fs::create_dir_all(dir.path())?;
+    let mut command = Command::new("redis-server");
+    if let Some(Tls { files: [certificate, key, authority], asks_clients }) = tls {
+        let port = tls_port(port).to_string();
+        command.args(["--tls-port", &port, "--tls-cert-file", certificate, "--tls-key-file", key]);
+        let asks = if *asks_clients { "yes" } else { "no" };
+        command.args(["--tls-ca-cert-file", authority, "--tls-auth-clients", asks]);
+    }
     let port = port.to_string();
-    Command::new("redis-server")
+    command
         .args(["--port", &port, "--bind", "127.0.0.1", "--dir", dir.text(), "--save", ""])
         .args(["--appendonly", "yes", "--appendfsync", "everysec"])
         .stdin(Stdio::null())
