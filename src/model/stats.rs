@@ -287,6 +287,10 @@ pub struct SharedStats {
     pub reconnects: u64,
     /// Writes that were lost behind the answer, and written again.
     pub rewritten: u64,
+    /// Replicas that the primary had connected when it was asked last.
+    pub replicas: u64,
+    /// How many of them have a write before it counts.
+    pub waits_for: u64,
     /// Whether it does not answer now.
     pub is_away: bool,
     /// Whether its memory is full.

@@ -1,9 +1,10 @@
 //! The arguments of all verbs about a shared engine: where it is.
 
 use super::connection::Connection;
-use crate::cli::settings::engine::{EngineConfig, EnginePrefix, EngineTls, EngineUrl};
+use crate::cli::settings::engine::{EngineConfig, EnginePrefix, EngineTls};
+use crate::cli::settings::engine_url::EngineUrl;
 use crate::engine::shared::Settings;
-use crate::engine::shared::redis::{Requests, StartError};
+use crate::engine::shared::redis::{Locator, Requests, StartError};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -19,12 +20,12 @@ pub(in crate::cli) struct EngineArguments {
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
     engine_password_file: Option<PathBuf>,
 
-    /// Certificates (PEM) of the authorities that vouch for rediss:// [default: those that browsers
-    /// trust].
+    /// Certificates (PEM) of the authorities that vouch for it over TLS [default: those that
+    /// browsers trust].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CA")]
     engine_ca: Option<PathBuf>,
 
-    /// The certificate (PEM) by which rediss:// knows this program [default: none].
+    /// The certificate (PEM) by which it knows this program over TLS [default: none].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CERT")]
     engine_cert: Option<PathBuf>,
 
@@ -47,7 +48,7 @@ pub(super) struct Reached {
 impl Reached {
     /// A sentence with the engine's address.
     pub(super) fn explain(settings: &Settings, why: &StartError) -> String {
-        format!("{}:{}: {why}", settings.target.host, settings.target.port)
+        format!("{}: {why}", settings.address)
     }
 }
 
@@ -59,14 +60,14 @@ impl EngineArguments {
     pub(super) fn reach(self) -> Result<Reached, String> {
         let tls = EngineTls { ca: self.engine_ca, cert: self.engine_cert, key: self.engine_key };
         let (url, file, prefix) = (self.engine, self.engine_password_file, self.engine_prefix);
-        let config = EngineConfig::new(Some(url), file, tls, (None, None), prefix, None);
+        let config = EngineConfig::new(Some(url), file, tls, (None, None), None, (prefix, None));
         let config = config.ok_or("there is no --engine")?;
         let settings = super::settings(&config)?;
         let requests = Requests::new(&settings);
         let explain = |why: StartError| Reached::explain(&settings, &why);
-        let mut connection =
-            Connection::open(&settings.target, &config.trust()?).map_err(explain)?;
-        connection.log_in(requests.login()).map_err(explain)?;
+        let mut locator = Locator::new(settings.address.clone());
+        let connection = Connection::reach(&mut locator, requests.login(), &config.trust()?);
+        let connection = connection.map_err(explain)?;
         Ok(Reached { connection, settings, requests })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::buf::{InBuf, progress};
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT};
-use crate::engine::shared::redis::{CallError, Calls, StartError};
+use crate::engine::shared::redis::{self, CallError, Calls, Hop, Locator, StartError};
 use crate::model::driver::Target;
 use crate::reactor::{BlockingTls, TlsError, TrustStore};
 use crate::wire::resp::Framer;
@@ -105,6 +105,48 @@ impl Connection {
         let (input, framer) = (InBuf::default(), Framer::new(ANSWER_BYTES_MAX));
         let scratch = vec![0; 256 * 1024];
         Ok(Self { stream, input, framer, scratch, was_answered: false })
+    }
+
+    /// Connects to the node, by way of a Sentinel if need be, and logs in.
+    ///
+    /// # Errors
+    /// Why the last of the connections was not made.
+    pub(super) fn reach(
+        locator: &mut Locator,
+        login: (&[u8], usize),
+        trust: &TrustStore,
+    ) -> Result<Self, StartError> {
+        let mut last = None;
+        for _ in 0..locator.hops_max() {
+            let hop = locator.hop();
+            let reached = Self::open(hop.target(), trust).and_then(|mut connection| match &hop {
+                Hop::Node(_) => connection.log_in(login).map(|()| Some(connection)),
+                Hop::Sentinel(_) => {
+                    connection.ask_sentinel(locator)?;
+                    Ok(None)
+                }
+            });
+            match reached {
+                Ok(Some(connection)) => return Ok(connection),
+                Ok(None) => {}
+                Err(why) => {
+                    locator.fail();
+                    let Target { host, port, .. } = &**hop.target();
+                    last = Some(if locator.may_move() {
+                        why.at(&format!("{host}:{port}"))
+                    } else {
+                        why
+                    });
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| StartError::Passing("there is no address".to_owned())))
+    }
+
+    fn ask_sentinel(&mut self, locator: &mut Locator) -> Result<(), StartError> {
+        let answer = self.call(&locator.question())?;
+        locator.found(redis::primary(&answer).map_err(StartError::Passing)?);
+        Ok(())
     }
 
     /// Says who this is, if it has to be said.

@@ -10,7 +10,7 @@ mod status;
 use super::bench::seconds;
 use super::entropy;
 use super::settings::engine::EngineConfig;
-use crate::engine::shared::redis::{self, CallError, Calls, Lead, Requests, StartError};
+use crate::engine::shared::redis::{self, CallError, Calls, Lead, Locator, Requests, StartError};
 use crate::engine::shared::{Begin, Leader, Settings};
 use crate::engine::{Engine, RestoredShared};
 use crate::reactor::{Background, Clock, Foreground, LoopWaker, TrustStore};
@@ -46,13 +46,14 @@ fn settings(config: &EngineConfig) -> Result<Settings, String> {
         format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()).into()
     });
     Ok(Settings {
-        target: config.url.target.clone(),
+        address: config.url.address.clone(),
         user: config.url.user.clone(),
         password: config.password()?,
         database: config.url.database,
         prefix: config.prefix.clone(),
         lease: config.lease,
         patience: config.patience,
+        wait: config.wait,
         server: entropy::random_u64().to_be_bytes(),
         name,
     })
@@ -70,6 +71,7 @@ pub(super) enum Report {
 struct Start {
     settings: Settings,
     requests: Requests,
+    locator: Locator,
     trust: TrustStore,
     seed: u64,
     max_memory: Option<u64>,
@@ -97,9 +99,19 @@ pub(super) fn start(
     let requests = Requests::new(&settings);
     let clock = clock.clone();
     Background::start("start", wake, move |main| {
-        let leader = None;
-        let mut start =
-            Start { settings, requests, trust, seed, max_memory, clock, main, was_reached, leader };
+        let (leader, locator) = (None, Locator::new(settings.address.clone()));
+        let mut start = Start {
+            settings,
+            requests,
+            locator,
+            trust,
+            seed,
+            max_memory,
+            clock,
+            main,
+            was_reached,
+            leader,
+        };
         if let Some(ended) = start.run() {
             start.main.report(Report::Ended(ended.map(Box::new)));
         }
@@ -125,8 +137,7 @@ impl Start {
     /// Tries until it leads, or something has to be mended. `None`: it was stopped.
     fn run(&mut self) -> Option<Result<Engine, String>> {
         let begun = self.clock.sample().mono;
-        let target = self.settings.target.clone();
-        let node = format!("the engine at {}:{}", target.host, target.port);
+        let node = format!("the engine at {}", self.settings.address);
         let mut is_logged = false;
         while !self.main.is_stopped() {
             match self.attempt() {
@@ -157,14 +168,15 @@ impl Start {
 
     /// One connection: from its begin until this server leads and has read everything.
     fn attempt(&mut self) -> Result<Engine, StartError> {
-        let opened = Connection::open(&self.settings.target, &self.trust);
-        let mut connection = opened.map_err(|why| match why {
+        let login = self.requests.login();
+        let reached = Connection::reach(&mut self.locator, login, &self.trust);
+        let mut connection = reached.map_err(|why| match why {
             // A certificate may be renewed while this server waits.
             StartError::Fatal(why) if self.was_reached => StartError::Passing(why),
             why => why,
         })?;
-        connection.log_in(self.requests.login())?;
-        let warnings = redis::check_node(&mut connection)?;
+        let checked = redis::check_node(&mut connection, &self.settings.address);
+        let warnings = checked.inspect_err(|_| self.locator.fail())?;
         if !std::mem::replace(&mut self.was_reached, true) {
             for warning in warnings {
                 warn!("{warning}");

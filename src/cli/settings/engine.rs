@@ -1,28 +1,23 @@
 //! `--engine`: where the engine is that servers share, and what is not supported of that yet.
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
-use crate::model::driver::Target;
+use crate::cli::settings::engine_url::EngineUrl;
 use crate::reactor::TrustStore;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The variable with the password: there is no argument, because other programs can read those.
 pub(in crate::cli) const PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_PASSWORD";
 
-const REDIS_PORT: u16 = 6379;
 const PREFIX_MAX_BYTES: usize = 64;
 const NAME_MAX_BYTES: usize = 128;
+const WAIT_MAX: u32 = 100;
 
-/// What `--engine` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct EngineUrl {
-    pub(in crate::cli) target: Arc<Target>,
-    pub(in crate::cli) user: Option<Box<str>>,
-    pub(in crate::cli) database: u32,
-}
+/// `--engine-wait`: how many replicas have a write before it is answered. `None`: auto.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct EngineWait(pub(in crate::cli) Option<u32>);
 
 /// The text before all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,49 +49,17 @@ impl DurationSetting for EnginePatience {
     const HELP: &'static str = "give a time such as 10s";
 }
 
-impl FromStr for EngineUrl {
+impl FromStr for EngineWait {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const HELP: &str = "give redis://HOST, redis://HOST:PORT or redis://USER@HOST:PORT/DB, or \
-                            the same with rediss:// for TLS";
-        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-        match scheme {
-            "redis" | "rediss" => {}
-            "redis+sentinel" => {
-                return Err("Sentinel is not supported yet: one node by redis:// is".into());
-            }
-            "redis+cluster" => {
-                return Err("Redis Cluster is not supported yet: one node by redis:// is".into());
-            }
-            _ => return Err(format!("this is no address of Redis: {HELP}")),
+        if text == "auto" {
+            return Ok(Self(None));
         }
-        let uri: http::Uri = text.parse().map_err(|error| format!("{error}: {HELP}"))?;
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        let user = authority.rsplit_once('@').map(|(user, _)| user);
-        if user.is_some_and(|user| user.contains(':')) {
-            return Err(format!(
-                "a password is not given in the address, where other programs can read it: use \
-                 {PASSWORD_VARIABLE} or --engine-password-file"
-            ));
+        match text.parse() {
+            Ok(count) if count <= WAIT_MAX => Ok(Self(Some(count))),
+            _ => Err(format!("give auto, or a number of replicas from 0 to {WAIT_MAX}")),
         }
-        let host = uri.host().unwrap_or_default();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() {
-            return Err(format!("a host is missing: {HELP}"));
-        }
-        let database = uri.path().trim_start_matches('/');
-        let number = if database.is_empty() { Ok(0) } else { database.parse() };
-        let database = number.map_err(|_| format!("{database:?} is no number of a database"))?;
-        if uri.query().is_some() {
-            return Err(format!("nothing may follow a ?: {HELP}"));
-        }
-        let port = uri.port_u16().unwrap_or(REDIS_PORT);
-        Ok(Self {
-            target: Arc::new(Target { host: host.into(), port, tls: scheme == "rediss" }),
-            user: user.filter(|user| !user.is_empty()).map(Into::into),
-            database,
-        })
     }
 }
 
@@ -141,6 +104,7 @@ pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) tls: EngineTls,
     pub(in crate::cli) lease: Duration,
     pub(in crate::cli) patience: Duration,
+    pub(in crate::cli) wait: Option<u32>,
     pub(in crate::cli) prefix: Box<str>,
     pub(in crate::cli) name: Option<Box<str>>,
 }
@@ -155,8 +119,8 @@ impl EngineConfig {
             Option<BoundedDuration<EngineLease>>,
             Option<BoundedDuration<EnginePatience>>,
         ),
-        prefix: Option<EnginePrefix>,
-        name: Option<ServerName>,
+        wait: Option<EngineWait>,
+        (prefix, name): (Option<EnginePrefix>, Option<ServerName>),
     ) -> Option<Self> {
         Some(Self {
             url: url?,
@@ -164,6 +128,7 @@ impl EngineConfig {
             tls,
             lease: lease.unwrap_or_default().0,
             patience: patience.unwrap_or_default().0,
+            wait: wait.and_then(|wait| wait.0),
             prefix: prefix.map_or_else(|| "jc".into(), |prefix| prefix.0),
             name: name.map(|name| name.0),
         })
@@ -175,11 +140,11 @@ impl EngineConfig {
     /// A sentence about what is missing, or has no use.
     pub(in crate::cli) fn check(&self) -> Result<(), String> {
         let EngineTls { ca, cert, key } = &self.tls;
-        let is_plain = !self.url.target.tls;
+        let is_plain = !self.url.address.has_tls();
         let given = [(ca, "--engine-ca"), (cert, "--engine-cert"), (key, "--engine-key")];
         match given.iter().find(|(file, _)| file.is_some()) {
             Some((_, flag)) if is_plain => Err(format!(
-                "{flag} has no use without TLS: the address of --engine has to begin with rediss://"
+                "{flag} has no use without TLS: the address of --engine has to begin rediss"
             )),
             _ if cert.is_some() != key.is_some() => {
                 Err("--engine-cert and --engine-key are given together".to_owned())
@@ -231,41 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read() {
-        for (text, host, port, user, database) in [
-            ("redis://h", "h", 6379, None, 0),
-            ("redis://h/", "h", 6379, None, 0),
-            ("redis://127.0.0.1:7/3", "127.0.0.1", 7, None, 3),
-            ("redis://me@h:7", "h", 7, Some("me"), 0),
-            ("redis://[::1]:7", "::1", 7, None, 0),
-        ] {
-            let url: EngineUrl = text.parse().unwrap();
-            assert_eq!((&*url.target.host, url.target.port), (host, port), "{text}");
-            assert!(!url.target.tls);
-            assert_eq!((url.user.as_deref(), url.database), (user, database), "{text}");
-        }
-        let url: EngineUrl = "rediss://me@h/1".parse().unwrap();
-        assert!(url.target.tls && &*url.target.host == "h");
-        for (text, why) in [
-            ("redis+sentinel://a,b/n", "Sentinel"),
-            ("redis+cluster://a,b", "Cluster"),
-            ("h:6379", "no address"),
-            ("redis://", ""),
-            ("redis://u:p@h", "password"),
-            ("redis://h/x", "database"),
-            ("redis://h/1?x=1", "?"),
-        ] {
-            let error = text.parse::<EngineUrl>().unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
-        }
-    }
-
-    #[test]
     fn names_are_plain() {
         assert!("".parse::<EnginePrefix>().is_err());
         assert!("a{b}".parse::<EnginePrefix>().is_err());
         assert!("jc.test:1".parse::<EnginePrefix>().is_ok());
         assert!("two words".parse::<ServerName>().is_err());
         assert!("host-1:9".parse::<ServerName>().is_ok());
+        assert_eq!("auto".parse(), Ok(EngineWait(None)));
+        assert_eq!("2".parse(), Ok(EngineWait(Some(2))));
+        assert!("101".parse::<EngineWait>().is_err() && "-1".parse::<EngineWait>().is_err());
     }
 }

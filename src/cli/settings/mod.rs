@@ -5,6 +5,7 @@ pub(super) mod config;
 pub(super) mod constraint_tables;
 pub(super) mod duration;
 pub(super) mod engine;
+pub(super) mod engine_url;
 pub(super) mod errors;
 mod from_text;
 mod fsync;

@@ -17,6 +17,16 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 30;
 /// Time for a connection, with what is said at its begin.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time for a connection to a Sentinel, and for its answer: another one is asked then.
+pub const SENTINEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a write waits for replicas before it is written again, so that the lease is renewed: or
+/// a third of the lease.
+pub const REPLICAS_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How often the node is asked for its role and its replicas.
+pub const ROLE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Time for an answer to a write; then the connection counts as lost.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -1,15 +1,14 @@
 //! Where the sink is, and who this server is to the others.
 
-use crate::model::driver::Target;
+use crate::engine::shared::redis::Address;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a server that shares its engine.
 #[derive(Clone)]
 pub struct Settings {
-    /// The node.
-    pub target: Arc<Target>,
+    /// Where it is.
+    pub address: Address,
     /// The user of the node's; `None`: its default user.
     pub user: Option<Box<str>>,
     /// The password, if it asks for one.
@@ -22,6 +21,8 @@ pub struct Settings {
     pub lease: Duration,
     /// How long the node may be away before requests are refused.
     pub patience: Duration,
+    /// How many replicas have a write before it counts. `None`: one, while there is one.
+    pub wait: Option<u32>,
     /// This life of this server: random.
     pub server: [u8; 8],
     /// Its name for people.
@@ -31,6 +32,6 @@ pub struct Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the password.
-        f.debug_struct("Settings").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Settings").field("address", &self.address).finish_non_exhaustive()
     }
 }

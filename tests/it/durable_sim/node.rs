@@ -6,7 +6,7 @@ use crate::rng::TestRng;
 use crate::seeds;
 use jobcentre::base::buf::Input;
 use jobcentre::base::time::Now;
-use jobcentre::engine::shared::redis::{self, CallError, Calls, Lead, Requests};
+use jobcentre::engine::shared::redis::{self, Address, CallError, Calls, Lead, Requests};
 use jobcentre::engine::shared::{Begin, Leader, Settings};
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::driver::{LinkAction, Target};
@@ -28,6 +28,10 @@ struct Kept {
     more: Hash,
     /// Memory is full for those that do not say that they add nothing.
     is_full: bool,
+    /// Replicas that are connected.
+    replicas: usize,
+    /// They have nothing of what is written now.
+    are_late: bool,
 }
 
 /// The node, and the link of the life that runs.
@@ -61,7 +65,7 @@ impl Kept {
     /// Calls a function with its arguments, the keys not counted.
     fn call(&mut self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
         match function {
-            b"jl_version" => b":1\r\n".to_vec(),
+            b"jl_version" => b":2\r\n".to_vec(),
             b"jl_init" => {
                 if self.birth.is_empty() {
                     self.birth = args[3].to_vec();
@@ -75,8 +79,8 @@ impl Kept {
                 list(&[b"LED", epoch.as_bytes(), seq.as_bytes(), &self.mark])
             }
             b"jl_read" => {
-                assert_eq!((args[0], number(args[1])), (&self.birth[..], self.epoch));
-                let hash = if args[3] == b"jobs" { &self.jobs } else { &self.more };
+                assert_eq!((args[0], number(args[2])), (&self.birth[..], self.epoch));
+                let hash = if args[4] == b"jobs" { &self.jobs } else { &self.more };
                 let mut out = b"*3\r\n$2\r\nOK\r\n$1\r\n0\r\n".to_vec();
                 let fields: Vec<&[u8]> =
                     hash.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
@@ -91,7 +95,7 @@ impl Kept {
     }
 
     fn write(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let (epoch, seq) = (number(args[1]), number(args[2]));
+        let (epoch, seq) = (number(args[2]), number(args[3]));
         let words = (self.epoch.to_string(), self.seq.to_string());
         let refuse = |word: &[u8]| list(&[word, words.0.as_bytes(), words.1.as_bytes(), b"other"]);
         assert_eq!(args[0], self.birth);
@@ -105,8 +109,8 @@ impl Kept {
             return refuse(b"GAP");
         }
         let counts: Vec<usize> =
-            args[5..9].iter().map(|count| usize::try_from(number(count)).unwrap()).collect();
-        let mut rest = &args[9..];
+            args[6..10].iter().map(|count| usize::try_from(number(count)).unwrap()).collect();
+        let mut rest = &args[10..];
         assert_eq!(rest.len(), counts.iter().sum::<usize>(), "arguments are counted wrong");
         for (kind, count) in counts.into_iter().enumerate() {
             let (part, later) = rest.split_at(count);
@@ -123,17 +127,34 @@ impl Kept {
             }
         }
         self.seq = seq;
-        self.mark = args[4].to_vec();
+        self.mark = args[5].to_vec();
         list(&[b"OK"])
     }
 
-    /// Answers a whole request.
-    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
-        let raw = Framer::new(1 << 30).next(&mut Input::new(request)).unwrap().expect("a request");
-        let words: Vec<&[u8]> = raw.elements().map(|word| word.data().unwrap()).collect();
-        assert_eq!(words[0], b"FCALL");
-        let keys = usize::try_from(number(words[2])).unwrap();
-        self.call(words[1], &words[3 + keys..])
+    /// Answers whole requests.
+    fn answer(&mut self, requests: &[u8]) -> Vec<u8> {
+        let (mut input, mut out) = (Input::new(requests), Vec::new());
+        let mut framer = Framer::new(1 << 30);
+        while let Some(raw) = framer.next(&mut input).unwrap() {
+            let words: Vec<&[u8]> = raw.elements().map(|word| word.data().unwrap()).collect();
+            match words[0] {
+                b"ROLE" => {
+                    let replicas = "*0\r\n".repeat(self.replicas);
+                    let role = format!("*3\r\n$6\r\nmaster\r\n:0\r\n*{}\r\n", self.replicas);
+                    out.extend_from_slice((role + &replicas).as_bytes());
+                }
+                b"WAIT" => {
+                    let count = if self.are_late { 0 } else { self.replicas };
+                    out.extend_from_slice(format!(":{count}\r\n").as_bytes());
+                }
+                _ => {
+                    assert_eq!(words[0], b"FCALL");
+                    let keys = usize::try_from(number(words[2])).unwrap();
+                    out.extend(self.call(words[1], &words[3 + keys..]));
+                }
+            }
+        }
+        out
     }
 }
 
@@ -161,13 +182,14 @@ impl SimNode {
         self.lives += 1;
         self.is_connected = false;
         let settings = Settings {
-            target: Arc::new(Target { host: "node".into(), port: 1, tls: false }),
+            address: Address::Node(Arc::new(Target { host: "node".into(), port: 1, tls: false })),
             user: None,
             password: None,
             database: 0,
             prefix: "jc".into(),
             lease: Duration::from_secs(3),
             patience: Duration::from_secs(10),
+            wait: None,
             server: self.lives.to_be_bytes(),
             name: "sim".into(),
         };
@@ -239,11 +261,18 @@ impl SimNode {
     pub(super) fn steady(&mut self) {
         self.is_steady = true;
         self.kept.is_full = false;
+        self.kept.are_late = false;
     }
 
     /// Memory is full, or has room again.
     pub(super) fn set_full(&mut self, is_full: bool) {
         self.kept.is_full = is_full;
+    }
+
+    /// This many replicas are connected, and late or not.
+    fn set_replicas(&mut self, replicas: usize, are_late: bool) {
+        self.kept.replicas = replicas;
+        self.kept.are_late = are_late;
     }
 }
 
@@ -271,6 +300,9 @@ impl Simulation {
         match self.rng.below(60) {
             0 => node.borrow_mut().set_full(true),
             1..=9 => node.borrow_mut().set_full(false),
+            10 => node.borrow_mut().set_replicas(1, true),
+            11..=16 => node.borrow_mut().set_replicas(1, false),
+            17 => node.borrow_mut().set_replicas(0, false),
             _ => {}
         }
     }

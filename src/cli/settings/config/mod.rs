@@ -9,8 +9,9 @@ use crate::base::limits::{BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, REQUEST_BYTES
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use crate::cli::settings::engine::{
-    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineTls, EngineUrl, ServerName,
+    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineTls, EngineWait, ServerName,
 };
+use crate::cli::settings::engine_url::EngineUrl;
 use crate::cli::settings::fsync::Fsync;
 use crate::cli::settings::http_name::{self, HttpName};
 use crate::cli::settings::listen_addr::ListenAddr;
@@ -140,8 +141,9 @@ pub(in crate::cli) struct Options {
     fsync: Option<Fsync>,
 
     /// The Redis or Valkey in which jobs are kept in place of --data: redis://HOST:PORT/DB, without
-    /// :PORT if it is 6379, without /DB if it is 0, or rediss:// for TLS; one node. Of several
-    /// servers with the same one, one serves and the others wait to take over. Its password:
+    /// :PORT if it is 6379, without /DB if it is 0; redis+sentinel://HOST,HOST,HOST/SERVICE/DB for
+    /// the primary that Sentinels know; or rediss in place of redis for TLS. Of several servers with
+    /// the same one, one serves and the others wait to take over. Its password:
     /// JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
@@ -152,12 +154,12 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
     engine_password_file: Option<PathBuf>,
 
-    /// Certificates (PEM) of the authorities that vouch for --engine rediss://: no others are
+    /// Certificates (PEM) of the authorities that vouch for an --engine with TLS: no others are
     /// trusted then [default: those that browsers trust].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CA")]
     engine_ca: Option<PathBuf>,
 
-    /// The certificate (PEM) by which --engine rediss:// knows this server [default: none].
+    /// The certificate (PEM) by which an --engine with TLS knows this server [default: none].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_CERT")]
     engine_cert: Option<PathBuf>,
 
@@ -176,6 +178,12 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_PATIENCE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     engine_patience: Option<BoundedDuration<EnginePatience>>,
+
+    /// How many replicas of --engine have a change before it is answered: a number, or auto, which
+    /// is 1 as long as the primary has a replica, else 0 [default: auto].
+    #[arg(long, value_name = "N", env = "JOBCENTRE_ENGINE_WAIT")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine_wait: Option<EngineWait>,
 
     /// What the keys in --engine begin with: servers with another prefix have other jobs [default:
     /// jc].
@@ -336,6 +344,7 @@ impl Options {
             engine_key: self.engine_key.or(fallback.engine_key),
             engine_lease: self.engine_lease.or(fallback.engine_lease),
             engine_patience: self.engine_patience.or(fallback.engine_patience),
+            engine_wait: self.engine_wait.or(fallback.engine_wait),
             engine_prefix: self.engine_prefix.or(fallback.engine_prefix),
             server_name: self.server_name.or(fallback.server_name),
             max_request: self.max_request.or(fallback.max_request),
@@ -363,8 +372,8 @@ impl Options {
                 key: self.engine_key.take(),
             },
             (self.engine_lease.take(), self.engine_patience.take()),
-            self.engine_prefix.take(),
-            self.server_name.take(),
+            self.engine_wait.take(),
+            (self.engine_prefix.take(), self.server_name.take()),
         )
     }
 

@@ -4,9 +4,39 @@ use super::link::Waits;
 use super::{Leader, Stage};
 use crate::base::time::{Mono, Now};
 use crate::engine::shared::limits::{KEPT_BYTES_MAX, TIGHT_INTERVAL};
-use crate::engine::shared::redis::{Answer, Requests};
+use crate::engine::shared::redis::{Answer, Lead, Primary, Requests, Role};
 use crate::journal::BatchSeq;
 use crate::model::driver::{Link, LinkAction, Severity};
+use crate::wire::resp::Raw;
+
+/// An answer, read as what was waited for.
+enum Said {
+    /// Of a function, or an error.
+    Answer(Answer, Option<String>),
+    /// Of a Sentinel: host and port.
+    Named(Result<Primary, String>),
+    Role(Result<Role, String>),
+    Replicas(Result<u32, String>),
+    Lead(Result<Lead, String>),
+}
+
+impl Said {
+    fn read(waits: Option<Waits>, raw: Raw<'_>) -> Self {
+        match waits {
+            Some(Waits::Sentinel) => Self::Named(Primary::read(raw)),
+            Some(Waits::Role) => Self::Role(Role::read(raw)),
+            Some(Waits::Replicas) => {
+                let count = raw.integer().and_then(|count| count.try_into().ok());
+                Self::Replicas(count.ok_or_else(|| raw.bytes().escape_ascii().to_string()))
+            }
+            Some(Waits::Lead) => Self::Lead(Lead::read(raw).map_err(|why| why.to_string())),
+            _ => {
+                let error = raw.error().map(|(_, text)| String::from_utf8_lossy(text).into_owned());
+                Self::Answer(Answer::read(raw), error)
+            }
+        }
+    }
+}
 
 impl Leader {
     fn on_write_answer(&mut self, answer: Answer, now: Mono) {
@@ -23,25 +53,87 @@ impl Leader {
                 self.note(Severity::Warn, "the engine's functions are gone: loaded again".into());
                 self.link.send(&Requests::load_library(), Waits::Library, now);
             }
-            Answer::Later(why) => {
-                self.link.rest(now);
-                self.note_trouble(why, now);
-            }
-            Answer::Gap { epoch, seq } => self.on_gap(epoch, seq),
-            Answer::Fenced(name) => {
-                self.stage = Stage::Fenced;
-                self.fail(format!(
-                    "another server leads by now ({name}): this one was away for longer than its \
-                     lease. Its clients are disconnected: what it has not answered may be done or \
-                     not"
-                ));
-            }
+            Answer::Later(why) => self.on_refused_for_now(why, now),
+            Answer::Gap { epoch, seq } => self.on_gap(epoch, seq, now),
+            Answer::Fenced(name) => self.on_fenced(&name),
             Answer::Gone => self.fail(
                 "the engine's data was removed or replaced by other data: this server stops. What \
                  is in memory here is not written there"
                     .to_owned(),
             ),
             Answer::Refused(why) => self.fail(format!("the engine refuses a write: {why}")),
+        }
+    }
+
+    fn on_fenced(&mut self, name: &str) {
+        self.stage = Stage::Fenced;
+        self.fail(format!(
+            "another server leads by now ({name}): this one was away for longer than its lease. \
+             Its clients are disconnected: what it has not answered may be done or not"
+        ));
+    }
+
+    fn on_refused_for_now(&mut self, why: String, now: Mono) {
+        let is_replica = why.starts_with("READONLY") || why.starts_with("MASTERDOWN");
+        if is_replica && self.link.may_move() {
+            // Another node is the primary by now.
+            self.link.drop_connection(now);
+        } else {
+            self.link.rest(now);
+        }
+        self.note_trouble(why, now);
+    }
+
+    fn on_refused(&mut self, why: &str) {
+        self.fail(format!("the engine refuses this server: {why}"));
+    }
+
+    /// What the node says of itself.
+    fn on_role(&mut self, role: Result<Role, String>, now: Mono) {
+        match role {
+            Ok(Role::Primary(replicas)) => {
+                if let Some(text) = self.replicas.note(replicas) {
+                    let needs = self.replicas.wanted();
+                    let severity = if replicas < needs || replicas == 0 {
+                        Severity::Warn
+                    } else {
+                        Severity::Info
+                    };
+                    self.note(severity, text);
+                }
+            }
+            Ok(Role::Other) if self.link.may_move() => {
+                self.link.drop_connection(now);
+                self.note_trouble("the node that the Sentinel names is a replica".into(), now);
+            }
+            Ok(Role::Other) => {}
+            Err(why) => self.on_refused(&why),
+        }
+        self.replicas.note_asked(now);
+    }
+
+    /// This many replicas have the write that is under way.
+    fn on_replicas(&mut self, count: u32, now: Mono) {
+        let Some(answer) = self.write_answer.take() else { return };
+        let wanted = self.replicas.wanted();
+        if answer != Answer::Ok || count >= wanted {
+            return self.on_write_answer(answer, now);
+        }
+        // It is written again under its number, which renews the lease and asks once more.
+        self.replicas.ask_again();
+        self.link.rest(now);
+        let why = format!("{count} of {wanted} replicas have what was written (--engine-wait)");
+        self.note_trouble(why, now);
+    }
+
+    /// This server leads again, or another one does.
+    fn on_lead(&mut self, lead: Lead, now: Mono) {
+        match lead {
+            Lead::Led { epoch, seq, .. } if epoch == self.term.epoch => {
+                self.on_gap(epoch, seq, now);
+            }
+            Lead::Led { epoch, seq, .. } => self.on_lost(epoch, seq),
+            Lead::Held { name, .. } => self.on_fenced(&name),
         }
     }
 
@@ -72,17 +164,21 @@ impl Leader {
     }
 
     /// The sink has lost writes: those behind `seq` are written again.
-    fn on_gap(&mut self, epoch: u64, seq: BatchSeq) {
-        let has_all = self.kept.front().is_some_and(|oldest| oldest.seq <= seq + 1);
-        if epoch != self.term.epoch || seq >= self.durable || !has_all {
-            return self.fail(format!(
-                "the engine has lost writes, and they are not kept here any more: it has epoch \
-                 {epoch} and write {seq}, this server epoch {} and write {}. Restore Redis from \
-                 its own files, or start this server again to go on with what is left there",
-                self.term.epoch, self.durable
-            ));
+    fn on_gap(&mut self, epoch: u64, seq: BatchSeq, now: Mono) {
+        let has_all =
+            seq == self.durable || self.kept.front().is_some_and(|oldest| oldest.seq <= seq + 1);
+        if epoch > self.term.epoch || seq > self.durable || !has_all {
+            return self.on_lost(epoch, seq);
+        }
+        if epoch < self.term.epoch {
+            // It does not know that this server leads.
+            let request = self.requests.lead(&self.term.birth, self.term.epoch);
+            return self.link.send(&request, Waits::Lead, now);
         }
         let lost = self.durable - seq;
+        if lost == 0 {
+            return;
+        }
         self.stats.rewritten += lost;
         while let Some(batch) = self.kept.pop_back_if(|batch| batch.seq > seq) {
             self.kept_bytes -= batch.request.len();
@@ -99,15 +195,36 @@ impl Leader {
         self.note(Severity::Warn, text);
     }
 
-    fn on_answer(&mut self, waits: Waits, answer: Answer, error: Option<String>, now: Mono) {
-        match waits {
-            Waits::Login(_) | Waits::Library => {
-                if let Some(why) = error {
-                    self.fail(format!("the engine refuses this server: {why}"));
-                }
+    fn on_lost(&mut self, epoch: u64, seq: BatchSeq) {
+        self.fail(format!(
+            "the engine has lost writes, and they are not kept here any more: it has epoch {epoch} \
+             and write {seq}, this server epoch {} and write {}. Restore Redis from its own \
+             files, or start this server again to go on with what is left there",
+            self.term.epoch, self.durable
+        ));
+    }
+
+    fn on_answer(&mut self, waits: Waits, said: Said, now: Mono) {
+        match (waits, said) {
+            (Waits::Login(_) | Waits::Library, Said::Answer(_, Some(why))) => {
+                self.on_refused(&why);
             }
-            Waits::Write => self.on_write_answer(answer, now),
-            Waits::Resign => {
+            (Waits::Write(true), Said::Answer(answer, _)) => self.write_answer = Some(answer),
+            (Waits::Write(false), Said::Answer(answer, _)) => self.on_write_answer(answer, now),
+            (Waits::Sentinel, Said::Named(Ok(primary))) => self.link.go_on(primary, now),
+            (Waits::Sentinel, Said::Named(Err(why))) => {
+                self.link.drop_connection(now);
+                self.note_trouble(why, now);
+            }
+            (Waits::Role, Said::Role(role)) => self.on_role(role, now),
+            (Waits::Replicas, Said::Replicas(Ok(count))) => self.on_replicas(count, now),
+            (Waits::Replicas, Said::Replicas(Err(why))) => self.on_refused(&why),
+            (Waits::Lead, Said::Lead(Ok(lead))) => self.on_lead(lead, now),
+            (Waits::Lead, Said::Lead(Err(why))) => {
+                self.link.rest(now);
+                self.note_trouble(why, now);
+            }
+            (Waits::Resign, Said::Answer(answer, _)) => {
                 debug_assert!(self.sealed.is_empty(), "a lead is given back after all writes");
                 self.stage = Stage::Closed;
                 // The next leader waits for the rest of the lease otherwise.
@@ -115,6 +232,7 @@ impl Leader {
                     self.note(Severity::Warn, format!("the lead was not given back: {answer:?}"));
                 }
             }
+            _ => {}
         }
     }
 }
@@ -125,6 +243,7 @@ impl Link for Leader {
     }
 
     fn handle_connected(&mut self, now: Now) {
+        self.write_answer = None;
         self.link.connected(self.requests.login(), now.mono);
     }
 
@@ -135,15 +254,13 @@ impl Link for Leader {
 
     fn handle_input(&mut self, bytes: &[u8], now: Now) {
         self.link.append_input(bytes);
-        while self.failure.is_none() {
-            let next = self.link.next_answer(|raw| {
-                let error = raw.error().map(|(_, text)| String::from_utf8_lossy(text).into_owned());
-                (Answer::read(raw), error)
-            });
-            match (next, self.link.waits()) {
-                (Ok(Some((answer, error))), Some((waits, _))) => {
+        // An answer may end the connection.
+        while self.failure.is_none() && self.link.is_up() {
+            let waits = self.link.waits().map(|(waits, _)| waits);
+            match (self.link.next_answer(|raw| Said::read(waits, raw)), waits) {
+                (Ok(Some(said)), Some(waits)) => {
                     self.link.answered();
-                    self.on_answer(waits, answer, error, now.mono);
+                    self.on_answer(waits, said, now.mono);
                 }
                 (Ok(None), _) => return,
                 (Ok(Some(_)), None) => self.fail("the engine answers without a request".to_owned()),
@@ -157,12 +274,11 @@ impl Link for Leader {
     }
 
     fn late(&self) -> String {
-        let target = &self.settings.target;
         let why = if self.last_error.is_empty() { "no answer" } else { &self.last_error };
         format!(
-            "the engine at {}:{} is away ({why}): this server ends without it. Changes that were \
-             not answered may be done or not, and the next server leads once the lease is over",
-            target.host, target.port
+            "the engine at {} is away ({why}): this server ends without it. Changes that were not \
+             answered may be done or not, and the next server leads once the lease is over",
+            self.settings.address
         )
     }
 

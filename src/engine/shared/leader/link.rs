@@ -1,13 +1,14 @@
-//! The connection of a leader to its sink: connected, logged in, one request at a time.
+//! The connection of a leader to its sink: found, connected, logged in, one request at a time.
 //!
 //! Invariant: `waits` says which answer comes next, and nothing else is sent before it is there.
 
 use crate::base::buf::{InBuf, progress};
 use crate::base::time::Mono;
 use crate::engine::shared::limits::{
-    ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN,
+    ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN, SENTINEL_TIMEOUT,
 };
-use crate::model::driver::{LinkAction, Target};
+use crate::engine::shared::redis::{Address, Hop, Locator, Primary, Role};
+use crate::model::driver::LinkAction;
 use crate::wire::resp::{Framer, Raw};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +17,18 @@ use std::time::Duration;
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// This many answers at the begin of a connection.
+    /// That of a Sentinel: who the primary is.
+    Sentinel,
+    /// This many answers at the begin of a connection, and then that about its role.
     Login(usize),
-    /// That of a write.
-    Write,
+    /// What the node is.
+    Role,
+    /// That of a write; then comes how many replicas have it, if that is true.
+    Write(bool),
+    /// How many replicas have the write.
+    Replicas,
+    /// That this server leads still, after a failover that had lost it.
+    Lead,
     /// That the library was loaded.
     Library,
     /// That of the resignation.
@@ -38,7 +47,9 @@ enum State {
 /// The connection.
 #[derive(Debug)]
 pub(super) struct LeaderLink {
-    target: Arc<Target>,
+    locator: Locator,
+    /// The connection is one to a Sentinel.
+    asks_sentinel: bool,
     state: State,
     /// What is waited for, and since when.
     waits: Option<(Waits, Mono)>,
@@ -56,9 +67,10 @@ pub(super) struct LeaderLink {
 }
 
 impl LeaderLink {
-    pub(super) fn new(target: Arc<Target>) -> Self {
+    pub(super) fn new(address: Address) -> Self {
         Self {
-            target,
+            locator: Locator::new(address),
+            asks_sentinel: false,
             state: State::Down(Mono(0)),
             waits: None,
             rests_until: Mono(0),
@@ -104,17 +116,36 @@ impl LeaderLink {
         }
     }
 
-    /// It is connected, and begins with this.
+    /// Whether another node may take the place of this one.
+    pub(super) fn may_move(&self) -> bool {
+        self.locator.may_move()
+    }
+
+    /// It is connected, and begins with this, unless it is a connection to a Sentinel.
     pub(super) fn connected(&mut self, (login, answers): (&[u8], usize), now: Mono) {
         self.state = State::Up;
-        self.reconnects += u64::from(self.was_up);
-        self.was_up = true;
         self.output.clear();
         self.sent = 0;
         self.input.clear();
         self.framer.clear();
+        if self.asks_sentinel {
+            self.output.extend_from_slice(&self.locator.question());
+            self.waits = Some((Waits::Sentinel, now));
+            return;
+        }
+        self.reconnects += u64::from(self.was_up);
+        self.was_up = true;
         self.output.extend_from_slice(login);
-        self.waits = (answers > 0).then_some((Waits::Login(answers), now));
+        self.output.extend_from_slice(Role::question());
+        self.waits = Some((if answers > 0 { Waits::Login(answers) } else { Waits::Role }, now));
+    }
+
+    /// The primary that a Sentinel has named is connected to.
+    pub(super) fn go_on(&mut self, primary: Primary, now: Mono) {
+        self.locator.found(primary);
+        self.state = State::Down(now);
+        self.waits = None;
+        let _ = self.advance(now);
     }
 
     /// Sends a request whose answer is waited for.
@@ -124,10 +155,17 @@ impl LeaderLink {
         self.waits = Some((waits, now));
     }
 
+    /// Sends a further request behind a write: see [`Waits::Write`].
+    pub(super) fn send_behind(&mut self, request: &[u8]) {
+        self.output.extend_from_slice(request);
+    }
+
     /// An answer has come, and the next request may be sent.
     pub(super) fn answered(&mut self) {
         self.waits = match self.waits {
             Some((Waits::Login(left), since)) if left > 1 => Some((Waits::Login(left - 1), since)),
+            Some((Waits::Login(_), since)) => Some((Waits::Role, since)),
+            Some((Waits::Write(true), since)) => Some((Waits::Replicas, since)),
             _ => None,
         };
     }
@@ -145,6 +183,7 @@ impl LeaderLink {
 
     /// The connection is lost; it is made anew after a pause.
     pub(super) fn lost(&mut self, now: Mono) {
+        self.locator.fail();
         self.rest(now);
         self.state = State::Down(self.rests_until);
         self.waits = None;
@@ -160,28 +199,38 @@ impl LeaderLink {
     pub(super) fn advance(&mut self, now: Mono) -> Option<String> {
         match self.state {
             State::Down(at) if at <= now => {
+                let hop = self.locator.hop();
+                self.asks_sentinel = matches!(hop, Hop::Sentinel(_));
                 self.state = State::Dialing(now);
-                self.actions.push_back(LinkAction::Connect(Arc::clone(&self.target)));
+                self.actions.push_back(LinkAction::Connect(Arc::clone(hop.target())));
                 None
             }
-            State::Dialing(since) if since.after(CONNECT_TIMEOUT) <= now => {
-                Some(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))
+            State::Dialing(since) if since.after(self.connect_timeout()) <= now => {
+                Some(format!("no connection within {} s", self.connect_timeout().as_secs()))
             }
             State::Up => {
                 let (_, since) = self.waits?;
-                (since.after(ANSWER_TIMEOUT) <= now)
-                    .then(|| format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
+                (since.after(self.answer_timeout()) <= now)
+                    .then(|| format!("no answer within {} s", self.answer_timeout().as_secs()))
             }
             State::Down(_) | State::Dialing(_) => None,
         }
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        if self.asks_sentinel { SENTINEL_TIMEOUT } else { CONNECT_TIMEOUT }
+    }
+
+    fn answer_timeout(&self) -> Duration {
+        if self.asks_sentinel { SENTINEL_TIMEOUT } else { ANSWER_TIMEOUT }
     }
 
     /// When [`Self::advance`] is due, or a pause is over.
     pub(super) fn poll_timeout(&self, has_request: bool) -> Option<Mono> {
         match (self.state, self.waits) {
             (State::Down(at), _) => Some(at),
-            (State::Dialing(since), _) => Some(since.after(CONNECT_TIMEOUT)),
-            (State::Up, Some((_, since))) => Some(since.after(ANSWER_TIMEOUT)),
+            (State::Dialing(since), _) => Some(since.after(self.connect_timeout())),
+            (State::Up, Some((_, since))) => Some(since.after(self.answer_timeout())),
             (State::Up, None) => has_request.then_some(self.rests_until),
         }
     }

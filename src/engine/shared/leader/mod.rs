@@ -10,16 +10,18 @@
 
 mod answers;
 mod link;
+mod replicas;
 
 use crate::base::time::{Mono, Now};
 use crate::engine::shared::batch::{Batch, Field, Place};
 use crate::engine::shared::limits::{BATCH_BYTES, PENDING_BYTES_MAX, RENEW_INTERVAL};
-use crate::engine::shared::redis::Requests;
+use crate::engine::shared::redis::{Requests, Role};
 use crate::engine::shared::{Settings, redis};
 use crate::journal::BatchSeq;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::stats::SharedStats;
 use link::{LeaderLink, Waits};
+use replicas::Replicas;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -89,6 +91,9 @@ pub struct Leader {
     kept: VecDeque<Sealed>,
     kept_bytes: usize,
     link: LeaderLink,
+    replicas: Replicas,
+    /// What was answered to the write of which it is asked how many replicas have it.
+    write_answer: Option<redis::Answer>,
     /// When the last write was sent.
     written: Mono,
     /// The sink refuses new jobs since its memory is full; when it is asked again.
@@ -123,7 +128,9 @@ impl Leader {
         let stats = SharedStats { epoch, ..SharedStats::default() };
         Self {
             requests: Requests::new(&settings),
-            link: LeaderLink::new(settings.target.clone()),
+            link: LeaderLink::new(settings.address.clone()),
+            replicas: Replicas::new(settings.wait),
+            write_answer: None,
             settings,
             term: redis::Term { birth, epoch },
             open: Batch::default(),
@@ -311,6 +318,10 @@ impl Leader {
         if !self.link.is_idle(now.mono) {
             return;
         }
+        if self.replicas.is_due(now.mono) {
+            self.replicas.note_asked(now.mono);
+            return self.link.send(Role::question(), Waits::Role, now.mono);
+        }
         let is_due = self.written.after(self.renew_interval()) <= now.mono;
         let has_changes = !self.open.is_empty() || self.forced;
         if self.sealed.is_empty() {
@@ -331,7 +342,11 @@ impl Leader {
         let tight = self.tight.is_some_and(|again| again > now);
         Requests::set_tight(&mut first.request, tight);
         self.is_sent_tight = tight;
-        self.link.send(&first.request, Waits::Write, now);
+        let replicas = self.replicas.wanted();
+        self.link.send(&first.request, Waits::Write(replicas > 0), now);
+        if replicas > 0 {
+            self.link.send_behind(&self.requests.wait(replicas));
+        }
         self.written = now;
     }
 
@@ -388,15 +403,13 @@ impl Leader {
     /// Why nothing is carried out now, if that is so: the sink has been away for longer than it is
     /// waited for, or another server leads.
     pub(in crate::engine) fn unavailable(&self) -> Option<String> {
-        let target = &self.settings.target;
         if self.stage == Stage::Fenced {
             return Some("this server leads no more: ask the one that leads".to_owned());
         }
         self.away.as_ref().filter(|away| away.is_logged).map(|_| {
             format!(
-                "the engine at {}:{} has been away for longer than {} (--engine-patience)",
-                target.host,
-                target.port,
+                "the engine at {} has been away for longer than {} (--engine-patience)",
+                self.settings.address,
                 shown(self.settings.patience),
             )
         })
@@ -434,6 +447,8 @@ impl Leader {
             pending_bytes: (self.pending_bytes + self.open.bytes()) as u64,
             reconnects: self.link.reconnects,
             is_away: self.away.is_some(),
+            replicas: self.replicas.connected().into(),
+            waits_for: self.replicas.wanted().into(),
             is_full: self.tight.is_some(),
             ..self.stats.clone()
         }

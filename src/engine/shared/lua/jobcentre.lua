@@ -4,7 +4,7 @@
 -- servers. Nothing is written before everything is checked, because a function that fails does not
 -- take back what it has done.
 
-local VERSION = 1
+local VERSION = 2
 -- Arguments of one HSET or HDEL: Lua's stack is bounded.
 local PART = 7000
 
@@ -65,8 +65,9 @@ local function hello(keys, args)
   return {text(led.epoch), led.name, text(math.max(0, led.till - now))}
 end
 
--- birth, server, name, lease: leads, if nobody else does. Answers with LED, epoch, seq, mark; or
--- HELD, the name of the leader, for how many more milliseconds.
+-- birth, server, name, lease, epoch: leads, if no other server does, under an epoch that is new, and
+-- at least this one: a server whose epoch was lost in a failover goes on under it. Answers with LED,
+-- epoch, seq, mark; or HELD, the name of the leader, for how many more milliseconds.
 local function lead(keys, args)
   local now, led = now_ms(), leader_of(keys[1])
   if led.birth ~= args[1] then
@@ -75,71 +76,74 @@ local function lead(keys, args)
   if led.till > now and led.leader ~= args[2] then
     return {'HELD', led.name, text(led.till - now)}
   end
-  local epoch = text(led.epoch + 1)
+  local epoch = text(math.max(led.epoch + 1, tonumber(args[5])))
   redis.call('HSET', keys[1], 'epoch', epoch, 'leader', args[2], 'name', args[3],
     'until', text(now + tonumber(args[4])))
   redis.call('HDEL', keys[4], args[2])
   return {'LED', epoch, text(led.seq), redis.call('HGET', keys[1], 'mark') or '0'}
 end
 
--- nil if this epoch leads, or else what is wrong.
-local function refusal(led, birth, epoch)
+-- nil if this server leads under this epoch, or else what is wrong. After a failover that has lost
+-- the begin of an epoch another server may have got the same one.
+local function refusal(led, birth, server, epoch)
   if led.birth ~= birth then
     return 'GONE'
   end
-  if led.epoch > tonumber(epoch) then
+  local given = tonumber(epoch)
+  if led.epoch > given or (led.epoch == given and led.leader ~= server) then
     return 'FENCED'
   end
-  if led.epoch < tonumber(epoch) then
+  if led.epoch < given then
     return 'GAP'
   end
   return nil
 end
 
--- birth, epoch, seq, lease, mark, and how many arguments follow of each kind: sets of jobs, sets of
+-- birth, server, epoch, seq, lease, mark, and how many arguments follow of each kind: sets of jobs, sets of
 -- more, deletes of jobs, deletes of more. The write with the last seq is there already: done.
 local function write(keys, args)
   local led = leader_of(keys[1])
-  local wrong, seq = refusal(led, args[1], args[2]), tonumber(args[3])
+  local wrong, seq = refusal(led, args[1], args[2], args[3]), tonumber(args[4])
   if not wrong and led.seq ~= seq and led.seq + 1 ~= seq then
     wrong = 'GAP'
   end
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end
-  local till = text(now_ms() + tonumber(args[4]))
+  local till = text(now_ms() + tonumber(args[5]))
   if led.seq == seq then
     redis.call('HSET', keys[1], 'until', till)
     return {'OK'}
   end
-  local from = 10
+  local from = 11
   for kind, call in ipairs({{'HSET', 2}, {'HSET', 3}, {'HDEL', 2}, {'HDEL', 3}}) do
-    local to = from + tonumber(args[5 + kind]) - 1
+    local to = from + tonumber(args[6 + kind]) - 1
     call_in_parts(call[1], keys[call[2]], args, from, to)
     from = to + 1
   end
-  redis.call('HSET', keys[1], 'seq', args[3], 'mark', args[5], 'until', till)
+  redis.call('HSET', keys[1], 'seq', args[4], 'mark', args[6], 'until', till)
   return {'OK'}
 end
 
--- birth, epoch, lease, which (jobs or more), cursor, count: a part of the records, and the lease
+-- birth, server, epoch, lease, which (jobs or more), cursor, count: a part of the records, and the lease
 -- again.
 local function read(keys, args)
   local led = leader_of(keys[1])
-  local wrong = refusal(led, args[1], args[2])
+  local wrong = refusal(led, args[1], args[2], args[3])
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end
-  redis.call('HSET', keys[1], 'until', text(now_ms() + tonumber(args[3])))
-  local key = args[4] == 'jobs' and keys[2] or keys[3]
-  local part = redis.call('HSCAN', key, args[5], 'COUNT', args[6])
+  redis.call('HSET', keys[1], 'until', text(now_ms() + tonumber(args[4])))
+  local key = args[5] == 'jobs' and keys[2] or keys[3]
+  local part = redis.call('HSCAN', key, args[6], 'COUNT', args[7])
   return {'OK', part[1], part[2]}
 end
 
--- birth, epoch: leads no more.
+-- birth, server, epoch: leads no more. It may be said twice.
 local function resign(keys, args)
   local led = leader_of(keys[1])
-  local wrong = refusal(led, args[1], args[2])
+  local server = led.leader == '' and '' or args[2]
+  local wrong = refusal(led, args[1], server, args[3])
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end

@@ -1,22 +1,24 @@
-//! Redis or Valkey as the sink of a shared engine: one node.
+//! Redis or Valkey as the sink of a shared engine: one node at a time.
 //!
 //! What is written there, and under which conditions, is said by the functions in
 //! `lua/jobcentre.lua`; this module calls them. `docs/redis.md` is for operators.
 
 mod answer;
+mod locate;
 mod request;
 mod start;
 
 pub use answer::Answer;
+pub use locate::{Address, Hop, Locator, Primary, Role};
 pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
     CallError, Calls, Lead, Loaded, StartError, Status, Warnings, check_node, init, lead, load,
-    register, status,
+    primary, register, status,
 };
 
 /// The version of the library of functions.
-pub const LIBRARY_VERSION: i64 = 1;
+pub const LIBRARY_VERSION: i64 = 2;
 
 /// The version of what the records and keys mean.
 pub const SCHEMA: u64 = 1;

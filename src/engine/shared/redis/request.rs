@@ -3,7 +3,9 @@
 use super::SLOT;
 use crate::engine::shared::Settings;
 use crate::engine::shared::batch::Batch;
+use crate::engine::shared::limits::REPLICAS_TIMEOUT;
 use crate::wire::resp::{push_array, push_bulk, push_bulk_of, push_bulk_unsigned, tag_of_slot};
+use std::time::Duration;
 
 /// The text of the library.
 #[must_use]
@@ -119,9 +121,11 @@ impl Requests {
         self.call_with(b"jl_hello", &[&self.server, &self.name, lease.as_bytes()])
     }
 
-    pub(super) fn lead(&self, birth: &[u8]) -> Vec<u8> {
-        let lease = self.lease_ms.to_string();
-        self.call_with(b"jl_lead", &[birth, &self.server, &self.name, lease.as_bytes()])
+    /// Takes the lead under a new epoch, which is at least this one.
+    pub(in crate::engine::shared) fn lead(&self, birth: &[u8], epoch: u64) -> Vec<u8> {
+        let (lease, epoch) = (self.lease_ms.to_string(), epoch.to_string());
+        let args = [birth, &self.server, &self.name, lease.as_bytes(), epoch.as_bytes()];
+        self.call_with(b"jl_lead", &args)
     }
 
     pub(super) fn status(&self) -> Vec<u8> {
@@ -131,12 +135,14 @@ impl Requests {
     pub(super) fn read(&self, term: &Term, bases: bool, cursor: &[u8], count: usize) -> Vec<u8> {
         let (epoch, lease) = (term.epoch.to_string(), self.lease_ms.to_string());
         let (which, count) = (if bases { "jobs" } else { "more" }, count.to_string());
-        let args = [&term.birth, epoch.as_bytes(), lease.as_bytes(), which.as_bytes(), cursor];
+        let args = [&term.birth[..], &self.server, epoch.as_bytes(), lease.as_bytes()];
+        let args = [&args[..], &[which.as_bytes(), cursor]].concat();
         self.call_with(b"jl_read", &[&args[..], &[count.as_bytes()]].concat())
     }
 
     pub(in crate::engine::shared) fn resign(&self, term: &Term) -> Vec<u8> {
-        self.call_with(b"jl_resign", &[&term.birth, term.epoch.to_string().as_bytes()])
+        let epoch = term.epoch.to_string();
+        self.call_with(b"jl_resign", &[&term.birth, &self.server, epoch.as_bytes()])
     }
 
     /// Writes a batch. O(bytes).
@@ -150,8 +156,9 @@ impl Requests {
         let sets = [true, false].map(|bases| batch.sets(bases).count() * 2);
         let deletes = [true, false].map(|bases| batch.deletes(bases).count());
         let changes = sets[0] + sets[1] + deletes[0] + deletes[1];
-        self.call(&mut out, b"jl_write", 9 + changes);
+        self.call(&mut out, b"jl_write", 10 + changes);
         push_bulk(&mut out, &term.birth);
+        push_bulk(&mut out, &self.server);
         for number in [term.epoch, seq, self.lease_ms, mark] {
             push_bulk_unsigned(&mut out, number);
         }
@@ -169,6 +176,18 @@ impl Requests {
                 push_bulk_of(&mut out, |out| field.write(out));
             }
         }
+        out
+    }
+
+    /// Waits until this many replicas have what was written before on this connection.
+    pub(in crate::engine::shared) fn wait(&self, replicas: u32) -> Vec<u8> {
+        let third = Duration::from_millis(self.lease_ms / 3);
+        let timeout = REPLICAS_TIMEOUT.min(third).as_millis();
+        let mut out = Vec::new();
+        push_array(&mut out, 3);
+        push_bulk(&mut out, b"WAIT");
+        push_bulk_unsigned(&mut out, u64::from(replicas));
+        push_bulk_unsigned(&mut out, timeout.try_into().unwrap_or(u64::MAX));
         out
     }
 

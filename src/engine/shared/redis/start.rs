@@ -2,7 +2,7 @@
 //! be, the lead taken, and the records read. The caller has the connection.
 
 use super::request::Term;
-use super::{Answer, LIBRARY_VERSION, Requests, SCHEMA};
+use super::{Address, Answer, LIBRARY_VERSION, Primary, Requests, SCHEMA};
 use crate::base::buf::Input;
 use crate::engine::shared::batch::Field;
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, PART_RECORDS};
@@ -39,6 +39,18 @@ impl fmt::Display for StartError {
         match self {
             Self::Passing(why) | Self::Fatal(why) => f.write_str(why),
             Self::Fenced(name) => write!(f, "another server leads by now: {name}"),
+        }
+    }
+}
+
+impl StartError {
+    /// The same of this node.
+    #[must_use]
+    pub fn at(self, node: &str) -> Self {
+        match self {
+            Self::Passing(why) => Self::Passing(format!("{node}: {why}")),
+            Self::Fatal(why) => Self::Fatal(format!("{node}: {why}")),
+            Self::Fenced(name) => Self::Fenced(name),
         }
     }
 }
@@ -115,9 +127,8 @@ fn explain(text: &[u8]) -> StartError {
                  line"
             ))
         }
-        b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF" | b"OOM" | b"TRYAGAIN" => {
-            StartError::Passing(text.into_owned())
-        }
+        b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF" | b"OOM" | b"TRYAGAIN" | b"READONLY"
+        | b"NOREPLICAS" => StartError::Passing(text.into_owned()),
         _ => StartError::Fatal(format!("it answers: {text}")),
     }
 }
@@ -144,17 +155,17 @@ fn text(raw: Option<&Raw<'_>>) -> String {
 ///
 /// # Errors
 /// What has to be mended.
-pub fn check_node(calls: &mut dyn Calls) -> Result<Warnings, StartError> {
+pub fn check_node(calls: &mut dyn Calls, address: &Address) -> Result<Warnings, StartError> {
     let answer = calls.call(&Requests::info())?;
     let raw = whole(&answer)?;
     if let Some((_, error)) = raw.error() {
         return Err(explain(error));
     }
     let text = String::from_utf8_lossy(raw.data().unwrap_or_default());
-    check_info(&text)
+    check_info(&text, address)
 }
 
-fn check_info(text: &str) -> Result<Warnings, StartError> {
+fn check_info(text: &str, address: &Address) -> Result<Warnings, StartError> {
     let value = |name: &str| {
         let named = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned());
         text.lines().find_map(named).unwrap_or_default()
@@ -171,6 +182,10 @@ fn check_info(text: &str) -> Result<Warnings, StartError> {
         return fatal("it is a node of a cluster, which is not supported yet: one node is".into());
     }
     if value("role") != "master" {
+        if let Address::Sentinels { .. } = address {
+            let why = "the node that the Sentinel names is a replica: a failover is under way";
+            return Err(StartError::Passing(why.to_owned()));
+        }
         return fatal(format!("it is a replica (of {}): name the primary", value("master_host")));
     }
     let policy = value("maxmemory_policy");
@@ -187,6 +202,14 @@ fn check_info(text: &str) -> Result<Warnings, StartError> {
         );
     }
     Ok(warnings)
+}
+
+/// Reads what a Sentinel has answered.
+///
+/// # Errors
+/// A sentence: it names no primary.
+pub fn primary(answer: &[u8]) -> Result<Primary, String> {
+    Primary::read(whole(answer).map_err(|why| why.to_string())?)
 }
 
 /// Makes sure that the library is there, at least as new as this one.
@@ -245,16 +268,29 @@ pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartE
 /// # Errors
 /// See [`StartError`].
 pub fn lead(calls: &mut dyn Calls, requests: &Requests, birth: &[u8]) -> Result<Lead, StartError> {
-    let answer = calls.call(&requests.lead(birth))?;
-    let parts = parts(&answer)?;
-    match parts.first().and_then(|word| word.data()) {
-        Some(b"LED") => Ok(Lead::Led {
-            epoch: number(&parts, 1),
-            seq: number(&parts, 2),
-            mark: number(&parts, 3),
-        }),
-        Some(b"HELD") => Ok(Lead::Held { name: text(parts.get(1)), for_ms: number(&parts, 2) }),
-        _ => Err(StartError::Passing("its jobs have just been removed".to_owned())),
+    let answer = calls.call(&requests.lead(birth, 0))?;
+    Lead::read(whole(&answer)?)
+}
+
+impl Lead {
+    /// Reads the answer of the function.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn read(answer: Raw<'_>) -> Result<Self, StartError> {
+        if let Some((_, error)) = answer.error() {
+            return Err(explain(error));
+        }
+        let parts: Vec<Raw<'_>> = answer.elements().collect();
+        match parts.first().and_then(|word| word.data()) {
+            Some(b"LED") => Ok(Self::Led {
+                epoch: number(&parts, 1),
+                seq: number(&parts, 2),
+                mark: number(&parts, 3),
+            }),
+            Some(b"HELD") => Ok(Self::Held { name: text(parts.get(1)), for_ms: number(&parts, 2) }),
+            _ => Err(StartError::Passing("its jobs have just been removed".to_owned())),
+        }
     }
 }
 
@@ -393,21 +429,28 @@ pub fn status(calls: &mut dyn Calls, requests: &Requests) -> Result<Option<Statu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::driver::Target;
+    use std::sync::Arc;
 
     const GOOD: &str = "redis_version:7.2.4\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n\
                         aof_enabled:1\r\ncluster_enabled:0\r\n";
 
+    fn check(text: &str) -> Result<Warnings, StartError> {
+        let target = Target { host: "h".into(), port: 1, tls: false };
+        check_info(text, &Address::Node(Arc::new(target)))
+    }
+
     #[test]
     fn node_is_judged_by_its_info() {
-        assert_eq!(check_info(GOOD), Ok(Vec::new()));
-        assert_eq!(check_info(&GOOD.replace("aof_enabled:1", "aof_enabled:0")).unwrap().len(), 1);
+        assert_eq!(check(GOOD), Ok(Vec::new()));
+        assert_eq!(check(&GOOD.replace("aof_enabled:1", "aof_enabled:0")).unwrap().len(), 1);
         for (good, bad, why) in [
             ("7.2.4", "6.2.1", "7.0"),
             ("role:master", "role:slave\r\nmaster_host:h", "replica (of h)"),
             ("noeviction", "allkeys-lru", "noeviction"),
             ("cluster_enabled:0", "cluster_enabled:1", "cluster"),
         ] {
-            let StartError::Fatal(text) = check_info(&GOOD.replace(good, bad)).unwrap_err() else {
+            let StartError::Fatal(text) = check(&GOOD.replace(good, bad)).unwrap_err() else {
                 panic!("{bad} may pass by itself")
             };
             assert!(text.contains(why), "{text}");

@@ -56,6 +56,8 @@ fn figures() -> Box<ServerStats> {
         pending_bytes: 206,
         reconnects: 207,
         rewritten: 208,
+        replicas: 209,
+        waits_for: 1,
         is_away: true,
         is_full: true,
     });

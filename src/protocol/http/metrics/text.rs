@@ -347,6 +347,10 @@ fn encode_shared(shared: &SharedStats, out: &mut Writer<'_>) -> Result<(), Error
     out.counter("engine_rewritten_batches", None, help, &shared.rewritten)?;
     let help = "Connections to the engine after the first.";
     out.counter("engine_reconnects", None, help, &shared.reconnects)?;
+    let help = "Replicas that the engine's primary had connected when it was asked last.";
+    out.gauge("engine_replicas", None, help, &shared.replicas)?;
+    let help = "Replicas that have a batch before its answers are sent (--engine-wait).";
+    out.gauge("engine_waits_for_replicas", None, help, &shared.waits_for)?;
     let help = "Times from the sending of a batch to its answer.";
     let classes = (shared.write_ns.sum(), shared.write_ns.classes(12, 36));
     out.times("engine_write", help, classes, NANOSECONDS)

@@ -28,12 +28,12 @@ impl Redis {
         assert_eq!(loaded.escape_ascii().to_string(), "$9\\r\\njobcentre\\r\\n");
         assert_eq!(redis.call("jl_init", &["1", "1", "0", "b"]), "1 1 0 b");
         assert_eq!(redis.call("jl_init", &["1", "1", "0", "other"]), "1 1 0 b", "it is there");
-        assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000"]), "LED 1 0 0");
+        assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000", "0"]), "LED 1 0 0");
         Some(redis)
     }
 
     fn write(&self, epoch: &str, seq: &str, rest: &[&str]) -> String {
-        self.call("jl_write", &[&["b", epoch, seq, "60000", "7"], rest].concat())
+        self.call("jl_write", &[&["b", "one", epoch, seq, "60000", "7"], rest].concat())
     }
 }
 
@@ -43,12 +43,15 @@ fn write_of_a_former_leader_is_refused_and_does_nothing() {
     let set = ["2", "0", "0", "0", "id000001", "value"];
     assert_eq!(redis.write("1", "1", &set), "OK");
     // The same server again: its former epoch counts no more.
-    assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000"]), "LED 2 1 7");
+    assert_eq!(redis.call("jl_lead", &["b", "one", "name1", "60000", "0"]), "LED 2 1 7");
     let other = ["2", "0", "0", "0", "id000002", "value"];
     assert_eq!(redis.write("1", "2", &other), "FENCED 2 1 name1");
     assert_eq!(redis.fields(1), ":2", "the one job, and the field that is always there");
-    assert_eq!(redis.call("jl_resign", &["b", "1"]), "FENCED 2 1 name1");
-    assert_eq!(redis.call("jl_read", &["b", "1", "60000", "jobs", "0", "10"]), "FENCED 2 1 name1");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "FENCED 2 1 name1");
+    assert_eq!(
+        redis.call("jl_read", &["b", "one", "1", "60000", "jobs", "0", "10"]),
+        "FENCED 2 1 name1"
+    );
 }
 
 #[test]
@@ -65,18 +68,35 @@ fn repeated_write_is_done_once_and_a_later_one_leaves_no_gap() {
     assert_eq!((redis.fields(1), redis.fields(2)), (":2".to_owned(), ":2".to_owned()));
     assert_eq!(redis.write("1", "2", &delete), "OK");
     assert_eq!((redis.fields(1), redis.fields(2)), (":1".to_owned(), ":1".to_owned()));
-    let wrong = redis.call("jl_write", &["other", "1", "3", "60000", "7", "0", "0", "0", "0"]);
+    let wrong =
+        redis.call("jl_write", &["other", "one", "1", "3", "60000", "7", "0", "0", "0", "0"]);
     assert!(wrong.starts_with("GONE "), "{wrong}");
 }
 
 #[test]
 fn lead_is_held_until_it_is_given_back() {
     let Some(redis) = Redis::with_leader() else { return };
-    let held = redis.call("jl_lead", &["b", "two", "name2", "60000"]);
+    let held = redis.call("jl_lead", &["b", "two", "name2", "60000", "0"]);
     assert!(held.starts_with("HELD name1 "), "{held}");
-    assert_eq!(redis.call("jl_resign", &["b", "1"]), "OK");
-    assert_eq!(redis.call("jl_lead", &["b", "two", "name2", "60000"]), "LED 2 0 0");
-    assert_eq!(redis.call("jl_lead", &["c", "two", "name2", "60000"]), "GONE");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
+    assert_eq!(redis.call("jl_lead", &["b", "two", "name2", "60000", "0"]), "LED 2 0 0");
+    assert_eq!(redis.call("jl_lead", &["c", "two", "name2", "60000", "0"]), "GONE");
+}
+
+#[test]
+fn epoch_that_a_failover_has_lost_leads_again_unless_another_server_does() {
+    let Some(redis) = Redis::with_leader() else { return };
+    // As if the primary by now had not heard of epoch 7 of `two`.
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK", "it may be said twice");
+    assert_eq!(redis.call("jl_lead", &["b", "two", "name2", "60000", "7"]), "LED 7 0 0");
+    // Another server that got the same number of another primary does not lead.
+    let set = ["2", "0", "0", "0", "id000001", "value"];
+    assert_eq!(redis.write("7", "1", &set), "FENCED 7 0 name2");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "7"]), "FENCED 7 0 name2");
+    let held = redis.call("jl_lead", &["b", "one", "name1", "60000", "7"]);
+    assert!(held.starts_with("HELD name2 "), "{held}");
+    assert_eq!(redis.fields(1), ":1");
 }
 
 #[test]
@@ -99,6 +119,6 @@ fn full_memory_refuses_a_write_whole_and_takes_one_that_says_it_frees() {
     let refused = redis.write("1", "1", &set);
     assert!(refused.starts_with("-OOM "), "{refused}");
     assert_eq!(redis.fields(1), ":1");
-    let tight = ["b", "1", "1", "60000", "7", "0", "0", "1", "0", "id000001"];
+    let tight = ["b", "one", "1", "1", "60000", "7", "0", "0", "1", "0", "id000001"];
     assert_eq!(redis.call("jl_tight", &tight), "OK");
 }

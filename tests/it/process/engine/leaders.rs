@@ -23,7 +23,7 @@ fn start(redis: &Redis, name: &str) -> Server {
 }
 
 /// A put of the job with this value.
-fn job(value: u64) -> String {
+pub(super) fn job(value: u64) -> String {
     put("q", value % 3, &format!("{{\"n\":{value}}}"))
 }
 
@@ -41,7 +41,7 @@ fn status(redis: &Redis) -> String {
 
 /// What clients were answered: jobs by what is in them, with their ids, and ids that are deleted.
 #[derive(Default)]
-struct Ledger {
+pub(super) struct Ledger {
     put: BTreeMap<u64, u64>,
     deleted: BTreeSet<u64>,
     /// Asked for, and not answered.
@@ -84,7 +84,7 @@ fn work(address: SocketAddr, first: u64, answers: &AtomicUsize, stop: &AtomicBoo
 }
 
 /// Runs clients until `end` is over; it is called once there are enough answers.
-fn load(address: SocketAddr, round: u64, end: impl FnOnce()) -> Ledger {
+pub(super) fn load(address: SocketAddr, round: u64, end: impl FnOnce()) -> Ledger {
     let (answers, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut whole = Ledger::default();
     thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn load(address: SocketAddr, round: u64, end: impl FnOnce()) -> Ledger {
 }
 
 /// Takes every job, and compares them with what was answered.
-fn compare(server: &Server, ledger: &Ledger) {
+pub(super) fn compare(server: &Server, ledger: &Ledger) {
     let mut client = server.connect();
     let mut found = BTreeMap::new();
     loop {

@@ -4,6 +4,7 @@
 mod functions;
 mod leaders;
 mod redis;
+mod sentinels;
 mod tls;
 
 pub(super) use redis::Redis;

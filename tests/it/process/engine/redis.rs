@@ -12,7 +12,17 @@ pub(crate) struct Redis {
     child: Child,
     dir: TempDir,
     port: u16,
-    tls: Option<Tls>,
+    setup: Setup,
+}
+
+/// How it is started, beside its port and directory.
+#[derive(Clone, Default)]
+pub(crate) struct Setup {
+    pub(crate) tls: Option<Tls>,
+    /// The port of its primary, if it is a replica.
+    pub(crate) replica_of: Option<u16>,
+    /// It is a Sentinel of the service `jobs`, whose primary has this port.
+    pub(crate) watches: Option<u16>,
 }
 
 /// A further port, with TLS.
@@ -30,17 +40,17 @@ const PORTS_MAX: usize = 20;
 impl Redis {
     /// Starts one on a free port. `None`: there is none on this machine.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_with(None)
+        Self::start_with(Setup::default())
     }
 
-    /// The same with a further port.
-    pub(crate) fn start_with(tls: Option<Tls>) -> Option<Self> {
+    /// The same with more than a port.
+    pub(crate) fn start_with(setup: Setup) -> Option<Self> {
         for _ in 0..PORTS_MAX {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let port = free.local_addr().unwrap().port();
             drop(free);
             let dir = TempDir::new();
-            let child = match spawn(&dir, port, tls.as_ref()) {
+            let child = match spawn(&dir, port, &setup) {
                 Ok(child) => child,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     eprintln!("SKIPPED: there is no redis-server on this machine");
@@ -48,7 +58,7 @@ impl Redis {
                 }
                 Err(error) => panic!("redis-server: {error}"),
             };
-            let mut redis = Self { child, dir, port, tls: tls.clone() };
+            let mut redis = Self { child, dir, port, setup: setup.clone() };
             if redis.serves() {
                 return Some(redis);
             }
@@ -71,7 +81,7 @@ impl Redis {
     /// Starts it again with its files, on its port.
     pub(crate) fn restart(&mut self) {
         until("redis-server on its old port", || {
-            self.child = spawn(&self.dir, self.port, self.tls.as_ref()).unwrap();
+            self.child = spawn(&self.dir, self.port, &self.setup).unwrap();
             self.serves()
         });
     }
@@ -89,6 +99,10 @@ impl Redis {
     /// Its address, for `--engine`.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// The address of its port with TLS, under this name.
@@ -124,23 +138,38 @@ fn tls_port(port: u16) -> u16 {
     port ^ 1
 }
 
-fn spawn(dir: &TempDir, port: u16, tls: Option<&Tls>) -> std::io::Result<Child> {
+fn spawn(dir: &TempDir, port: u16, setup: &Setup) -> std::io::Result<Child> {
     std::fs::create_dir_all(dir.path())?;
     let mut command = Command::new("redis-server");
-    if let Some(Tls { files: [certificate, key, authority], asks_clients }) = tls {
+    if let Some(primary) = setup.watches {
+        let file = dir.path().join("sentinel.conf");
+        if !file.exists() {
+            let text = format!(
+                "port {port}\nbind 127.0.0.1\ndir {}\n\
+                 sentinel monitor jobs 127.0.0.1 {primary} 2\n\
+                 sentinel down-after-milliseconds jobs 500\n\
+                 sentinel failover-timeout jobs 3000\n",
+                dir.text()
+            );
+            std::fs::write(&file, text)?;
+        }
+        command.arg(&file).arg("--sentinel");
+    } else {
+        let port = port.to_string();
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--dir", dir.text(), "--save", ""]);
+        command.args(["--appendonly", "yes", "--appendfsync", "everysec"]);
+        command.args(["--repl-diskless-sync-delay", "0"]);
+    }
+    if let Some(Tls { files: [certificate, key, authority], asks_clients }) = &setup.tls {
         let port = tls_port(port).to_string();
         command.args(["--tls-port", &port, "--tls-cert-file", certificate, "--tls-key-file", key]);
         let asks = if *asks_clients { "yes" } else { "no" };
         command.args(["--tls-ca-cert-file", authority, "--tls-auth-clients", asks]);
     }
-    let port = port.to_string();
-    command
-        .args(["--port", &port, "--bind", "127.0.0.1", "--dir", dir.text(), "--save", ""])
-        .args(["--appendonly", "yes", "--appendfsync", "everysec"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+    if let Some(primary) = setup.replica_of {
+        command.args(["--replicaof", "127.0.0.1", &primary.to_string()]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 impl Drop for Redis {

@@ -1,7 +1,7 @@
 //! TLS to Redis: who is trusted, and what is said when it is not.
 
 use super::Redis;
-use super::redis::Tls;
+use super::redis::{Setup, Tls};
 use crate::process::tls::{Authority, Certificate};
 use crate::support::{Program, Server, TempDir, delete, get, number, put};
 
@@ -33,7 +33,8 @@ impl Files {
             self.write("redis.key", &certificate.key),
             self.write("authority.pem", &authority.pem),
         ];
-        Redis::start_with(Some(Tls { files, asks_clients }))
+        let tls = Some(Tls { files, asks_clients });
+        Redis::start_with(Setup { tls, ..Setup::default() })
     }
 }
 

@@ -1,0 +1,151 @@
+//! The address of `--engine`: one node, or Sentinels that know it.
+
+use super::engine::PASSWORD_VARIABLE;
+use crate::engine::shared::redis::Address;
+use crate::model::driver::Target;
+use std::str::FromStr;
+use std::sync::Arc;
+
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// Sentinels in one address.
+const SENTINELS_MAX: usize = 32;
+
+const HELP: &str = "give redis://HOST, redis://HOST:PORT, redis://USER@HOST:PORT/DB, or \
+                    redis+sentinel://HOST,HOST,HOST/SERVICE, or the same with rediss for TLS";
+
+/// What `--engine` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct EngineUrl {
+    pub(in crate::cli) address: Address,
+    pub(in crate::cli) user: Option<Box<str>>,
+    pub(in crate::cli) database: u32,
+}
+
+/// One host, with its port or the usual one.
+fn target(text: &str, usual_port: u16, tls: bool) -> Result<Arc<Target>, String> {
+    if text.is_empty() {
+        return Err(format!("a host is missing: {HELP}"));
+    }
+    let authority: http::uri::Authority =
+        text.parse().map_err(|error| format!("{text:?}: {error}: {HELP}"))?;
+    let host = authority.host();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = match (authority.port_u16(), text.rsplit_once(':')) {
+        (Some(port), _) => port,
+        (None, Some((_, port))) if !port.ends_with(']') => {
+            return Err(format!("{port:?} is no port: {HELP}"));
+        }
+        (None, _) => usual_port,
+    };
+    if host.is_empty() {
+        return Err(format!("a host is missing: {HELP}"));
+    }
+    Ok(Arc::new(Target { host: host.into(), port, tls }))
+}
+
+impl FromStr for EngineUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let (tls, is_sentinel) = match scheme {
+            "redis" => (false, false),
+            "rediss" => (true, false),
+            "redis+sentinel" => (false, true),
+            "rediss+sentinel" => (true, true),
+            "redis+cluster" | "rediss+cluster" => {
+                return Err("Redis Cluster is not supported yet: one node by redis:// is".into());
+            }
+            _ => return Err(format!("this is no address of Redis: {HELP}")),
+        };
+        if rest.contains('?') {
+            return Err(format!("nothing may follow a ?: {HELP}"));
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if user.contains(':') {
+            return Err(format!(
+                "a password is not given in the address, where other programs can read it: use \
+                 {PASSWORD_VARIABLE} or --engine-password-file"
+            ));
+        }
+        let (address, database) = if is_sentinel {
+            let (service, database) = path.split_once('/').unwrap_or((path, ""));
+            if service.is_empty() || service.contains(char::is_whitespace) {
+                return Err(format!("the name of the service is missing: {HELP}"));
+            }
+            let sentinels: Result<Vec<_>, _> =
+                hosts.split(',').map(|host| target(host, SENTINEL_PORT, tls)).collect();
+            let sentinels = sentinels?;
+            if sentinels.len() > SENTINELS_MAX {
+                return Err(format!("there are more than {SENTINELS_MAX} Sentinels"));
+            }
+            (Address::Sentinels { sentinels, service: service.into() }, database)
+        } else {
+            (Address::Node(target(hosts, REDIS_PORT, tls)?), path)
+        };
+        let number = if database.is_empty() { Ok(0) } else { database.parse() };
+        let database = number.map_err(|_| format!("{database:?} is no number of a database"))?;
+        Ok(Self {
+            address,
+            user: Some(user).filter(|user| !user.is_empty()).map(Into::into),
+            database,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: &str, port: u16, tls: bool) -> Arc<Target> {
+        Arc::new(Target { host: host.into(), port, tls })
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, host, port, user, database) in [
+            ("redis://h", "h", 6379, None, 0),
+            ("redis://h/", "h", 6379, None, 0),
+            ("redis://127.0.0.1:7/3", "127.0.0.1", 7, None, 3),
+            ("redis://me@h:7", "h", 7, Some("me"), 0),
+            ("redis://[::1]:7", "::1", 7, None, 0),
+            ("redis://[::1]", "::1", 6379, None, 0),
+        ] {
+            let url: EngineUrl = text.parse().unwrap();
+            assert_eq!(url.address, Address::Node(node(host, port, false)), "{text}");
+            assert_eq!((url.user.as_deref(), url.database), (user, database), "{text}");
+        }
+        let url: EngineUrl = "rediss://me@h/1".parse().unwrap();
+        assert_eq!(url.address, Address::Node(node("h", 6379, true)));
+        let url: EngineUrl = "redis+sentinel://me@a,b:7,[::1]/jobs/2".parse().unwrap();
+        let sentinels = ["a", "b", "::1"].into_iter().zip([26379, 7, 26379]);
+        let sentinels = sentinels.map(|(host, port)| node(host, port, false)).collect();
+        assert_eq!(url.address, Address::Sentinels { sentinels, service: "jobs".into() });
+        assert_eq!((url.user.as_deref(), url.database), (Some("me"), 2));
+        assert!("rediss+sentinel://a/n".parse::<EngineUrl>().unwrap().address.has_tls());
+    }
+
+    #[test]
+    fn addresses_that_are_none_are_refused() {
+        for (text, why) in [
+            ("redis+cluster://a,b", "Cluster"),
+            ("h:6379", "no address"),
+            ("redis://", "a host is missing"),
+            ("redis://:7", "a host is missing"),
+            ("redis://h:x", ""),
+            ("redis://u:p@h", "password"),
+            ("redis://h/x", "database"),
+            ("redis://h/1?x=1", "?"),
+            ("redis://a,b", ""),
+            ("redis+sentinel://a,b", "the name of the service"),
+            ("redis+sentinel://a,,b/n", "a host is missing"),
+            ("redis+sentinel://a/n/x", "database"),
+        ] {
+            let error = text.parse::<EngineUrl>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Real Sentinels, a primary and its replicas: what was answered outlives the primary.
+
+use super::Redis;
+use super::leaders::{compare, job, load};
+use super::redis::Setup;
+use crate::support::{Program, Server, number, put, until};
+use std::thread;
+
+/// A primary with replicas, and three Sentinels that watch it.
+struct Watched {
+    nodes: Vec<Redis>,
+    sentinels: Vec<Redis>,
+}
+
+impl Watched {
+    /// Starts them, and waits until a failover is possible.
+    fn start(replicas: usize) -> Option<Self> {
+        let primary = Redis::start()?;
+        let port = primary.port();
+        let mut nodes = vec![primary];
+        for _ in 0..replicas {
+            nodes.push(Redis::start_with(Setup { replica_of: Some(port), ..Setup::default() })?);
+        }
+        let watched = Setup { watches: Some(port), ..Setup::default() };
+        let sentinels: Option<Vec<_>> =
+            (0..3).map(|_| Redis::start_with(watched.clone())).collect();
+        let sentinels = sentinels?;
+        until("replicas that are in step", || {
+            let info = text(nodes[0].ask(&[b"INFO", b"replication"]));
+            info.matches("state=online").count() == replicas
+        });
+        for sentinel in &sentinels {
+            until("Sentinels that know the others and the replicas", || {
+                let known = text(sentinel.ask(&[b"INFO", b"sentinel"]));
+                known.contains(&format!(
+                    "status=ok,address=127.0.0.1:{port},slaves={replicas},sentinels=3"
+                ))
+            });
+        }
+        Some(Self { nodes, sentinels })
+    }
+
+    fn url(&self) -> String {
+        let hosts: Vec<_> =
+            self.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+sentinel://{}/jobs", hosts.join(","))
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+fn start(url: &str, name: &str, flags: &[&str]) -> Server {
+    let all = ["--engine", url, "--server-name", name, "--engine-lease", "1s"];
+    Server::start(&[&all[..], &["--engine-patience", "1min"], flags].concat())
+}
+
+fn status(url: &str) -> String {
+    text(Program::output(&["engine", "status", "--engine", url], &[]).stdout)
+}
+
+#[test]
+fn nothing_answered_is_lost_when_the_primary_is_killed_and_a_replica_takes_its_place() {
+    let Some(mut watched) = Watched::start(1) else { return };
+    let url = watched.url();
+    let leader = start(&url, "only", &[]);
+    leader.wait_for_log("answers wait until a replica has");
+    // A Sentinel that is away is passed over, too.
+    watched.sentinels[0].kill();
+    let ledger = load(leader.address, 0, || {
+        watched.nodes[0].kill();
+        let mut client = leader.connect();
+        assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
+    });
+    leader.wait_for_log("Redis has no replica any more");
+    compare(&leader, &ledger);
+    drop(leader);
+    let next = start(&url, "next", &[]);
+    assert!(next.connect().ask(&job(1)).contains(r#""status":"ok""#));
+    assert!(status(&url).starts_with("leader: next "));
+}
+
+#[test]
+fn nothing_answered_is_lost_when_leader_and_primary_are_killed_together() {
+    let Some(mut watched) = Watched::start(2) else { return };
+    let url = watched.url();
+    let mut leader = start(&url, "one", &["--engine-wait", "1"]);
+    let (next, ledger) = thread::scope(|scope| {
+        let waiting = scope.spawn(|| start(&url, "two", &["--engine-wait", "1"]));
+        until("a server that waits", || status(&url).contains("waiting to lead: two"));
+        let ledger = load(leader.address, 0, || {
+            watched.nodes[0].kill();
+            leader.signal("KILL");
+            leader.wait();
+        });
+        (waiting.join().unwrap(), ledger)
+    });
+    compare(&next, &ledger);
+}
+
+#[test]
+fn nothing_is_answered_without_the_replicas_that_are_asked_for() {
+    let Some(primary) = Redis::start() else { return };
+    let setup = Setup { replica_of: Some(primary.port()), ..Setup::default() };
+    let Some(replica) = Redis::start_with(setup) else { return };
+    until("a replica", || text(primary.ask(&[b"INFO"])).contains("state=online"));
+    let url = primary.url();
+    let flags = ["--engine", &url, "--engine-wait", "1", "--engine-patience", "300ms"];
+    let server = Server::start(&[&flags[..], &["--engine-lease", "500ms"]].concat());
+    let mut client = server.connect();
+    assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
+    replica.signal("STOP");
+    client.send(&job(2));
+    let answer = text(client.try_receive().unwrap());
+    assert!(answer.contains("whether this was carried out is not known"), "{answer}");
+    server.wait_for_log("0 of 1 replicas have what was written (--engine-wait)");
+    replica.signal("CONT");
+    let mut client = server.connect();
+    until("an answer", || client.ask(&job(3)).contains(r#""status":"ok""#));
+    assert_eq!(number(&client.ask(&crate::support::get("q")), "id"), 1);
+}
+
+#[test]
+fn service_that_no_sentinel_knows_and_sentinels_that_are_away_end_the_start() {
+    let Some(watched) = Watched::start(0) else { return };
+    let refused = |url: &str, why: &str| {
+        let flags = ["serve", "--listen", ":0", "--engine-patience", "100ms", "--engine", url];
+        let output = Program::output(&flags, &[]);
+        let text = text(output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(why), "{text}");
+    };
+    refused(&watched.url().replace("/jobs", "/others"), "knows no service of this name");
+    let node = format!("redis+sentinel://127.0.0.1:{}/jobs", watched.nodes[0].port());
+    refused(&node, "the Sentinel answers: ERR unknown command");
+    drop(watched.sentinels);
+    refused(&format!("redis+sentinel://127.0.0.1:1/jobs"), "127.0.0.1:1: Connection refused");
+}
