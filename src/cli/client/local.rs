@@ -128,7 +128,7 @@ impl ShellVerb {
                 Some("exit" | "quit") => break,
                 Some(word @ ("serve" | "shell")) => {
                     let why = "starts in a shell of the system only";
-                    crate::cli::print_error(&format!("'{word}' {why}"));
+                    crate::cli::print_error(format!("'{word}' {why}"));
                     failed += 1;
                     continue;
                 }

@@ -81,6 +81,8 @@ struct Start {
     was_reached: bool,
     /// Who leads, as was reported.
     leader: Option<String>,
+    /// Names the jobs that were there when it was reached first.
+    birth: Option<Vec<u8>>,
 }
 
 /// Starts a thread that waits until this server leads, and reads all records. `was_reached`: an
@@ -111,6 +113,7 @@ pub(super) fn start(
             main,
             was_reached,
             leader,
+            birth: None,
         };
         if let Some(ended) = start.run() {
             start.main.report(Report::Ended(ended.map(Box::new)));
@@ -182,7 +185,9 @@ impl Start {
                 warn!("{warning}");
             }
         }
-        let birth = redis::init(&mut connection, &self.requests, entropy::random_u64())?;
+        let known = (entropy::random_u64(), self.birth.as_deref());
+        let birth = redis::init(&mut connection, &self.requests, known)?;
+        self.birth = Some(birth.clone());
         let begin = self.take_lead(&mut connection, birth)?;
         let from = self.clock.sample().mono;
         let mut calls = Stoppable { connection, main: &self.main };

@@ -194,7 +194,7 @@ impl SimNode {
             name: "sim".into(),
         };
         let requests = Requests::new(&settings);
-        let birth = redis::init(&mut self.kept, &requests, 7).unwrap();
+        let birth = redis::init(&mut self.kept, &requests, (7, None)).unwrap();
         let Lead::Led { epoch, seq, mark } =
             redis::lead(&mut self.kept, &requests, &birth).unwrap()
         else {

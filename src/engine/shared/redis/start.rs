@@ -231,12 +231,20 @@ fn load_library(calls: &mut dyn Calls) -> Result<(), StartError> {
     whole(&answer)?.error().map_or(Ok(()), |(_, error)| Err(explain(error)))
 }
 
-/// Loads the library, and makes the partition if there is none. Returns its birth.
+/// Loads the library, and makes the partition if there is none. Returns its birth. With the birth
+/// of a partition that is `known` nothing is made: taking the lead finds whether it is there.
 ///
 /// # Errors
 /// What has to be mended.
-pub fn init(calls: &mut dyn Calls, requests: &Requests, birth: u64) -> Result<Vec<u8>, StartError> {
+pub fn init(
+    calls: &mut dyn Calls,
+    requests: &Requests,
+    (birth, known): (u64, Option<&[u8]>),
+) -> Result<Vec<u8>, StartError> {
     load_library(calls)?;
+    if let Some(known) = known {
+        return Ok(known.to_vec());
+    }
     let answer = calls.call(&requests.init(SCHEMA, birth))?;
     let parts = parts(&answer)?;
     let (schema, partitions) = (number(&parts, 0), number(&parts, 1));
@@ -289,7 +297,12 @@ impl Lead {
                 mark: number(&parts, 3),
             }),
             Some(b"HELD") => Ok(Self::Held { name: text(parts.get(1)), for_ms: number(&parts, 2) }),
-            _ => Err(StartError::Passing("its jobs have just been removed".to_owned())),
+            _ => Err(StartError::Fatal(
+                "the jobs that were there are gone (FLUSHALL, a restart of Redis without its \
+                 files, another backup), and with them the ids that were given: restore Redis \
+                 with all servers stopped, or start this server again to begin with no jobs"
+                    .to_owned(),
+            )),
         }
     }
 }

@@ -291,6 +291,22 @@ fn requests_are_refused_while_redis_is_away_and_taken_again() {
 }
 
 #[test]
+fn waiting_server_ends_when_the_jobs_are_removed_under_it() {
+    let Some(redis) = Redis::start() else { return };
+    let leader = start(&redis, "first");
+    leader.connect().ask(&job(1));
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--engine", &redis.url(), "--listen", "unix:/nowhere/s"]);
+    let waiting = command.stderr(Stdio::piped()).spawn().unwrap();
+    until("a server that waits", || !status(&redis).contains("waiting to lead: none"));
+    redis.ask(&[b"FLUSHALL"]);
+    let output = waiting.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("the jobs that were there are gone"), "{text}");
+}
+
+#[test]
 fn functions_that_are_gone_are_loaded_again() {
     let Some(redis) = Redis::start() else { return };
     let leader = start(&redis, "only");

@@ -40,17 +40,17 @@ const PORTS_MAX: usize = 20;
 impl Redis {
     /// Starts one on a free port. `None`: there is none on this machine.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_with(Setup::default())
+        Self::start_with(&Setup::default())
     }
 
     /// The same with more than a port.
-    pub(crate) fn start_with(setup: Setup) -> Option<Self> {
+    pub(crate) fn start_with(setup: &Setup) -> Option<Self> {
         for _ in 0..PORTS_MAX {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let port = free.local_addr().unwrap().port();
             drop(free);
             let dir = TempDir::new();
-            let child = match spawn(&dir, port, &setup) {
+            let child = match spawn(&dir, port, setup) {
                 Ok(child) => child,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     eprintln!("SKIPPED: there is no redis-server on this machine");

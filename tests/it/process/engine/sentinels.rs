@@ -19,11 +19,10 @@ impl Watched {
         let port = primary.port();
         let mut nodes = vec![primary];
         for _ in 0..replicas {
-            nodes.push(Redis::start_with(Setup { replica_of: Some(port), ..Setup::default() })?);
+            nodes.push(Redis::start_with(&Setup { replica_of: Some(port), ..Setup::default() })?);
         }
         let watched = Setup { watches: Some(port), ..Setup::default() };
-        let sentinels: Option<Vec<_>> =
-            (0..3).map(|_| Redis::start_with(watched.clone())).collect();
+        let sentinels: Option<Vec<_>> = (0..3).map(|_| Redis::start_with(&watched)).collect();
         let sentinels = sentinels?;
         until("replicas that are in step", || {
             let info = text(nodes[0].ask(&[b"INFO", b"replication"]));
@@ -103,7 +102,7 @@ fn nothing_answered_is_lost_when_leader_and_primary_are_killed_together() {
 fn nothing_is_answered_without_the_replicas_that_are_asked_for() {
     let Some(primary) = Redis::start() else { return };
     let setup = Setup { replica_of: Some(primary.port()), ..Setup::default() };
-    let Some(replica) = Redis::start_with(setup) else { return };
+    let Some(replica) = Redis::start_with(&setup) else { return };
     until("a replica", || text(primary.ask(&[b"INFO"])).contains("state=online"));
     let url = primary.url();
     let flags = ["--engine", &url, "--engine-wait", "1", "--engine-patience", "300ms"];
@@ -135,5 +134,5 @@ fn service_that_no_sentinel_knows_and_sentinels_that_are_away_end_the_start() {
     let node = format!("redis+sentinel://127.0.0.1:{}/jobs", watched.nodes[0].port());
     refused(&node, "the Sentinel answers: ERR unknown command");
     drop(watched.sentinels);
-    refused(&format!("redis+sentinel://127.0.0.1:1/jobs"), "127.0.0.1:1: Connection refused");
+    refused("redis+sentinel://127.0.0.1:1/jobs", "127.0.0.1:1: Connection refused");
 }

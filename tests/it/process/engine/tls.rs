@@ -34,7 +34,7 @@ impl Files {
             self.write("authority.pem", &authority.pem),
         ];
         let tls = Some(Tls { files, asks_clients });
-        Redis::start_with(Setup { tls, ..Setup::default() })
+        Redis::start_with(&Setup { tls, ..Setup::default() })
     }
 }
 
