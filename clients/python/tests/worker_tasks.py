@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from jobcentre import App, Context, NoRetry, Retry, RetryIn
 
@@ -135,3 +135,22 @@ async def count(number: int) -> None:
     """One of many; its number is recorded once for each run."""
     await asyncio.sleep(0.001)
     record(f"count {number}")
+
+
+@app.task(queue="processes", process=True, keep_result=60)
+def local_class() -> object:
+    """What it returns is JSON, and of a class that no other process has."""
+
+    class Local(Dict[str, Tuple[int, int]]):
+        pass
+
+    return Local(a=(1, 2))
+
+
+@app.task(queue="processes", process=True, keep_result=60, retry=Retry(1))
+def broken_elsewhere(kind: str) -> object:
+    loop: List[object] = []
+    loop.append(loop)
+    if kind == "loop":
+        return loop
+    raise ValueError("y" * 3_000_000)

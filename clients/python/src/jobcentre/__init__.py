@@ -26,6 +26,7 @@ from .errors import (
     ServerError,
     TooManyClients,
     Unauthorized,
+    Unavailable,
     UnknownTask,
     Untrusted,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "Task",
     "TooManyClients",
     "Unauthorized",
+    "Unavailable",
     "UnknownTask",
     "Untrusted",
     "Worker",

@@ -25,6 +25,7 @@ from .errors import (
     RequestTimeout,
     Untrusted,
 )
+from .payload import clean, payload_of
 from .protocol import (
     CONNECT_TIMEOUT,
     IDLE_MAX,
@@ -359,9 +360,10 @@ class AsyncClient:
 
     # Jobs.
 
-    async def put(self, queue: str, job: Dict[str, Any], **options: Any) -> requests.Placed:
-        """Adds a job; the options are those of `requests.put`. A put whose answer was lost is
-        repeated under its key, or under a random one; with `safe=False` it raises AnswerLost."""
+    async def put(self, queue: str, job: Any, **options: Any) -> requests.Placed:
+        """Adds a job, what JSON has or bytes; the options are those of `requests.put`. A put whose
+        answer was lost is repeated under its key, or under a random one; with `safe=False` it
+        raises AnswerLost."""
         return await self.put_request(requests.put(queue, job, **options))
 
     async def put_request(self, request: Dict[str, Any]) -> requests.Placed:
@@ -415,7 +417,8 @@ class AsyncClient:
                 raise RequestTimeout(f"job {id} has no result after {timeout} s")
 
     async def peek(self, id: int) -> Optional[Answer]:
-        """The members of a job, as docs/protocols/api.md names them; its payload is `job`."""
+        """The members of a job, as docs/protocols/api.md names them; its payload is `job`, or, of
+        bytes, `payload_base64`."""
         return protocol.check(await self.request(requests.of_id("peek", id)))
 
     async def cancel(self, id: int) -> bool:
@@ -437,13 +440,17 @@ class AsyncClient:
 
 
 class AsyncReservedJob:
-    """A job that this client holds, on a connection of its own, until it is reported."""
+    """A job that this client holds, on a connection of its own, until it is reported; its members
+    are those of `ReservedJob`."""
 
     def __init__(self, client: AsyncClient, connection: AsyncConnection, job: Answer) -> None:
         self.id: int = job["id"]
         self.queue: str = job["queue"]
         self.pri: int = job["pri"]
-        self.job: Any = job["job"]
+        found = payload_of(job)
+        self.job: Any = found.job
+        self.bytes: Optional[bytes] = found.data
+        self.packet_key: Optional[bytes] = found.packet_key
         #: Whether the server has said that the job was cancelled.
         self.cancelled = False
         self._client = client
@@ -461,15 +468,23 @@ class AsyncReservedJob:
         if self._connection is None:
             return
         if error is None:
-            await self.done()
+            try:
+                await self.done()
+            except BaseException:
+                self.close()
+                raise
         elif isinstance(error, Exception):
             try:
                 await self.fail(error)
-            except JobcentreError as lost:
+            except Exception as lost:
                 log.warning("job %d: its failure was not reported: %s", self.id, lost)
+                self.close()
         else:
             # The task was cancelled: the job is given back.
-            await self.release()
+            try:
+                await self.release()
+            except JobcentreError:
+                self.close()
 
     async def _ask(self, request: Request) -> Optional[Answer]:
         if self._connection is None:
@@ -479,17 +494,29 @@ class AsyncReservedJob:
         except asyncio.TimeoutError:
             self.close()
             raise AnswerLost(f"{self._client.address} has not answered in time") from None
+        except ConnectionLost:
+            self.close()
+            raise
         return protocol.check(answer)
 
     async def _report(self, request: Request) -> None:
         try:
             answer = await self._ask(request)
-        finally:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                self._client._give_back(connection)
+        except NotHeld:
+            self._leave()
+            raise
+        except asyncio.CancelledError:
+            # Whether it has counted is not known.
+            self.close()
+            raise
+        self._leave()
         if answer is None:
             raise protocol.not_held(self.id, self.cancelled)
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._client._give_back(connection)
 
     async def done(self, result: Any = None) -> None:
         await self._report(requests.done(self.id, result))
@@ -499,7 +526,7 @@ class AsyncReservedJob:
     ) -> None:
         """Reports that the run has failed: it is run again by its backoff, or after `delay`."""
         name = "Error" if isinstance(error, str) else type(error).__name__
-        await self._report(requests.fail(self.id, name, str(error), retry, delay))
+        await self._report(requests.fail(self.id, name, clean(error), retry, delay))
 
     async def release(self) -> None:
         """Gives it back; this does not count as an attempt."""

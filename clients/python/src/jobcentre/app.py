@@ -232,6 +232,10 @@ class App:
         - `context`: the first argument is a `Context`.
         - `process`: it runs in a process of its own, not in a thread.
         """
+        times = {"ttl": ttl, "timeout": timeout, "key_ttl": key_ttl, "keep_result": keep_result}
+        for option, seconds in {"ttr": ttr, **times}.items():
+            if seconds is not None:
+                requests.milliseconds(seconds, option)
         policy = Retry(retry) if isinstance(retry, int) else retry
         given = {
             "key_ttl": key_ttl or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from .errors import Cancelled
+from .payload import clean
 
 Tell = Callable[[float, Optional[str]], None]
 
@@ -36,7 +37,7 @@ class Context:
         last one is sent."""
         if not 0 <= part <= 1:
             raise ValueError(f"progress must be 0 to 1: {part}")
-        self._tell(part, message)
+        self._tell(float(part), None if message is None else clean(message))
 
     def _end(self) -> None:
         self._cancelled = True

@@ -44,7 +44,7 @@ class RequestTimeout(JobcentreError, TimeoutError):
 
 
 class BadAnswer(JobcentreError):
-    """What came back is not an answer of the Job Centre protocol."""
+    """What came back is not an answer of the Job Centre protocol, or Python cannot read it."""
 
 
 class ServerError(JobcentreError):
@@ -71,6 +71,12 @@ class Draining(ServerError):
 
 class Full(ServerError):
     """There is no space for another job, in memory or on the disk."""
+
+    temporary = True
+
+
+class Unavailable(ServerError):
+    """The server cannot serve now: what holds its jobs is away."""
 
     temporary = True
 
@@ -129,6 +135,8 @@ _OF_KIND: Dict[str, Type[JobcentreError]] = {
     "storage-full": Full,
     "memory-full": Full,
     "too-many-jobs": Full,
+    "unavailable": Unavailable,
+    "unreadable": BadAnswer,
 }
 _OF_SENTENCE = (
     (Draining, re.compile(r"^the server is being drained")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import multiprocessing
 import os
 import queue
@@ -20,7 +21,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import protocol
 from .context import Context
-from .retry import Failure, failure_of
+from .payload import clean
+from .retry import Failure, Retry, failure_of
 from .task import Task
 
 
@@ -91,13 +93,17 @@ class ProcessPool:
             try:
                 while not outcome.done() and child.pipe.poll():
                     kind, value = child.pipe.recv()
+                    if kind == "done":
+                        value = json.loads(value)
                     if kind == "progress":
                         tell(*value)
                     else:
                         outcome.set_result((kind, value))
-            except (EOFError, OSError):
+            except Exception as error:
+                # The end of the child, or bytes that are none of ours.
                 if not outcome.done():
-                    outcome.set_result(("died", None))
+                    is_end = isinstance(error, (EOFError, OSError))
+                    outcome.set_result(("died", None if is_end else repr(error)))
 
         fd = child.pipe.fileno()
         self._loop.add_reader(fd, read)
@@ -113,7 +119,10 @@ class ProcessPool:
             child.process.join(1)
             code = child.process.exitcode
             child.kill()
-            raise ProcessFailed(Failure("ProcessDied", f"its process has ended ({code})"))
+            why = f"its process has ended ({code})"
+            if value is not None:
+                why = clean(f"its process has sent what cannot be read, and was ended: {value}")
+            raise ProcessFailed(Failure("ProcessDied", why))
         self._idle.append(child)
         if kind == "failed":
             raise ProcessFailed(Failure(*value))
@@ -165,13 +174,15 @@ def _call(run: ProcessRun, send: Callable[[str, Any], None]) -> Tuple[str, Any]:
 
         context = Context(run.id, run.queue, task.name, run.attempt, tell)
         result = call_function(task, context, run.message)
-        # What is no JSON fails here, as in the other modes.
-        protocol.encode({"result": result})
-        return "done", result
     except BaseException as error:
-        retry = task.settings.retry if task is not None else None
-        name, message = type(error).__name__, str(error)
-        return "failed", tuple(failure_of(error, retry) if retry else Failure(name, message))
+        retry = task.settings.retry if task is not None else Retry()
+        return "failed", tuple(failure_of(error, retry))
+    try:
+        # As JSON: its classes may be such as the worker does not have.
+        return "done", protocol.encode_value(result)
+    except Exception as error:
+        # What is no JSON fails for good, as in the other modes.
+        return "failed", tuple(failure_of(error, Retry(on=())))
 
 
 def _find(module: str, qualname: str) -> Task[..., Any, Any]:

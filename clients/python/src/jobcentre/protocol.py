@@ -7,9 +7,12 @@ up to 1,024 of a connection at a time, and stops reading when it cannot write.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
+import math
 import random
+import re
 import time
 from collections import deque
 from typing import Any, Deque, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar
@@ -50,8 +53,13 @@ _decode = json.JSONDecoder().decode
 
 
 def encode(request: Request) -> bytes:
-    """The line of a request. TypeError or ValueError if it is not JSON."""
+    """The line of a request. TypeError, ValueError or RecursionError if it is not JSON."""
     return _encode(request).encode("ascii") + b"\n"
+
+
+def encode_value(value: Any) -> str:
+    """The JSON of a value, with the same errors."""
+    return _encode(value)
 
 
 class Pipeline(Generic[W]):
@@ -108,12 +116,66 @@ def _check_first(answer: Answer) -> None:
 def decode(line: bytes) -> Answer:
     try:
         answer = _decode(line.decode("utf-8"))
-    except ValueError:
-        answer = None
+    except (ValueError, RecursionError):
+        answer = _decode_around_jobs(line)
     if not isinstance(answer, dict) or "status" not in answer:
         shown = line[:80].decode("utf-8", "replace")
         raise BadAnswer(f"this is not a Job Centre listener: it has answered {shown!r}")
     return answer
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]')
+
+
+def _decode_around_jobs(line: bytes) -> Any:
+    """An answer of whose jobs Python cannot read some: their JSON is nested too deep, or has an
+    integer with too many digits. Such a job is the bytes of its JSON. If something else is so, it
+    is an error of its request. None: it is no answer."""
+    try:
+        text = line.decode("utf-8")
+        # Jobs are members of the answer, or of the objects in its array `jobs`.
+        level = 3 if re.match(r'\{"status":"ok","jobs":\[', text) else 1
+        parts: List[str] = []
+        depth = copied = 0
+        begin: Optional[int] = None
+        for token in _TOKEN.finditer(text):
+            sign = token[0]
+            if begin is not None and depth == level and sign in ",}":
+                parts += [text[copied:begin], _job_or_bytes(text[begin : token.start()])]
+                copied, begin = token.start(), None
+            if sign in "[{":
+                depth += 1
+            elif sign in "]}":
+                depth -= 1
+            elif sign == '"job"' and depth == level and text.startswith(":", token.end()):
+                begin = token.end() + 1
+        # Besides them such an answer to a get has priorities, of any number of digits.
+        decode = _decode_any_priority if level == 3 else _decode
+        return decode("".join([*parts, text[copied:]]))
+    except (ValueError, RecursionError):
+        if not line.startswith(b'{"status":"ok",') or not line.endswith(b"}"):
+            return None
+        why = "its JSON is nested too deep, or has an integer with too many digits"
+        return {"status": "error", "kind": "unreadable", "error": f"unreadable answer: {why}"}
+
+
+def _integer_or_infinity(text: str) -> Any:
+    try:
+        return int(text)
+    except ValueError:
+        return math.inf
+
+
+_decode_any_priority = json.JSONDecoder(parse_int=_integer_or_infinity).decode
+
+
+def _job_or_bytes(text: str) -> str:
+    try:
+        _decode(text)
+        return text
+    except (ValueError, RecursionError):
+        encoded = base64.b64encode(text.encode("utf-8")).decode("ascii")
+        return f'null,"payload_base64":"{encoded}"'
 
 
 def check(answer: Answer) -> Optional[Answer]:
@@ -180,7 +242,11 @@ class Deadline:
     """A moment after which a call gives up. `None` seconds: never."""
 
     def __init__(self, seconds: Optional[float]) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
+        if seconds is not None and math.isnan(seconds):
+            raise ValueError("a time must be a number of seconds: nan")
+        self._end: Optional[float] = None
+        if seconds is not None and seconds != math.inf:
+            self._end = time.monotonic() + seconds
 
     def left(self) -> Optional[float]:
         """Seconds until then, at least 0."""

@@ -6,11 +6,13 @@ the request: the defaults of the server apply.
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import protocol
 from .errors import JobcentreError, PutManyError
+from .payload import clean, fields_of
 
 #: How long a key that was drawn stays taken after the job is done: longer than a put is repeated.
 DRAWN_KEY_TTL = 60.0
@@ -25,15 +27,15 @@ class Placed(NamedTuple):
 
 
 def milliseconds(seconds: float, name: str) -> int:
-    if seconds < 0:
-        raise ValueError(f"{name} must not be negative: {seconds}")
+    if not (0 <= seconds and math.isfinite(seconds)):
+        raise ValueError(f"{name} must be a finite number of seconds, not negative: {seconds}")
     # A short time does not become "none".
     return max(1, round(seconds * 1000)) if seconds > 0 else 0
 
 
 def put(
     queue: str,
-    job: Mapping[str, Any],
+    job: Any,
     *,
     pri: int = 0,
     delay: float = 0,
@@ -51,8 +53,9 @@ def put(
     on_dependency_lost: Optional[str] = None,
     safe: bool = True,
 ) -> Dict[str, Any]:
-    """A put. With `safe` one without a key gets a random one, under which it can be repeated."""
-    request: Dict[str, Any] = {"request": "put", "queue": queue, "job": job, "pri": pri}
+    """A put. `job`: what JSON has, or bytes. With `safe` one without a key gets a random one,
+    under which it can be repeated."""
+    request: Dict[str, Any] = {"request": "put", "queue": queue, **fields_of(job), "pri": pri}
     if key is None and safe:
         key, key_ttl = drawn_key(), DRAWN_KEY_TTL
     times = {"delay": delay, "ttl": ttl, "ttr": ttr, "keep_result": keep_result, "key_ttl": key_ttl}
@@ -122,7 +125,8 @@ def done(id: int, result: Any = None) -> Dict[str, Any]:
 def fail(
     id: int, error: str, message: str, retry: bool = True, delay: Optional[float] = None
 ) -> Dict[str, Any]:
-    request: Dict[str, Any] = {"request": "fail", "id": id, "error": error, "message": message}
+    request: Dict[str, Any] = {"request": "fail", "id": id}
+    request["error"], request["message"] = clean(error, 256), clean(message)
     if not retry:
         request["retry"] = False
     if delay is not None:
@@ -144,10 +148,24 @@ def touch(id: int, ttr: Optional[float] = None) -> Dict[str, Any]:
 def progress(id: int, part: float, message: Optional[str] = None) -> Dict[str, Any]:
     if not 0 <= part <= 1:
         raise ValueError(f"progress must be 0 to 1: {part}")
-    request: Dict[str, Any] = {"request": "progress", "id": id, "progress": part}
+    # Also of a Decimal, or a number of numpy.
+    request: Dict[str, Any] = {"request": "progress", "id": id, "progress": float(part)}
     if message is not None:
-        request["message"] = message
+        request["message"] = clean(message)
     return request
+
+
+def instead_of(report: Mapping[str, Any], why: object) -> Optional[Dict[str, Any]]:
+    """What a worker reports in place of a report that the server refuses. None: nothing is left."""
+    if report["request"] == "done":
+        size = len(protocol.encode(report)) - 1
+        message = f"the server refuses the result, with which the request has {size} bytes: {why}"
+        return fail(report["id"], "ResultRefused", message, False)
+    if report["request"] == "fail" and report["error"] != "ReportRefused":
+        failed = clean(f"{report['error']}: {report['message']}", 100)
+        message = f"the server refuses the report of the failure: {clean(why, 300)}; it is {failed}"
+        return fail(report["id"], "ReportRefused", message, False)
+    return None
 
 
 def result(id: int, wait: float) -> Dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Type
+
+from .payload import clean
 
 
 class NoRetry(Exception):
@@ -11,11 +14,16 @@ class NoRetry(Exception):
 
 
 class RetryIn(Exception):
-    """Raised in a task: run it again in this time, whatever the backoff says."""
+    """Raised in a task: run it again in this time, whatever the backoff says. A negative one is a
+    moment that is over: at once."""
+
+    seconds = 0.0
 
     def __init__(self, seconds: float, message: str = "") -> None:
-        super().__init__(message or f"again in {seconds:g} s")
-        self.seconds = seconds
+        if not math.isfinite(seconds):
+            raise ValueError(f"the time until the next run must be a finite number: {seconds}")
+        self.seconds = max(0.0, float(seconds))
+        super().__init__(message or f"again in {self.seconds:g} s")
 
 
 @dataclass(frozen=True)
@@ -32,8 +40,18 @@ class Retry:
     on: Tuple[Type[BaseException], ...] = (Exception,)
 
     def __post_init__(self) -> None:
-        if self.attempts < 1 or self.base < 0 or self.most < self.base:
-            raise ValueError("attempts must be 1 or more, and base at least 0 and at most `most`")
+        if self.attempts < 1 or not 0 <= self.base <= self.most < math.inf:
+            raise ValueError(
+                "attempts must be 1 or more, base at least 0 and at most `most`, which is finite"
+            )
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter must be 0 to 1: {self.jitter}")
+        on: Any = self.on
+        classes = (on,) if isinstance(on, type) else tuple(on)
+        for found in classes:
+            if not (isinstance(found, type) and issubclass(found, BaseException)):
+                raise TypeError(f"`on` must have classes of exceptions: {found!r}")
+        object.__setattr__(self, "on", classes)
 
     def backoff(self) -> Dict[str, Any]:
         """The field `backoff` of a put."""
@@ -55,7 +73,7 @@ class Failure(NamedTuple):
 
 
 def failure_of(error: BaseException, retry: Retry) -> Failure:
-    name, message = type(error).__name__, str(error)
+    name, message = clean(type(error).__name__, 256), clean(error)
     if isinstance(error, RetryIn):
         return Failure(name, message, True, error.seconds)
     return Failure(name, message, isinstance(error, retry.on) and not isinstance(error, NoRetry))

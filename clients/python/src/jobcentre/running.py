@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
 from . import protocol, requests
 from .context import Context
-from .errors import ConnectionLost, JobcentreError, UnknownTask
+from .errors import JobcentreError, NotHeld, UnknownTask
+from .payload import LOGGED_MAX, clean, payload_of
 from .processes import ProcessFailed, ProcessRun, call_function
 from .protocol import Answer
 from .retry import Failure, failure_of
@@ -30,13 +32,18 @@ class Run:
         self.worker, self.link = worker, link
         self.id: int = job["id"]
         self.queue: str = job["queue"]
-        self.payload: Any = job["job"]
+        found = payload_of(job)
+        self.payload, self.data = found.job, found.data
         self.attempt: int = job["attempts"]
         self.ended: Optional[str] = None
         self.touched = worker.loop.time()
         self.ttr = requests.TTR
         #: Whether a thread still works for it, though the run is over.
         self.thread_is_busy = False
+        #: Whether its slot is free only when its thread has ended.
+        self.keeps_slot = False
+        #: Whether its link does not hold its job any more, and its slot is free or kept.
+        self.is_left = False
         self._future: Optional[asyncio.Task[None]] = None
         self._context: Optional[Context] = None
         self._in_call = False
@@ -57,10 +64,19 @@ class Run:
 
     async def _run(self) -> None:
         try:
-            report = await self._execute()
-        except ConnectionLost:
-            report = None
-        await self.worker.finish(self, report)
+            try:
+                report = await self._execute()
+            except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+                # The loop ends. If it does not, the job goes back with the link.
+                self.link.is_spoiled = True
+                raise
+            except BaseException as error:
+                log.error("job %d: no report can be made", self.id, exc_info=error)
+                name, message = type(error).__name__, f"its worker can make no report: {error}"
+                report = requests.fail(self.id, name, message)
+            await self.worker.finish(self, report)
+        finally:
+            self.worker.forget(self)
 
     async def _execute(self) -> Optional[Dict[str, Any]]:
         """Runs the job; returns what is to be reported, None if that is of no use any more."""
@@ -68,7 +84,11 @@ class Run:
         if isinstance(task, Failure):
             log.error("job %d: %s: %s", self.id, task.error, task.message)
             return self._fail(task)
-        self.ttr = task.settings.ttr
+        self.ttr = task.settings.ttr or requests.TTR
+        if self.data is not None and self.link.connection.lost is None:
+            # A producer of another protocol has said how long its lease is.
+            request = requests.touch(self.id, self.ttr)
+            self.link.connection.send(request).add_done_callback(self.heard)
         self._context = Context(self.id, self.queue, task.name, self.attempt, self.tell)
         timer = None
         if task.settings.timeout is not None:
@@ -79,7 +99,9 @@ class Run:
             return self._cut_short(error, task)
         except ProcessFailed as error:
             return self._failed(error.failure, task, None)
-        except Exception as error:
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # SystemExit, too, is a failure of the job.
             return self._failed(failure_of(error, task.settings.retry), task, error)
         finally:
             if timer is not None:
@@ -91,6 +113,10 @@ class Run:
 
     def _task(self) -> "Task[..., Any, Any] | Failure":
         payload = self.payload
+        if isinstance(payload, bytes):
+            size, begin = len(payload), payload[:40]
+            message = f"its payload, {size} bytes, is no JSON that can be read: it begins {begin!r}"
+            return Failure("BadMessage", message, False)
         if not isinstance(payload, dict) or not isinstance(payload.get("task"), str):
             return Failure("BadMessage", "its payload names no task: it was put otherwise", False)
         if not isinstance(payload.get("args", []), list) or not isinstance(
@@ -100,7 +126,8 @@ class Run:
         task = self.worker.app.tasks.get(payload["task"])
         if task is None:
             # Another worker, or the next version of this one, may have it.
-            return Failure(UnknownTask.__name__, f"this worker has no task {payload['task']!r}")
+            name = clean(payload["task"], LOGGED_MAX)
+            return Failure(UnknownTask.__name__, f"this worker has no task {name!r}")
         return task
 
     async def _call(
@@ -111,10 +138,11 @@ class Run:
         self._in_call = True
         try:
             if task.mode == "thread":
-                self.thread_is_busy = True
-                return await self.worker.threads.submit(
+                future = self.worker.threads.submit(
                     lambda: call_function(task, context, message), self._thread_ended
                 )
+                self.thread_is_busy = True
+                return await future
             if task.mode == "process":
                 run = ProcessRun(
                     task.__module__,
@@ -159,13 +187,18 @@ class Run:
             return None
         if self.ended == STOP:
             return requests.release(self.id)
+        trace = error
+        if error is not None and not _has_short_texts(error):
+            trace = None
+        message = clean(failure.message, LOGGED_MAX)
         log.warning(
-            "job %d: %s has failed: %s: %s",
+            "job %d: %s has failed: %s: %s%s",
             self.id,
             task.name,
             failure.error,
-            failure.message,
-            exc_info=error,
+            message,
+            "" if error is trace or error is None else _calls_of(error),
+            exc_info=trace,
         )
         return self._fail(failure)
 
@@ -196,11 +229,36 @@ class Run:
             return  # The loss of the connection ends the run.
         try:
             checked = protocol.check(answer.result())
-        except JobcentreError as error:
+        except NotHeld as error:
             log.warning("job %d: %s", self.id, error)
             checked = None
+        except JobcentreError as error:
+            # The job is held all the same.
+            log.warning("job %d: its progress, or its touch, was refused: %s", self.id, error)
+            return
         if self in self.worker.runs:
             if checked is None:
                 self.end(LOST)
             elif checked.get("cancelled"):
                 self.end(CANCELLED)
+
+
+def _has_short_texts(error: BaseException) -> bool:
+    """Whether a traceback with this exception, and those that it names, is fit for a log."""
+    found: Optional[BaseException] = error
+    for _ in range(20):
+        if found is None:
+            return True
+        try:
+            text = str(found)
+        except Exception:
+            return False
+        if text != clean(text, LOGGED_MAX):
+            return False
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def _calls_of(error: BaseException) -> str:
+    """The calls that led to an exception, without its text."""
+    return "\n" + "".join(traceback.format_tb(error.__traceback__, 50)).rstrip("\n")

@@ -65,7 +65,8 @@ class Server:
             if line is None:
                 self.kill()
                 raise RuntimeError("the server did not start: " + "\n".join(self.log[-20:]))
-            if line.get("message") == "listening":
+            is_ours = line.get("protocol", "job-centre") == "job-centre"
+            if line.get("message") == "listening" and is_ours:
                 # The port that was free; of TLS the address has no prefix.
                 prefix = "tls:" if self._listen.startswith("tls:") else ""
                 if not self._listen.startswith("unix:"):

@@ -27,6 +27,7 @@ from .errors import (
     RequestTimeout,
     Untrusted,
 )
+from .payload import clean, payload_of
 from .protocol import (
     CONNECT_TIMEOUT,
     IDLE_MAX,
@@ -49,6 +50,7 @@ class Connection:
     def __init__(self, address: addresses.Address, deadline: Deadline) -> None:
         self.address = address
         self._pipeline: Pipeline[int] = Pipeline()
+        self.is_closed = False
         timeout = deadline.at_most(CONNECT_TIMEOUT)
         # Outside of the try: files that are not there are a mistake, and do not come by waiting.
         context = address.ssl_context()
@@ -92,6 +94,7 @@ class Connection:
             raise
 
     def close(self) -> None:
+        self.is_closed = True
         self._socket.close()
 
     def exchange(
@@ -101,9 +104,12 @@ class Connection:
         lost, those that came, and why."""
         answers: Dict[int, Answer] = {}
         sent = 0
+        is_sending = False
         try:
             while len(answers) < len(lines):
+                is_sending = True
                 sent = self._send_some(lines, sent, deadline)
+                is_sending = False
                 self._settimeout(deadline)
                 data = self._socket.recv(1 << 18)
                 if not data:
@@ -119,8 +125,10 @@ class Connection:
             self.close()
             return answers, AnswerLost(f"the connection to {self.address} was lost: {error}")
         except BaseException:
-            # An interrupt between a request and its answer, or no Job Centre server.
-            self.close()
+            # An interrupt between a request and its answer, or no Job Centre server. What cannot be
+            # sent because it is no JSON leaves the connection as it was.
+            if len(self._pipeline) or not is_sending:
+                self.close()
             raise
         return answers, None
 
@@ -228,7 +236,8 @@ class Client:
             try:
                 found, lost = self._main.exchange(lines, deadline)
             except BaseException:
-                self._main = None
+                if self._main.is_closed:
+                    self._main = None
                 raise
             if lost is not None:
                 self._main = None
@@ -274,7 +283,11 @@ class Client:
             except ConnectionLost as error:
                 time.sleep(attempts.pause_after(error, [request]))
                 continue
-            answers, lost = connection.exchange([request], patience)
+            try:
+                answers, lost = connection.exchange([request], patience)
+            except BaseException:
+                connection.close()
+                raise
             if lost is None:
                 if is_end(answers[0]) or deadline.is_over():
                     return answers[0], connection
@@ -288,9 +301,10 @@ class Client:
 
     # Jobs.
 
-    def put(self, queue: str, job: Dict[str, Any], **options: Any) -> requests.Placed:
-        """Adds a job; the options are those of `requests.put`. A put whose answer was lost is
-        repeated under its key, or under a random one; with `safe=False` it raises AnswerLost."""
+    def put(self, queue: str, job: Any, **options: Any) -> requests.Placed:
+        """Adds a job, what JSON has or bytes; the options are those of `requests.put`. A put whose
+        answer was lost is repeated under its key, or under a random one; with `safe=False` it
+        raises AnswerLost."""
         return self.put_request(requests.put(queue, job, **options))
 
     def put_request(self, request: Dict[str, Any]) -> requests.Placed:
@@ -343,7 +357,8 @@ class Client:
                 raise RequestTimeout(f"job {id} has no result after {timeout} s")
 
     def peek(self, id: int) -> Optional[Answer]:
-        """The members of a job, as docs/protocols/api.md names them; its payload is `job`."""
+        """The members of a job, as docs/protocols/api.md names them; its payload is `job`, or, of
+        bytes, `payload_base64`."""
         return protocol.check(self.request(requests.of_id("peek", id)))
 
     def cancel(self, id: int) -> bool:
@@ -365,13 +380,21 @@ class Client:
 
 
 class ReservedJob:
-    """A job that this client holds, on a connection of its own, until it is reported."""
+    """A job that this client holds, on a connection of its own, until it is reported.
+
+    `job` is the payload: the value of its JSON. Of bytes, put by a beanstalkd client for example,
+    it is the value of the JSON text that they are, or else the bytes; `bytes` has them in any case,
+    and is None of JSON. `packet_key` is the key of a packet. A report that the server refuses, or
+    that is no JSON, raises, and the job is held as before."""
 
     def __init__(self, client: Client, connection: Connection, job: Answer) -> None:
         self.id: int = job["id"]
         self.queue: str = job["queue"]
         self.pri: int = job["pri"]
-        self.job: Any = job["job"]
+        found = payload_of(job)
+        self.job: Any = found.job
+        self.bytes: Optional[bytes] = found.data
+        self.packet_key: Optional[bytes] = found.packet_key
         #: Whether the server has said that the job was cancelled.
         self.cancelled = False
         self._client = client
@@ -389,12 +412,17 @@ class ReservedJob:
         if self._connection is None:
             return
         if error is None:
-            self.done()
+            try:
+                self.done()
+            except BaseException:
+                self.close()
+                raise
         elif isinstance(error, Exception):
             try:
                 self.fail(error)
-            except JobcentreError as lost:
+            except Exception as lost:
                 log.warning("job %d: its failure was not reported: %s", self.id, lost)
+                self.close()
         else:
             # An interrupt: the job is given back.
             try:
@@ -405,7 +433,12 @@ class ReservedJob:
     def _ask(self, request: Request) -> Optional[Answer]:
         if self._connection is None:
             raise NotHeld(f"job {self.id} was reported already")
-        answers, lost = self._connection.exchange([request], Deadline(self._client.timeout))
+        try:
+            answers, lost = self._connection.exchange([request], Deadline(self._client.timeout))
+        except BaseException:
+            if self._connection.is_closed:
+                self._connection = None
+            raise
         if lost is not None:
             self._connection = None
             raise lost
@@ -414,12 +447,17 @@ class ReservedJob:
     def _report(self, request: Request) -> None:
         try:
             answer = self._ask(request)
-        finally:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                self._client._give_back(connection)
+        except NotHeld:
+            self._leave()
+            raise
+        self._leave()
         if answer is None:
             raise protocol.not_held(self.id, self.cancelled)
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._client._give_back(connection)
 
     def done(self, result: Any = None) -> None:
         self._report(requests.done(self.id, result))
@@ -429,7 +467,7 @@ class ReservedJob:
     ) -> None:
         """Reports that the run has failed: it is run again by its backoff, or after `delay`."""
         name = "Error" if isinstance(error, str) else type(error).__name__
-        self._report(requests.fail(self.id, name, str(error), retry, delay))
+        self._report(requests.fail(self.id, name, clean(error), retry, delay))
 
     def release(self) -> None:
         """Gives it back; this does not count as an attempt."""

@@ -18,7 +18,7 @@ from .context import Context
 from .errors import DuplicateKey, JobcentreError, JobFailed, JobGone, RequestTimeout
 from .processes import call_function
 from .protocol import Answer
-from .retry import failure_of
+from .retry import Retry, failure_of
 from .server import Server
 
 if TYPE_CHECKING:
@@ -109,19 +109,24 @@ class MemoryQueue:
             found = call_function(task, context, job.request["job"])
             if task.mode == "async":
                 found = _run_coroutine(found)
-            # As it arrives: tuples are lists.
-            job.result = protocol.decode(protocol.encode({"status": "ok", "it": found}))["it"]
+            found = _as_it_arrives(found)
             if job.state == "reserved":
-                job.state = "completed"
-        except Exception as error:
-            failure = failure_of(error, task.settings.retry)
+                job.state, job.result = "completed", found
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if isinstance(error, _NoJson):
+                error, policy = error.why, Retry(on=())
+            else:
+                policy = task.settings.retry
+            failure = failure_of(error, policy)
             job.last_error = (failure.error, failure.message)
             retry = failure.retry and job.attempts < job.request["max_attempts"]
             job.state = "scheduled" if retry else "buried"
             if retry:
                 job.available = self._now + self._pause(job, failure.delay)
             if self._inline:
-                raise
+                raise error
 
     def _pause(self, job: MemoryJob, delay: Optional[float]) -> float:
         if delay is not None:
@@ -208,6 +213,22 @@ def _take(job: MemoryJob, request: Dict[str, Any], now: float) -> None:
     job.args, job.kwargs = message["args"], message["kwargs"]
     job.available = now + request.get("delay", 0) / 1000
     job.state = "scheduled" if job.available > now else "ready"
+
+
+class _NoJson(Exception):
+    """The result of a task is no JSON: its job has failed for good, as with a worker."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+def _as_it_arrives(result: Any) -> Any:
+    """A result after the way over the wire: tuples are lists."""
+    try:
+        return protocol.decode(protocol.encode({"status": "ok", "it": result}))["it"]
+    except Exception as error:
+        raise _NoJson(error) from None
 
 
 def _run_coroutine(coroutine: Any) -> Any:

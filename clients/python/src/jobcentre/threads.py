@@ -31,12 +31,12 @@ class ThreadPool:
         """Calls the function in a thread. `on_end` is called in the loop when it has ended, also
         if the future was cancelled before."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._busy += 1
-        if self._busy > len(self._threads) and len(self._threads) < self._size:
+        if self._busy >= len(self._threads) and len(self._threads) < self._size:
             name = f"jobcentre-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            thread.start()  # It may be that no further thread can be had.
             self._threads.append(thread)
-            thread.start()
+        self._busy += 1
         context = contextvars.copy_context()
         self._work.put((lambda: context.run(function), future, on_end))
         return future

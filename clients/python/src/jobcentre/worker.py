@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 from . import address as addresses
 from . import protocol, requests
 from .aio import AsyncConnection
-from .errors import ConnectionLost, Forbidden, JobcentreError, Unauthorized
+from .errors import ConnectionLost, Forbidden, JobcentreError, NotHeld, Unauthorized
 from .processes import ProcessPool
 from .protocol import Answer, Backoff, Deadline
 from .running import LOST, STOP, Run
@@ -36,6 +36,8 @@ log = logging.getLogger("jobcentre.worker")
 #: losing an attempt of a job, so this bounds how long an idle worker takes to stop.
 WAIT = 2.0
 ANSWER_TIMEOUT = 30.0
+#: The most jobs that the server gives for one get.
+BATCH_MAX = 1000
 #: For runs that were cancelled at the end of the grace.
 CANCEL_TIMEOUT = 5.0
 
@@ -57,6 +59,9 @@ class Link:
         self.gets = 0  # without an answer
         self.freed = 0  # slots, in this turn of the loop
         self.is_idle = False
+        #: Holds a job of which no report is taken: it is closed when it has nothing else to do, and
+        #: the server gives the job back.
+        self.is_spoiled = False
         self.received = -1
 
     def is_unused(self) -> bool:
@@ -87,10 +92,14 @@ class Worker:
         heartbeat: float = 5.0,
         batch: Optional[int] = None,
     ) -> None:
-        if concurrency < 1 or heartbeat <= 0 or grace < 0:
+        if concurrency < 1 or not heartbeat > 0 or not grace >= 0:
             raise ValueError(
                 "concurrency must be 1 or more, heartbeat positive, grace not negative"
             )
+        bounds = {"threads": threads, "processes": processes, "batch": batch}
+        for name, bound in bounds.items():
+            if bound is not None and bound < 1:
+                raise ValueError(f"{name} must be 1 or more, or left out: {bound}")
         self.app = app
         self.queues = list(queues or sorted({task.settings.queue for task in app.tasks.values()}))
         if not self.queues:
@@ -103,7 +112,7 @@ class Worker:
         self._threads_max = threads or concurrency
         self._processes_max = processes or os.cpu_count() or 1
         self._grace, self._heartbeat = grace, heartbeat
-        self._batch = batch or -(-concurrency // 4)
+        self._batch = min(batch or -(-concurrency // 4), BATCH_MAX)
         self._free = concurrency
         self._links: Set[Link] = set()
         self._idle: List[Link] = []
@@ -176,7 +185,7 @@ class Worker:
                 link = await self._idle_link()
                 if await self._wait_for_jobs(link):
                     backoff.reset()
-            except ConnectionLost as error:
+            except JobcentreError as error:
                 if not error.temporary:
                     raise
                 pause = backoff.next()
@@ -237,6 +246,9 @@ class Worker:
     def _keep(self, link: Link) -> None:
         """Remembers a link that has nothing to do."""
         if link.is_unused() and not link.is_idle and link.connection.lost is None:
+            if link.is_spoiled:
+                link.connection.close()
+                return
             link.is_idle = True
             self._idle.append(link)
 
@@ -253,27 +265,45 @@ class Worker:
     async def finish(self, run: Run, report: Optional[Dict[str, Any]]) -> None:
         """Reports a run, and takes the next job in the same turn if there is one."""
         link = run.link
-        run.send_progress()
-        answer: Optional[asyncio.Future[Answer]] = None
-        if report is not None and link.connection.lost is None:
-            try:
-                answer = link.connection.send(report)
-            except (TypeError, ValueError) as error:
-                log.error("job %d: its result cannot be sent: %s", run.id, error)
-                report = requests.fail(run.id, type(error).__name__, str(error), False)
-                answer = link.connection.send(report)
-        link.held -= 1
-        if not run.thread_is_busy:
-            self._free_slot(link)
-        if answer is not None and report is not None:
-            await self._hear(run, report, answer)
-        self.runs.discard(run)
-        self._changed.set()
-        self._keep(link)
+        try:
+            run.send_progress()
+            answer: Optional[asyncio.Future[Answer]] = None
+            if report is not None and link.connection.lost is None:
+                try:
+                    answer = link.connection.send(report)
+                except Exception as error:  # RecursionError, and what the parts of a result raise.
+                    report = requests.fail(run.id, type(error).__name__, str(error), False)
+                    log.error("job %d: its result cannot be sent: %s", run.id, report["message"])
+                    answer = link.connection.send(report)
+            self._leave(run)
+            if answer is not None and report is not None:
+                await self._hear(run, report, answer)
+        finally:
+            self.forget(run)
+
+    def _leave(self, run: Run) -> None:
+        """Frees the slot of a run, or leaves that to the end of its thread."""
+        if run.is_left:
+            return
+        run.is_left = True
+        run.link.held -= 1
+        if run.thread_is_busy:
+            run.keeps_slot = True
+        else:
+            self._free_slot(run.link)
+
+    def forget(self, run: Run) -> None:
+        """The end of a run, however it came: its slot is free."""
+        if run in self.runs:
+            self._leave(run)
+            self.runs.discard(run)
+            self._changed.set()
+            self._keep(run.link)
 
     async def _hear(self, run: Run, report: Dict[str, Any], answer: asyncio.Future[Answer]) -> None:
         """Counts what was reported, once it is answered. A report for which the server has no
-        space is repeated, while the lease is touched."""
+        space is repeated, while the lease is touched. In place of one that it refuses, another
+        one is sent; if that is refused, too, the job goes back with the link."""
         backoff = Backoff(0.5, 10.0)
         while True:
             try:
@@ -284,11 +314,19 @@ class Worker:
             except ConnectionLost:
                 log.warning("job %d: its report was lost: it may run twice", run.id)
                 return
+            except NotHeld as error:
+                log.warning("job %d: it may run twice: %s", run.id, error)
+                return
             except JobcentreError as error:
                 if not error.temporary or self._hurry.is_set():
                     log.error("job %d: its report was refused: %s", run.id, error)
+                other = report if error.temporary else requests.instead_of(report, error)
+                if other is None or self._hurry.is_set():
+                    run.link.is_spoiled = True
                     return
-                await _wait(self._hurry, backoff.next())
+                if error.temporary:
+                    await _wait(self._hurry, backoff.next())
+                report = other
                 answer = run.link.connection.send(report)
         if report["request"] == "done":
             self._finished += 1
@@ -298,8 +336,9 @@ class Worker:
             self._given_back += 1
 
     def thread_ended(self, run: Run) -> None:
-        """A thread has ended. If its run is over already, its slot is free only now."""
-        if run not in self.runs:
+        """A thread has ended. If its run was left before, its slot is free only now."""
+        if run.keeps_slot:
+            run.keeps_slot = False
             self._free_slot(run.link)
 
     def _free_slot(self, link: Link) -> None:
@@ -311,11 +350,15 @@ class Worker:
         """Takes as many jobs as slots were freed in this turn, without waiting. While another link
         waits, the queues are empty."""
         slots, link.freed = link.freed, 0
-        if self._stopping.is_set() or self._is_waiting or link.connection.lost is not None:
+        is_closing = link.is_spoiled or link.connection.lost is not None
+        if self._stopping.is_set() or self._is_waiting or is_closing:
             self._free += slots
             self._changed.set()
             self._keep(link)
             return
+        if slots > BATCH_MAX:
+            self._free += slots - BATCH_MAX
+            slots = BATCH_MAX
         link.gets += 1
         answer = link.connection.send(requests.get(self.queues, limit=slots))
         answer.add_done_callback(functools.partial(self._refilled, link, slots))
@@ -337,7 +380,9 @@ class Worker:
     async def _beat(self) -> None:
         """Touches what runs, and closes links on which nothing is answered."""
         silent: Dict[Link, float] = {}
-        shortest = min([task.settings.ttr / 3 for task in self.app.tasks.values()], default=20.0)
+        # A ttr of 0 is none: such a lease is touched for the sake of cancellations.
+        ttrs = [task.settings.ttr or requests.TTR for task in self.app.tasks.values()]
+        shortest = min(ttrs, default=requests.TTR) / 3
         interval = min(self._heartbeat, shortest) / 2
         while True:
             await asyncio.sleep(interval)
