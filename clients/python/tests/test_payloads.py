@@ -12,7 +12,7 @@ from typing import Any, Iterator, List
 
 import pytest
 
-from jobcentre import App, AsyncClient, Client, JobFailed, errors, requests
+from jobcentre import App, AsyncClient, Client, Context, JobFailed, errors, requests
 from jobcentre.payload import clean, payload_of
 from jobcentre.protocol import Deadline, decode, encode
 from jobcentre.pytest_plugin import running_worker
@@ -125,6 +125,25 @@ def test_tasks_are_put_by_beanstalkd(server: Server, tmp_path: Path) -> None:
             info = app.client.peek(id)
             assert info is not None and (info["state"], info["attempts"]) == ("buried", 1)
     assert app.client.peek(good) is None and seen == ["ann"]
+    app.close()
+
+
+def test_job_of_beanstalkd_fails_as_often_as_its_task_permits(
+    server: Server, tmp_path: Path
+) -> None:
+    app = App(server.url)
+    attempts = []
+
+    @app.task(queue="fails", retry=2, context=True)
+    async def fail(ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+        raise ValueError("no")
+
+    id = put_by_beanstalkd(tmp_path, "fails", b'{"task":"fail"}')
+    with running_worker(app):
+        with pytest.raises(JobFailed, match="ValueError: no"):
+            app.client.result(id, PATIENCE)
+    assert attempts == [1, 2]
     app.close()
 
 

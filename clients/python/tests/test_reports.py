@@ -106,14 +106,11 @@ def test_run_ends_whatever_it_gives(app: App, mode: str, caplog: pytest.LogCaptu
     # One slot: the next job shows that it is free.
     with running_worker(app, [f"broken-{mode}"], concurrency=1) as worker:
         for kind, words in EXPECTED.items():
-            if mode == "thread" and kind in ("odd", "exit"):
-                words = "RuntimeError: "
             job = task.put(kind)
             with pytest.raises(JobFailed, match=words):
                 job.result(PATIENCE)
             attempts = (job.info() or {})["attempts"]
-            if mode == "coroutine":
-                assert attempts == (1 if kind in FOR_GOOD else 2), kind
+            assert attempts == (1 if kind in FOR_GOOD else 2), kind
     assert not worker.runs
     stats = app.client.stats(f"broken-{mode}")
     assert stats is not None and stats["counts"]["reserved"] == 0

@@ -4,7 +4,7 @@
 of the server. The tutorial is docs/clients/python.md of the server's repository.
 """
 
-from .aio import AsyncClient, AsyncReservedJob
+from .aio import AsyncClient
 from .app import App, Hook
 from .context import Context
 from .errors import (
@@ -32,8 +32,9 @@ from .errors import (
 )
 from .job import Call, Job
 from .requests import Placed
+from .reserved import AsyncReservedJob, ReservedJob
 from .retry import NoRetry, Retry, RetryIn
-from .sync import Client, ReservedJob
+from .sync import Client
 from .task import Task
 from .worker import Stopped, Worker
 

@@ -10,8 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections import deque
-from types import TracebackType
-from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Type, Union
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence
 
 from . import address as addresses
 from . import protocol, requests
@@ -21,11 +20,9 @@ from .errors import (
     ConnectionLost,
     JobcentreError,
     JobGone,
-    NotHeld,
     RequestTimeout,
     Untrusted,
 )
-from .payload import clean, payload_of
 from .protocol import (
     CONNECT_TIMEOUT,
     IDLE_MAX,
@@ -38,6 +35,7 @@ from .protocol import (
     Request,
     result_of,
 )
+from .reserved import AsyncReservedJob
 
 log = logging.getLogger("jobcentre")
 
@@ -437,119 +435,3 @@ class AsyncClient:
         """The figures of a queue, or of the server. None: nothing is known of the queue."""
         request = {"request": "stats"} if queue is None else {"request": "stats", "queue": queue}
         return protocol.check(await self.request(request))
-
-
-class AsyncReservedJob:
-    """A job that this client holds, on a connection of its own, until it is reported; its members
-    are those of `ReservedJob`."""
-
-    def __init__(self, client: AsyncClient, connection: AsyncConnection, job: Answer) -> None:
-        self.id: int = job["id"]
-        self.queue: str = job["queue"]
-        self.pri: int = job["pri"]
-        found = payload_of(job)
-        self.job: Any = found.job
-        self.bytes: Optional[bytes] = found.data
-        self.packet_key: Optional[bytes] = found.packet_key
-        #: Whether the server has said that the job was cancelled.
-        self.cancelled = False
-        self._client = client
-        self._connection: Optional[AsyncConnection] = connection
-
-    async def __aenter__(self) -> AsyncReservedJob:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        if self._connection is None:
-            return
-        if error is None:
-            try:
-                await self.done()
-            except BaseException:
-                self.close()
-                raise
-        elif isinstance(error, Exception):
-            try:
-                await self.fail(error)
-            except Exception as lost:
-                log.warning("job %d: its failure was not reported: %s", self.id, lost)
-                self.close()
-        else:
-            # The task was cancelled: the job is given back.
-            try:
-                await self.release()
-            except JobcentreError:
-                self.close()
-
-    async def _ask(self, request: Request) -> Optional[Answer]:
-        if self._connection is None:
-            raise NotHeld(f"job {self.id} was reported already")
-        try:
-            answer = await asyncio.wait_for(self._connection.send(request), self._client.timeout)
-        except asyncio.TimeoutError:
-            self.close()
-            raise AnswerLost(f"{self._client.address} has not answered in time") from None
-        except ConnectionLost:
-            self.close()
-            raise
-        return protocol.check(answer)
-
-    async def _report(self, request: Request) -> None:
-        try:
-            answer = await self._ask(request)
-        except NotHeld:
-            self._leave()
-            raise
-        except asyncio.CancelledError:
-            # Whether it has counted is not known.
-            self.close()
-            raise
-        self._leave()
-        if answer is None:
-            raise protocol.not_held(self.id, self.cancelled)
-
-    def _leave(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._client._give_back(connection)
-
-    async def done(self, result: Any = None) -> None:
-        await self._report(requests.done(self.id, result))
-
-    async def fail(
-        self, error: Union[str, BaseException], *, retry: bool = True, delay: Optional[float] = None
-    ) -> None:
-        """Reports that the run has failed: it is run again by its backoff, or after `delay`."""
-        name = "Error" if isinstance(error, str) else type(error).__name__
-        await self._report(requests.fail(self.id, name, clean(error), retry, delay))
-
-    async def release(self) -> None:
-        """Gives it back; this does not count as an attempt."""
-        await self._report(requests.release(self.id))
-
-    async def touch(self, ttr: Optional[float] = None) -> bool:
-        """Starts the lease anew. False: the job was cancelled."""
-        return await self._tell(requests.touch(self.id, ttr))
-
-    async def progress(self, part: float, message: Optional[str] = None) -> bool:
-        """Says how far it is, from 0 to 1. False: the job was cancelled."""
-        return await self._tell(requests.progress(self.id, part, message))
-
-    async def _tell(self, request: Request) -> bool:
-        answer = await self._ask(request)
-        if answer is None:
-            raise NotHeld(f"job {self.id} is not held any more")
-        self.cancelled = self.cancelled or bool(answer.get("cancelled"))
-        return not self.cancelled
-
-    def close(self) -> None:
-        """Ends its connection without a report: the server gives the job back, which counts as an
-        attempt of a job with max_attempts."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -187,6 +187,9 @@ class Run:
             return None
         if self.ended == STOP:
             return requests.release(self.id)
+        if self.data is not None and self.attempt >= task.settings.retry.attempts:
+            # Its put knew nothing of the policy, and the server runs it for ever.
+            failure = failure._replace(retry=False)
         trace = error
         if error is not None and not _has_short_texts(error):
             trace = None

@@ -15,6 +15,10 @@ from typing import Any, Callable, List, Optional, Tuple
 _Work = Tuple[Callable[[], Any], "asyncio.Future[Any]", Callable[[], None]]
 
 
+#: What a coroutine that awaits it would take for the end of itself or of the loop.
+_OF_THE_LOOP = (StopIteration, GeneratorExit, KeyboardInterrupt, asyncio.CancelledError)
+
+
 class ThreadPool:
     """At most `size` threads, started when there is work for them."""
 
@@ -73,8 +77,8 @@ class ThreadPool:
         if not future.done():
             if error is None:
                 future.set_result(result)
-            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-                future.set_exception(error)
-            else:
+            elif isinstance(error, _OF_THE_LOOP):
                 future.set_exception(RuntimeError(repr(error)))
+            else:
+                future.set_exception(error)
         on_end()
