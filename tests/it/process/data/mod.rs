@@ -5,6 +5,7 @@ mod constraints;
 mod damage;
 mod faults;
 mod memory;
+mod releases;
 
 use crate::support::{Client, NO_JOB, Server, TempDir, delete, get, number, put, wait};
 use jobcentre::wire::packets::{Request, push_request};
