@@ -7,7 +7,10 @@ import asyncio
 import decimal
 import logging
 import math
+import os
+import signal
 import sys
+import time
 from typing import Any, Callable, Iterator, List, Optional
 
 import pytest
@@ -136,6 +139,47 @@ def test_process_gives_what_its_worker_cannot_read(
     tasks.app._client = None
 
 
+def test_process_that_has_died_without_a_job_costs_no_attempt(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.app, "url", app.url)
+    tasks.app._client = None
+    with running_worker(tasks.app, ["default"], concurrency=1, processes=1) as worker:
+        _, pid, _ = tasks.add_elsewhere.put(1).result(PATIENCE)
+        os.kill(pid, signal.SIGKILL)
+        worker.processes._idle[0].process.join(PATIENCE)
+        total, other, attempt = tasks.add_elsewhere.put(1).result(PATIENCE)
+        assert (total, attempt) == (2, 1) and other != pid
+    tasks.app.close()
+    tasks.app._client = None
+
+
+def test_progress_of_threads_is_not_lost(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told while the loop sends what was told before is sent, too."""
+    progress = requests.progress
+
+    def slow(id: int, part: float, message: Optional[str] = None) -> Any:
+        if part == 1:
+            time.sleep(0.002)
+        return progress(id, part, message)
+
+    monkeypatch.setattr(requests, "progress", slow)
+
+    @app.task(queue="told", keep_result=60, context=True)
+    def tell(ctx: Context) -> bool:
+        for step in range(50):
+            ctx.progress(step / 50)
+            ctx.progress(1)
+            deadline = Deadline(PATIENCE)
+            while (app.client.peek(ctx.id) or {})["progress"] != 1:
+                if deadline.is_over():
+                    return False
+        return True
+
+    with running_worker(app, concurrency=1):
+        assert tell.put().result(PATIENCE) is True
+
+
 def test_negative_time_is_at_once(app: App) -> None:
     @app.task(queue="at-once", retry=Retry(3, base=600), keep_result=60, context=True)
     async def again(ctx: Context) -> int:
@@ -228,9 +272,28 @@ def test_report_that_is_refused_for_ever_gives_the_job_back(
     assert runs == [1, 2, 3]
 
 
-def test_server_that_is_unavailable_is_waited_for() -> None:
-    error = errors.of_answer({"status": "error", "error": "away", "kind": "unavailable"})
+def test_server_that_is_unavailable_is_waited_for(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = {"status": "error", "error": "Redis is away", "kind": "unavailable"}
+    error = errors.of_answer(away)
     assert type(error) is errors.Unavailable and error.temporary
+    jobs_of, asked = Worker._jobs_of, []
+
+    def first_away(worker: Worker, answer: Any) -> Any:
+        asked.append(answer)
+        return jobs_of(worker, away if len(asked) <= 2 else answer)
+
+    @app.task(queue="away", keep_result=60)
+    async def one() -> int:
+        return 1
+
+    monkeypatch.setattr(Worker, "_jobs_of", first_away)
+    with running_worker(app, concurrency=1):
+        deadline = Deadline(PATIENCE)
+        while len(asked) < 3 and not deadline.is_over():
+            time.sleep(0.01)
+        assert one.put().result(PATIENCE) == 1
 
 
 def test_times_that_are_no_numbers_are_refused(app: App) -> None:

@@ -49,7 +49,7 @@ def fields_of(job: Any) -> Dict[str, Any]:
     """The field of a put that has this payload."""
     if isinstance(job, (bytes, bytearray, memoryview)):
         return {"payload_base64": base64.b64encode(job).decode("ascii")}
-    return {"job" if isinstance(job, Mapping) else "payload": job}
+    return {"job" if isinstance(job, (dict, Mapping)) else "payload": job}
 
 
 def clean(text: object, most: int = MESSAGE_MAX) -> str:

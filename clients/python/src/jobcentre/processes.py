@@ -71,9 +71,8 @@ class ProcessPool:
     async def run(self, run: ProcessRun, tell: Callable[[float, Optional[str]], None]) -> Any:
         """Runs it in a child. Raises ProcessFailed; kills the child if this is cancelled."""
         async with self._free:
-            if self._idle:
-                child = self._idle.pop()
-            else:
+            child = self._idle_child()
+            if child is None:
                 # A spawn takes tens of milliseconds.
                 child = await self._loop.run_in_executor(None, _Child)
             try:
@@ -83,6 +82,14 @@ class ProcessPool:
             except BaseException:
                 child.kill()
                 raise
+
+    def _idle_child(self) -> Optional[_Child]:
+        while self._idle:
+            child = self._idle.pop()
+            if child.process.is_alive():
+                return child
+            child.kill()
+        return None
 
     async def _exchange(
         self, child: _Child, run: ProcessRun, tell: Callable[[float, Optional[str]], None]

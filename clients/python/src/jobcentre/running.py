@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import traceback
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
@@ -48,6 +49,7 @@ class Run:
         self._context: Optional[Context] = None
         self._in_call = False
         self._told: Optional[Dict[str, Any]] = None
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         self._future = self.worker.loop.create_task(self._run())
@@ -212,13 +214,15 @@ class Run:
 
     def tell(self, part: float, message: Optional[str]) -> None:
         """Remembers the progress, to be sent in the next turn of the loop. Any thread calls it."""
-        was_told = self._told is not None
-        self._told = requests.progress(self.id, part, message)
+        request = requests.progress(self.id, part, message)
+        with self._lock:
+            was_told, self._told = self._told is not None, request
         if not was_told:
             self.worker.loop.call_soon_threadsafe(self.send_progress)
 
     def send_progress(self) -> None:
-        told, self._told = self._told, None
+        with self._lock:
+            told, self._told = self._told, None
         if told is not None and self.ended is None and self.link.connection.lost is None:
             self.link.connection.send(told).add_done_callback(self.heard)
 
