@@ -66,7 +66,7 @@ impl EngineArguments {
         let requests = Requests::new(&settings);
         let explain = |why: StartError| Reached::explain(&settings, &why);
         let mut locator = Locator::new(settings.address.clone());
-        let connection = Connection::reach(&mut locator, requests.login(), &config.trust()?);
+        let connection = Connection::reach(&mut locator, &requests, &config.trust()?);
         let connection = connection.map_err(explain)?;
         Ok(Reached { connection, settings, requests })
     }

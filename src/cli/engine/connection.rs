@@ -2,7 +2,7 @@
 
 use crate::base::buf::{InBuf, progress};
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT};
-use crate::engine::shared::redis::{self, CallError, Calls, Hop, Locator, StartError};
+use crate::engine::shared::redis::{self, CallError, Calls, Hop, Locator, Requests, StartError};
 use crate::model::driver::Target;
 use crate::reactor::{BlockingTls, TlsError, TrustStore};
 use crate::wire::resp::Framer;
@@ -113,14 +113,19 @@ impl Connection {
     /// Why the last of the connections was not made.
     pub(super) fn reach(
         locator: &mut Locator,
-        login: (&[u8], usize),
+        requests: &Requests,
         trust: &TrustStore,
     ) -> Result<Self, StartError> {
         let mut last = None;
         for _ in 0..locator.hops_max() {
             let hop = locator.hop();
             let reached = Self::open(hop.target(), trust).and_then(|mut connection| match &hop {
-                Hop::Node(_) => connection.log_in(login).map(|()| Some(connection)),
+                Hop::Node(_) => {
+                    connection.log_in(requests.login())?;
+                    let has_slot =
+                        !locator.is_cluster() || connection.has_slot(locator, requests)?;
+                    Ok(has_slot.then_some(connection))
+                }
                 Hop::Sentinel(_) => {
                     connection.ask_sentinel(locator)?;
                     Ok(None)
@@ -141,6 +146,17 @@ impl Connection {
             }
         }
         Err(last.unwrap_or_else(|| StartError::Passing("there is no address".to_owned())))
+    }
+
+    /// Whether the node has the slot; if not, it says which one has.
+    fn has_slot(&mut self, locator: &mut Locator, requests: &Requests) -> Result<bool, StartError> {
+        let answer = self.call(&requests.probe())?;
+        let moved = redis::moved(&answer)?;
+        let has_slot = moved.is_none();
+        if let Some(primary) = moved {
+            locator.found(primary);
+        }
+        Ok(has_slot)
     }
 
     fn ask_sentinel(&mut self, locator: &mut Locator) -> Result<(), StartError> {

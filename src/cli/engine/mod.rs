@@ -79,6 +79,8 @@ struct Start {
     main: Foreground<Report>,
     /// The node was reached once.
     was_reached: bool,
+    /// Another server has led while this one was connected.
+    has_waited: bool,
     /// Who leads, as was reported.
     leader: Option<String>,
     /// Names the jobs that were there when it was reached first.
@@ -112,6 +114,7 @@ pub(super) fn start(
             clock,
             main,
             was_reached,
+            has_waited: false,
             leader,
             birth: None,
         };
@@ -171,8 +174,7 @@ impl Start {
 
     /// One connection: from its begin until this server leads and has read everything.
     fn attempt(&mut self) -> Result<Engine, StartError> {
-        let login = self.requests.login();
-        let reached = Connection::reach(&mut self.locator, login, &self.trust);
+        let reached = Connection::reach(&mut self.locator, &self.requests, &self.trust);
         let mut connection = reached.map_err(|why| match why {
             // A certificate may be renewed while this server waits.
             StartError::Fatal(why) if self.was_reached => StartError::Passing(why),
@@ -217,10 +219,17 @@ impl Start {
         connection: &mut Connection,
         birth: Vec<u8>,
     ) -> Result<Begin, StartError> {
+        if self.has_waited {
+            // The leader has lost its connection, too, if the primary was replaced: it has the
+            // writes that the new one lacks, and leads on if it comes first.
+            redis::register(connection, &self.requests)?;
+            self.main.pause(self.settings.lease);
+        }
         while !self.main.is_stopped() {
             match redis::lead(connection, &self.requests, &birth)? {
                 Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
                 Lead::Held { name, for_ms } => {
+                    self.has_waited = true;
                     if self.leader.as_ref() != Some(&name) {
                         info!(leader = name, "another server leads: waiting to take over");
                         self.main.report(Report::Waits(name.clone()));

@@ -1,4 +1,4 @@
-//! The address of `--engine`: one node, or Sentinels that know it.
+//! The address of `--engine`: one node, or Sentinels that know it, or nodes of a cluster.
 
 use super::engine::PASSWORD_VARIABLE;
 use crate::engine::shared::redis::Address;
@@ -9,11 +9,12 @@ use std::sync::Arc;
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// Sentinels in one address.
-const SENTINELS_MAX: usize = 32;
+/// Sentinels, or nodes of a cluster, in one address.
+const HOSTS_MAX: usize = 32;
 
 const HELP: &str = "give redis://HOST, redis://HOST:PORT, redis://USER@HOST:PORT/DB, or \
-                    redis+sentinel://HOST,HOST,HOST/SERVICE, or the same with rediss for TLS";
+                    redis+sentinel://HOST,HOST,HOST/SERVICE, redis+cluster://HOST,HOST,HOST, or the \
+                    same with rediss for TLS";
 
 /// What `--engine` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,16 +51,11 @@ impl FromStr for EngineUrl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
-        let (tls, is_sentinel) = match scheme {
-            "redis" => (false, false),
-            "rediss" => (true, false),
-            "redis+sentinel" => (false, true),
-            "rediss+sentinel" => (true, true),
-            "redis+cluster" | "rediss+cluster" => {
-                return Err("Redis Cluster is not supported yet: one node by redis:// is".into());
-            }
-            _ => return Err(format!("this is no address of Redis: {HELP}")),
-        };
+        let (security, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let tls = security == "rediss";
+        if !matches!((security, kind), ("redis" | "rediss", "" | "sentinel" | "cluster")) {
+            return Err(format!("this is no address of Redis: {HELP}"));
+        }
         if rest.contains('?') {
             return Err(format!("nothing may follow a ?: {HELP}"));
         }
@@ -71,20 +67,26 @@ impl FromStr for EngineUrl {
                  {PASSWORD_VARIABLE} or --engine-password-file"
             ));
         }
-        let (address, database) = if is_sentinel {
-            let (service, database) = path.split_once('/').unwrap_or((path, ""));
-            if service.is_empty() || service.contains(char::is_whitespace) {
-                return Err(format!("the name of the service is missing: {HELP}"));
+        let several = |usual_port| {
+            if hosts.split(',').count() > HOSTS_MAX {
+                return Err(format!("there are more than {HOSTS_MAX} hosts"));
             }
-            let sentinels: Result<Vec<_>, _> =
-                hosts.split(',').map(|host| target(host, SENTINEL_PORT, tls)).collect();
-            let sentinels = sentinels?;
-            if sentinels.len() > SENTINELS_MAX {
-                return Err(format!("there are more than {SENTINELS_MAX} Sentinels"));
+            hosts.split(',').map(|host| target(host, usual_port, tls)).collect::<Result<_, _>>()
+        };
+        let (address, database) = match kind {
+            "sentinel" => {
+                let (service, database) = path.split_once('/').unwrap_or((path, ""));
+                if service.is_empty() || service.contains(char::is_whitespace) {
+                    return Err(format!("the name of the service is missing: {HELP}"));
+                }
+                let (sentinels, service) = (several(SENTINEL_PORT)?, service.into());
+                (Address::Sentinels { sentinels, service }, database)
             }
-            (Address::Sentinels { sentinels, service: service.into() }, database)
-        } else {
-            (Address::Node(target(hosts, REDIS_PORT, tls)?), path)
+            "cluster" if !path.is_empty() => {
+                return Err(format!("a cluster has no numbers of databases: {HELP}"));
+            }
+            "cluster" => (Address::Cluster(several(REDIS_PORT)?), ""),
+            _ => (Address::Node(target(hosts, REDIS_PORT, tls)?), path),
         };
         let number = if database.is_empty() { Ok(0) } else { database.parse() };
         let database = number.map_err(|_| format!("{database:?} is no number of a database"))?;
@@ -125,13 +127,18 @@ mod tests {
         let sentinels = sentinels.map(|(host, port)| node(host, port, false)).collect();
         assert_eq!(url.address, Address::Sentinels { sentinels, service: "jobs".into() });
         assert_eq!((url.user.as_deref(), url.database), (Some("me"), 2));
+        let url: EngineUrl = "rediss+cluster://a:7,b".parse().unwrap();
+        let nodes = vec![node("a", 7, true), node("b", 6379, true)];
+        assert_eq!(url.address, Address::Cluster(nodes));
         assert!("rediss+sentinel://a/n".parse::<EngineUrl>().unwrap().address.has_tls());
     }
 
     #[test]
     fn addresses_that_are_none_are_refused() {
         for (text, why) in [
-            ("redis+cluster://a,b", "Cluster"),
+            ("redis+cluster://a,b/1", "no numbers of databases"),
+            ("redis+other://a", "no address"),
+            ("http://a", "no address"),
             ("h:6379", "no address"),
             ("redis://", "a host is missing"),
             ("redis://:7", "a host is missing"),

@@ -142,9 +142,9 @@ pub(in crate::cli) struct Options {
 
     /// The Redis or Valkey in which jobs are kept in place of --data: redis://HOST:PORT/DB, without
     /// :PORT if it is 6379, without /DB if it is 0; redis+sentinel://HOST,HOST,HOST/SERVICE/DB for
-    /// the primary that Sentinels know; or rediss in place of redis for TLS. Of several servers with
-    /// the same one, one serves and the others wait to take over. Its password:
-    /// JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
+    /// the primary that Sentinels know; redis+cluster://HOST,HOST for a cluster; rediss in place of
+    /// redis for TLS. Of several servers with the same one, one serves and the others wait to take
+    /// over. Its password: JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]

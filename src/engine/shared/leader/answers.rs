@@ -53,6 +53,7 @@ impl Leader {
                 self.note(Severity::Warn, "the engine's functions are gone: loaded again".into());
                 self.link.send(&Requests::load_library(), Waits::Library, now);
             }
+            Answer::Moved(primary) => self.link.go_on(primary, now),
             Answer::Later(why) => self.on_refused_for_now(why, now),
             Answer::Gap { epoch, seq } => self.on_gap(epoch, seq, now),
             Answer::Fenced(name) => self.on_fenced(&name),
@@ -104,7 +105,7 @@ impl Leader {
             }
             Ok(Role::Other) if self.link.may_move() => {
                 self.link.drop_connection(now);
-                self.note_trouble("the node that the Sentinel names is a replica".into(), now);
+                self.note_trouble("the node that was named is a replica".into(), now);
             }
             Ok(Role::Other) => {}
             Err(why) => self.on_refused(&why),
@@ -206,6 +207,9 @@ impl Leader {
 
     fn on_answer(&mut self, waits: Waits, said: Said, now: Mono) {
         match (waits, said) {
+            (_, Said::Answer(Answer::Moved(primary), _)) if waits != Waits::Write(true) => {
+                self.link.go_on(primary, now);
+            }
             (Waits::Login(_) | Waits::Library, Said::Answer(_, Some(why))) => {
                 self.on_refused(&why);
             }

@@ -140,7 +140,7 @@ impl LeaderLink {
         self.waits = Some((if answers > 0 { Waits::Login(answers) } else { Waits::Role }, now));
     }
 
-    /// The primary that a Sentinel has named is connected to.
+    /// The primary that a Sentinel or another node has named is connected to.
     pub(super) fn go_on(&mut self, primary: Primary, now: Mono) {
         self.locator.found(primary);
         self.state = State::Down(now);

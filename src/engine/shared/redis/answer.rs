@@ -1,5 +1,6 @@
 //! What Redis answers to a write or the like.
 
+use super::Primary;
 use crate::wire::resp::Raw;
 
 /// An answer, by what is to be done about it.
@@ -18,6 +19,8 @@ pub enum Answer {
     },
     /// What was there is not there any more, or something else is.
     Gone,
+    /// Nothing was done, because this node of a cluster has the slot.
+    Moved(Primary),
     /// Nothing was done, because memory is full.
     Full,
     /// Nothing was done, because the library is not there.
@@ -29,7 +32,8 @@ pub enum Answer {
 }
 
 /// Errors that pass by themselves.
-const PASSING: [&[u8]; 8] = [
+const PASSING: [&[u8]; 9] = [
+    b"ASK",
     b"BUSY",
     b"LOADING",
     b"MASTERDOWN",
@@ -49,6 +53,9 @@ impl Answer {
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
         if let Some((code, whole)) = raw.error() {
+            if let Some(primary) = Primary::of_moved(whole) {
+                return Self::Moved(primary);
+            }
             return match code {
                 b"OOM" => Self::Full,
                 _ if is_unknown_function(whole) => Self::NoLibrary,
@@ -96,6 +103,8 @@ mod tests {
         assert_eq!(read(gap), Answer::Gap { epoch: 9, seq: 4 });
         assert_eq!(read(b"-OOM command not allowed\r\n"), Answer::Full);
         assert_eq!(read(b"-ERR Function not found\r\n"), Answer::NoLibrary);
+        assert!(matches!(read(b"-MOVED 8192 h:1\r\n"), Answer::Moved(_)));
+        assert!(matches!(read(b"-ASK 8192 h:1\r\n"), Answer::Later(_)));
         assert_eq!(read(b"-LOADING it\r\n"), Answer::Later("LOADING it".into()));
         assert_eq!(read(b"-NOPERM no\r\n"), Answer::Refused("NOPERM no".into()));
         assert!(matches!(read(b"+PONG\r\n"), Answer::Refused(_)));

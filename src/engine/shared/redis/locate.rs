@@ -1,4 +1,5 @@
-//! Which node is to be written to: the one that is named, or the primary that Sentinels know.
+//! Which node is to be written to: the one that is named, the primary that Sentinels know, or the
+//! node of a cluster that has the slot, to which the others send.
 //!
 //! A connection to a node begins with its login and the question for its role. A Sentinel is asked
 //! on a connection of its own, which ends with the answer.
@@ -20,6 +21,8 @@ pub enum Address {
         /// The name of the service.
         service: Box<str>,
     },
+    /// The node of a cluster that has the partition's slot; it is asked for at these.
+    Cluster(Vec<Arc<Target>>),
 }
 
 impl Address {
@@ -28,7 +31,9 @@ impl Address {
     pub fn has_tls(&self) -> bool {
         match self {
             Self::Node(target) => target.tls,
-            Self::Sentinels { sentinels, .. } => sentinels.iter().any(|target| target.tls),
+            Self::Sentinels { sentinels: several, .. } | Self::Cluster(several) => {
+                several.iter().any(|target| target.tls)
+            }
         }
     }
 }
@@ -39,14 +44,23 @@ impl fmt::Display for Address {
             Self::Node(target) => write!(f, "{}:{}", target.host, target.port),
             Self::Sentinels { sentinels, service } => {
                 write!(f, "{service} (of Sentinels ")?;
-                for (number, target) in sentinels.iter().enumerate() {
-                    let comma = if number > 0 { ", " } else { "" };
-                    write!(f, "{comma}{}:{}", target.host, target.port)?;
-                }
+                list(sentinels, f)?;
                 f.write_str(")")
+            }
+            Self::Cluster(nodes) => {
+                f.write_str("the cluster of ")?;
+                list(nodes, f)
             }
         }
     }
+}
+
+fn list(targets: &[Arc<Target>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (number, target) in targets.iter().enumerate() {
+        let comma = if number > 0 { ", " } else { "" };
+        write!(f, "{comma}{}:{}", target.host, target.port)?;
+    }
+    Ok(())
 }
 
 /// Which connection comes next.
@@ -71,9 +85,9 @@ impl Hop {
 #[derive(Clone, Debug)]
 pub struct Locator {
     address: Address,
-    /// Which Sentinel is asked next.
+    /// Which Sentinel or node is asked next.
     next: usize,
-    /// The primary, as a Sentinel has named it.
+    /// The primary, as a Sentinel or another node has named it.
     named: Option<Arc<Target>>,
 }
 
@@ -89,14 +103,22 @@ impl Locator {
     pub fn hops_max(&self) -> usize {
         match &self.address {
             Address::Node(_) => 1,
-            Address::Sentinels { sentinels, .. } => 2 * sentinels.len(),
+            Address::Sentinels { sentinels: several, .. } | Address::Cluster(several) => {
+                2 * several.len()
+            }
         }
     }
 
     /// Whether another node may take the place of the one that was found.
     #[must_use]
     pub fn may_move(&self) -> bool {
-        matches!(self.address, Address::Sentinels { .. })
+        !matches!(self.address, Address::Node(_))
+    }
+
+    /// Whether the node at hand may be another one than that which has the slot.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.address, Address::Cluster(_))
     }
 
     /// The next connection.
@@ -106,6 +128,9 @@ impl Locator {
             (Address::Node(target), _) | (_, Some(target)) => Hop::Node(Arc::clone(target)),
             (Address::Sentinels { sentinels, .. }, None) => {
                 Hop::Sentinel(Arc::clone(&sentinels[self.next % sentinels.len()]))
+            }
+            (Address::Cluster(nodes), None) => {
+                Hop::Node(Arc::clone(&nodes[self.next % nodes.len()]))
             }
         }
     }
@@ -123,8 +148,11 @@ impl Locator {
         out
     }
 
-    /// A Sentinel has named the primary: the next connection is to that.
+    /// A Sentinel has named the primary, or a node the one that has the slot: the next connection
+    /// is to that.
     pub fn found(&mut self, Primary { host, port }: Primary) {
+        // A node that does not know its own name leaves it out.
+        let host = if host.is_empty() { self.hop().target().host.clone() } else { host };
         self.named = Some(Arc::new(Target { host, port, tls: self.address.has_tls() }));
     }
 
@@ -136,7 +164,7 @@ impl Locator {
     }
 }
 
-/// The primary, as a Sentinel names it.
+/// The primary, as a Sentinel or another node names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
     host: Box<str>,
@@ -160,6 +188,15 @@ impl Primary {
             return Err("the Sentinel knows no service of this name".to_owned());
         };
         Ok(Self { host: host.into(), port })
+    }
+
+    /// Reads what a node of a cluster says that has not the slot: `MOVED SLOT HOST:PORT`.
+    #[must_use]
+    pub fn of_moved(error: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(error).ok()?;
+        let (host, port) = text.strip_prefix("MOVED ")?.split_once(' ')?.1.rsplit_once(':')?;
+        let host = if host == "?" { "" } else { host };
+        Some(Self { host: host.into(), port: port.trim_end().parse().ok()? })
     }
 }
 
@@ -229,6 +266,23 @@ mod tests {
         assert!(with_answer(b"*-1\r\n", Primary::read).unwrap_err().contains("no service"));
         locator.fail();
         assert_eq!(locator.hop(), Hop::Sentinel(target("a", 1)));
+    }
+
+    #[test]
+    fn node_that_has_the_slot_is_found_by_what_another_one_says() {
+        let mut locator = Locator::new(Address::Cluster(vec![target("a", 1), target("b", 2)]));
+        assert_eq!(locator.hop(), Hop::Node(target("a", 1)));
+        let moved = |text: &str| Primary::of_moved(text.as_bytes());
+        locator.found(moved("MOVED 8192 h:7001").unwrap());
+        assert_eq!(locator.hop(), Hop::Node(target("h", 7001)));
+        locator.found(moved("MOVED 8192 :7002").unwrap());
+        assert_eq!(locator.hop(), Hop::Node(target("h", 7002)));
+        locator.found(moved("MOVED 8192 ::1:7003").unwrap());
+        assert_eq!(locator.hop(), Hop::Node(target("::1", 7003)));
+        locator.fail();
+        locator.fail();
+        assert_eq!(locator.hop(), Hop::Node(target("b", 2)));
+        assert_eq!(moved("ASK 8192 h:1").or(moved("MOVED 8192")), None);
     }
 
     #[test]

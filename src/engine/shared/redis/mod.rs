@@ -14,7 +14,7 @@ pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
     CallError, Calls, Lead, Loaded, StartError, Status, Warnings, check_node, init, lead, load,
-    primary, register, status,
+    moved, primary, register, status,
 };
 
 /// The version of the library of functions.

@@ -111,6 +111,16 @@ impl Requests {
         out
     }
 
+    /// Asks for the first key: a node of a cluster that has not its slot says which one has.
+    #[must_use]
+    pub fn probe(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_array(&mut out, 2);
+        push_bulk(&mut out, b"EXISTS");
+        push_bulk(&mut out, &self.keys[0]);
+        out
+    }
+
     pub(super) fn init(&self, schema: u64, birth: u64) -> Vec<u8> {
         let birth = format!("{birth:016x}");
         self.call_with(b"jl_init", &[schema.to_string().as_bytes(), b"1", b"0", birth.as_bytes()])

@@ -127,8 +127,10 @@ fn explain(text: &[u8]) -> StartError {
                  line"
             ))
         }
-        b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF" | b"OOM" | b"TRYAGAIN" | b"READONLY"
-        | b"NOREPLICAS" => StartError::Passing(text.into_owned()),
+        b"CLUSTERDOWN" | b"ASK" | b"MOVED" | b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF"
+        | b"OOM" | b"TRYAGAIN" | b"READONLY" | b"NOREPLICAS" => {
+            StartError::Passing(text.into_owned())
+        }
         _ => StartError::Fatal(format!("it answers: {text}")),
     }
 }
@@ -178,12 +180,19 @@ fn check_info(text: &str, address: &Address) -> Result<Warnings, StartError> {
             "its version is {version:?}, and functions are there from Redis 7.0 on, or any Valkey"
         ));
     }
-    if value("cluster_enabled") == "1" {
-        return fatal("it is a node of a cluster, which is not supported yet: one node is".into());
+    match (value("cluster_enabled") == "1", address) {
+        (true, Address::Node(_) | Address::Sentinels { .. }) => {
+            let help = "it is a node of a cluster: begin the address with redis+cluster://";
+            return fatal(help.into());
+        }
+        (false, Address::Cluster(_)) => {
+            return fatal("it is no node of a cluster: begin the address with redis://".into());
+        }
+        _ => {}
     }
     if value("role") != "master" {
-        if let Address::Sentinels { .. } = address {
-            let why = "the node that the Sentinel names is a replica: a failover is under way";
+        if !matches!(address, Address::Node(_)) {
+            let why = "the node that was named is a replica: a failover is under way";
             return Err(StartError::Passing(why.to_owned()));
         }
         return fatal(format!("it is a replica (of {}): name the primary", value("master_host")));
@@ -202,6 +211,17 @@ fn check_info(text: &str, address: &Address) -> Result<Warnings, StartError> {
         );
     }
     Ok(warnings)
+}
+
+/// Reads what a node of a cluster has answered to [`Requests::probe`]. `None`: it has the slot.
+///
+/// # Errors
+/// It says something else.
+pub fn moved(answer: &[u8]) -> Result<Option<Primary>, StartError> {
+    match whole(answer)?.error() {
+        None => Ok(None),
+        Some((_, error)) => Primary::of_moved(error).map(Some).ok_or_else(|| explain(error)),
+    }
 }
 
 /// Reads what a Sentinel has answered.

@@ -49,6 +49,13 @@ pub(super) struct Ledger {
     perhaps_put: BTreeSet<u64>,
 }
 
+impl Ledger {
+    /// A job with this value was put, and has this id.
+    pub(super) fn note_put(&mut self, value: u64, id: u64) {
+        self.put.insert(value, id);
+    }
+}
+
 /// Puts jobs and deletes some of them until the connection ends or it is to stop.
 fn work(address: SocketAddr, first: u64, answers: &AtomicUsize, stop: &AtomicBool) -> Ledger {
     let mut ledger = Ledger::default();
@@ -349,7 +356,7 @@ fn addresses_and_nodes_that_cannot_be_used_are_refused_with_a_sentence() {
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(why), "{text}");
     };
-    refused(&["--engine", "redis+cluster://a"], 2, "not supported yet");
+    refused(&["--engine", "redis+cluster://a/1"], 2, "no numbers of databases");
     refused(&["--engine", "redis://a", "--data", "d"], 2, "not both");
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("redis://{unused}");

@@ -1,6 +1,7 @@
 //! Servers that share a real Redis (`--engine`). Without a `redis-server` on this machine these
 //! tests are passed over, and say so.
 
+mod cluster;
 mod functions;
 mod leaders;
 mod redis;

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) replica_of: Option<u16>,
     /// It is a Sentinel of the service `jobs`, whose primary has this port.
     pub(crate) watches: Option<u16>,
+    /// It is a node of a cluster.
+    pub(crate) in_cluster: bool,
 }
 
 /// A further port, with TLS.
@@ -165,6 +167,9 @@ fn spawn(dir: &TempDir, port: u16, setup: &Setup) -> std::io::Result<Child> {
         command.args(["--tls-port", &port, "--tls-cert-file", certificate, "--tls-key-file", key]);
         let asks = if *asks_clients { "yes" } else { "no" };
         command.args(["--tls-ca-cert-file", authority, "--tls-auth-clients", asks]);
+    }
+    if setup.in_cluster {
+        command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]);
     }
     if let Some(primary) = setup.replica_of {
         command.args(["--replicaof", "127.0.0.1", &primary.to_string()]);

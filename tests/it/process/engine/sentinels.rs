@@ -3,7 +3,8 @@
 use super::Redis;
 use super::leaders::{compare, job, load};
 use super::redis::Setup;
-use crate::support::{Program, Server, number, put, until};
+use crate::support::{Program, Server, get, number, plain_command, put, until};
+use std::process::{Child, Stdio};
 use std::thread;
 
 /// A primary with replicas, and three Sentinels that watch it.
@@ -51,7 +52,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 fn start(url: &str, name: &str, flags: &[&str]) -> Server {
-    let all = ["--engine", url, "--server-name", name, "--engine-lease", "1s"];
+    let all = ["--engine", url, "--server-name", name];
     Server::start(&[&all[..], &["--engine-patience", "1min"], flags].concat())
 }
 
@@ -59,11 +60,33 @@ fn status(url: &str) -> String {
     text(Program::output(&["engine", "status", "--engine", url], &[]).stdout)
 }
 
+/// A server that waits all the time, as it cannot listen. It is killed when it is dropped.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(url: &str) -> Self {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--engine", url, "--server-name", "spare", "--http", "off"]);
+        command.args(["--listen", "unix:/nowhere/s"]).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn nothing_answered_is_lost_when_the_primary_is_killed_and_a_replica_takes_its_place() {
     let Some(mut watched) = Watched::start(1) else { return };
     let url = watched.url();
     let leader = start(&url, "only", &[]);
+    let waiting = Waiting::start(&url);
+    until("a server that waits", || status(&url).contains("waiting to lead: spare"));
     leader.wait_for_log("answers wait until a replica has");
     // A Sentinel that is away is passed over, too.
     watched.sentinels[0].kill();
@@ -73,9 +96,12 @@ fn nothing_answered_is_lost_when_the_primary_is_killed_and_a_replica_takes_its_p
         assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
     });
     leader.wait_for_log("Redis has no replica any more");
+    // The one that waits has left it the time to find the new primary.
+    assert!(status(&url).starts_with("leader: only "));
     compare(&leader, &ledger);
+    drop(waiting);
     drop(leader);
-    let next = start(&url, "next", &[]);
+    let next = start(&url, "next", &["--engine-lease", "500ms"]);
     assert!(next.connect().ask(&job(1)).contains(r#""status":"ok""#));
     assert!(status(&url).starts_with("leader: next "));
 }
@@ -84,9 +110,10 @@ fn nothing_answered_is_lost_when_the_primary_is_killed_and_a_replica_takes_its_p
 fn nothing_answered_is_lost_when_leader_and_primary_are_killed_together() {
     let Some(mut watched) = Watched::start(2) else { return };
     let url = watched.url();
-    let mut leader = start(&url, "one", &["--engine-wait", "1"]);
+    let mut leader = start(&url, "one", &["--engine-wait", "1", "--engine-lease", "1s"]);
     let (next, ledger) = thread::scope(|scope| {
-        let waiting = scope.spawn(|| start(&url, "two", &["--engine-wait", "1"]));
+        let waiting =
+            scope.spawn(|| start(&url, "two", &["--engine-wait", "1", "--engine-lease", "1s"]));
         until("a server that waits", || status(&url).contains("waiting to lead: two"));
         let ledger = load(leader.address, 0, || {
             watched.nodes[0].kill();
@@ -117,7 +144,7 @@ fn nothing_is_answered_without_the_replicas_that_are_asked_for() {
     replica.signal("CONT");
     let mut client = server.connect();
     until("an answer", || client.ask(&job(3)).contains(r#""status":"ok""#));
-    assert_eq!(number(&client.ask(&crate::support::get("q")), "id"), 1);
+    assert_eq!(number(&client.ask(&get("q")), "id"), 1);
 }
 
 #[test]

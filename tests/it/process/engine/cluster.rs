@@ -1,0 +1,124 @@
+//! A real cluster: its node with the slot dies, and the slot moves, under load.
+
+use super::Redis;
+use super::leaders::{compare, job, load};
+use super::redis::Setup;
+use crate::support::{Program, Server, put, until};
+use jobcentre::wire::resp::tag_of_slot;
+use std::process::Command;
+
+/// The slot of all keys.
+const SLOT: u16 = 8192;
+
+/// Three primaries, and as many replicas if they are wanted.
+struct Cluster(Vec<Redis>);
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap().trim().to_owned()
+}
+
+impl Cluster {
+    fn start(with_replicas: bool) -> Option<Self> {
+        let count = if with_replicas { 6 } else { 3 };
+        let setup = Setup { in_cluster: true, ..Setup::default() };
+        let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(setup.clone())).collect();
+        let nodes = nodes?;
+        let mut command = Command::new("redis-cli");
+        command.args(["--cluster-yes", "--cluster", "create"]);
+        command.args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())));
+        command.args(["--cluster-replicas", if with_replicas { "1" } else { "0" }]);
+        let Ok(made) = command.output() else {
+            eprintln!("SKIPPED: there is no redis-cli on this machine");
+            return None;
+        };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+        let cluster = Self(nodes);
+        until("a cluster that serves", || {
+            cluster.0.iter().all(|node| {
+                let info = text(node.ask(&[b"CLUSTER", b"INFO"]));
+                info.contains("cluster_state:ok") && info.contains("known_nodes:6") == with_replicas
+            })
+        });
+        if with_replicas {
+            until("replicas that are in step", || {
+                let info = |node: &Redis| text(node.ask(&[b"INFO", b"replication"]));
+                cluster.0.iter().filter(|node| info(node).contains("state=online")).count() == 3
+            });
+        }
+        Some(cluster)
+    }
+
+    fn url(&self) -> String {
+        let hosts: Vec<_> =
+            self.0.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// The place of the node that has the slot.
+    fn owner(&self) -> usize {
+        let tag = tag_of_slot(SLOT);
+        let key = [b"jc:{", &tag[..], b"}:meta"].concat();
+        let has_slot = |node: &Redis| node.ask(&[b"EXISTS", &key]).starts_with(b":");
+        self.0.iter().position(has_slot).unwrap()
+    }
+}
+
+fn start(url: &str) -> Server {
+    let flags = ["--engine", url, "--server-name", "only", "--engine-lease", "1s"];
+    Server::start(&[&flags[..], &["--engine-patience", "1min"]].concat())
+}
+
+#[test]
+fn nothing_answered_is_lost_when_the_node_with_the_slot_is_killed() {
+    let Some(mut cluster) = Cluster::start(true) else { return };
+    let url = cluster.url();
+    let leader = start(&url);
+    leader.wait_for_log("answers wait until a replica has");
+    let owner = cluster.owner();
+    let ledger = load(leader.address, 0, || {
+        cluster.0[owner].kill();
+        let mut client = leader.connect();
+        assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
+    });
+    compare(&leader, &ledger);
+    let status = Program::output(&["engine", "status", "--engine", &url], &[]);
+    assert!(text(status.stdout).starts_with("leader: only "));
+}
+
+#[test]
+fn slot_that_moves_is_followed() {
+    let Some(cluster) = Cluster::start(false) else { return };
+    let leader = start(&cluster.url());
+    assert!(leader.connect().ask(&job(u64::MAX >> 12)).contains(r#""status":"ok""#));
+    let from = &cluster.0[cluster.owner()];
+    let to = &cluster.0[(cluster.owner() + 1) % 3];
+    let slot = SLOT.to_string();
+    let set_slot = |node: &Redis, words: &[&[u8]]| {
+        let all = [&[&b"CLUSTER"[..], b"SETSLOT", slot.as_bytes()], words].concat();
+        assert_eq!(text(node.ask(&all)), "+OK");
+    };
+    let id =
+        |node: &Redis| text(node.ask(&[b"CLUSTER", b"MYID"])).lines().last().unwrap().to_owned();
+    let (from_id, to_id) = (id(from), id(to));
+    let ledger = load(leader.address, 1, || {
+        set_slot(to, &[b"IMPORTING", from_id.as_bytes()]);
+        set_slot(from, &[b"MIGRATING", to_id.as_bytes()]);
+        let keys = text(from.ask(&[b"CLUSTER", b"GETKEYSINSLOT", slot.as_bytes(), b"10"]));
+        let port = to.port().to_string();
+        // One after the other: between them the keys are on two nodes.
+        for key in keys.lines().filter(|line| line.starts_with("jc:")) {
+            let words =
+                [&b"MIGRATE"[..], b"127.0.0.1", port.as_bytes(), key.as_bytes(), b"0", b"9000"];
+            assert_eq!(text(from.ask(&words)), "+OK");
+        }
+        for node in [to, from] {
+            set_slot(node, &[b"NODE", to_id.as_bytes()]);
+        }
+        let mut client = leader.connect();
+        assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
+    });
+    assert_eq!(cluster.0[cluster.owner()].port(), to.port());
+    let mut ledger = ledger;
+    ledger.note_put(u64::MAX >> 12, 1);
+    compare(&leader, &ledger);
+}
