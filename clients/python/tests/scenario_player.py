@@ -7,10 +7,11 @@ import queue
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Type
+from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
 
 from lossy_proxy import LossyProxy
 from settings import write_certificate, write_users
+from takeover_server import TakeoverServer
 
 import jobcentre
 from jobcentre import errors, requests
@@ -78,13 +79,22 @@ class Player:
     """One scenario: its server, its client, and what its steps have named."""
 
     def __init__(
-        self, scenario: Mapping[str, Any], folder: Path, make_client: Callable[..., Any]
+        self,
+        scenario: Mapping[str, Any],
+        folder: Path,
+        make_client: Callable[..., Any],
+        *,
+        server: Optional[TakeoverServer] = None,
     ) -> None:
         self.scenario = scenario
         self.named: Dict[str, Any] = {}
         self.background: Dict[str, "queue.Queue[Any]"] = {}
         terms = scenario["server"]
-        self.server, url = self._start_server(terms, folder)
+        self.server: Union[Server, TakeoverServer]
+        if server is not None:
+            self.server, url = server, server.url
+        else:
+            self.server, url = self._start_server(terms, folder)
         self.proxy: Optional[LossyProxy] = None
         if any(step["do"] == "lose_answer" for step in scenario["steps"]):
             self.proxy = LossyProxy(lambda: self.server.address)
