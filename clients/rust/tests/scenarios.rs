@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use jobcentre_client::test::Server;
 use jobcentre_client::{Backoff, Client, Error, Failure, Job, NewJob, OnDuplicate, Placed, Result};
 use serde_json::{Value, json};
+use support::takeover::TakeoverServer;
 use support::{LossyProxy, write_certificate, write_users};
 use tokio::task::JoinHandle;
 
@@ -27,8 +28,30 @@ enum Outcome {
     Placed(Placed),
 }
 
+/// The server of a scenario.
+enum Played {
+    One(Server),
+    Takeover(TakeoverServer),
+}
+
+impl Played {
+    fn kill(&mut self) {
+        match self {
+            Self::One(server) => server.kill(),
+            Self::Takeover(servers) => servers.kill(),
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        match self {
+            Self::One(server) => server.restart(),
+            Self::Takeover(servers) => servers.take_over(),
+        }
+    }
+}
+
 struct Player {
-    server: Mutex<Server>,
+    server: Mutex<Played>,
     proxy: Option<LossyProxy>,
     client: Client,
     ids: Mutex<HashMap<String, u64>>,
@@ -81,6 +104,10 @@ impl Player {
             client = client.token(token);
         }
         let client = client.build().unwrap();
+        Self::of(Played::One(server), proxy, client)
+    }
+
+    fn of(server: Played, proxy: Option<LossyProxy>, client: Client) -> Self {
         let (ids, jobs) = (Mutex::default(), Mutex::default());
         Self { server: Mutex::new(server), proxy, client, ids, jobs }
     }
@@ -239,7 +266,7 @@ impl Player {
             "drain" => self.client.drain(step["on"] == json!(true)).await?.into(),
             "lose_answer" => self.proxy.as_ref().unwrap().lose_answer().into(),
             "kill_server" => self.server.lock().unwrap().kill().into(),
-            "start_server" => self.server.lock().unwrap().restart()?.into(),
+            "start_server" => self.server.lock().unwrap().start()?.into(),
             other => panic!("there is no step {other}"),
         };
         Ok(Outcome::Value(value))
@@ -276,7 +303,11 @@ async fn play(scenario: &Value) {
     let steps = scenario["steps"].as_array().unwrap();
     let needs_proxy = steps.iter().any(|step| step["do"] == "lose_answer");
     let folder = tempfile::tempdir().unwrap();
-    let player = Arc::new(Player::new(&scenario["server"], needs_proxy, folder.path()));
+    play_with(Player::new(&scenario["server"], needs_proxy, folder.path()), steps).await;
+}
+
+async fn play_with(player: Player, steps: &[Value]) {
+    let player = Arc::new(player);
     let mut background: HashMap<String, JoinHandle<Result<Outcome>>> = HashMap::new();
     for step in steps {
         if step["do"] == "join" {
@@ -314,4 +345,21 @@ async fn every_scenario_of_the_table() {
     }
     assert!(played > 40, "the table has {played} scenarios");
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scenarios_whose_server_keeps_its_jobs_with_a_takeover() {
+    let table: Value = serde_json::from_str(TABLE).unwrap();
+    let scenarios = table["scenarios"].as_array().unwrap().iter();
+    let kept: Vec<&Value> = scenarios.filter(|it| it["server"] == json!({"data": true})).collect();
+    assert!(kept.len() >= 4, "the table has {} of them", kept.len());
+    for scenario in kept {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(servers) = TakeoverServer::start(folder.path()) else {
+            return eprintln!("SKIPPED: redis-server is not installed");
+        };
+        let client = Client::builder(servers.url()).timeout(PATIENCE).build().unwrap();
+        let player = Player::of(Played::Takeover(servers), None, client);
+        play_with(player, scenario["steps"].as_array().unwrap()).await;
+    }
 }

@@ -1,6 +1,8 @@
 //! The worker against the real server: the table `programs` of `clients/scenarios`.
 #![allow(clippy::unwrap_used, clippy::unit_arg, reason = "a test may panic")]
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +11,7 @@ use jobcentre_client::test::Server;
 use jobcentre_client::{Backoff, Client, Context, Error, Failure, Job, Stopped, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use support::takeover::TakeoverServer;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
@@ -232,10 +235,35 @@ async fn run_takes_too_long() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_killed_in_mid_job() {
-    const JOBS: u64 = 60;
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::builder().data(folder.path().join("data")).start().unwrap();
     let client = client_of(&server).await;
+    jobs_outlive(client, move || {
+        server.kill();
+        server.restart().unwrap();
+        server
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn takeover_in_mid_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut servers) = TakeoverServer::start(folder.path()) else {
+        return eprintln!("SKIPPED: redis-server is not installed");
+    };
+    let client = Client::connect(&servers.url()).await.unwrap();
+    jobs_outlive(client, move || {
+        servers.kill();
+        servers.take_over().unwrap();
+        servers
+    })
+    .await;
+}
+
+/// A worker has run half of the jobs when `kill` kills the server; it returns the one that goes on.
+async fn jobs_outlive<T>(client: Client, kill: impl FnOnce() -> T) {
+    const JOBS: u64 = 60;
     let runs: Arc<Vec<AtomicU64>> = Arc::new((0..JOBS).map(|_| AtomicU64::new(0)).collect());
     let counted = runs.clone();
     let half = Arc::new(Notify::new());
@@ -259,8 +287,7 @@ async fn server_killed_in_mid_job() {
     }
     let running = Running::start(worker);
     half.notified().await;
-    server.kill();
-    server.restart().unwrap();
+    let _server = kill();
     for _ in 0..6_000 {
         let counts = client.queue("q").await.unwrap().map(|queue| queue.counts).unwrap_or_default();
         if counts.ready + counts.reserved + counts.scheduled + counts.buried == 0 {

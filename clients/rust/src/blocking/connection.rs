@@ -128,7 +128,17 @@ impl Connection {
         if self.is_lost() {
             return Err(Error::ConnectionLost(format!("the connection to {} was lost", self.name)));
         }
-        self.unanswered = count;
+        self.send_more(lines, count, deadline)
+    }
+
+    /// The same, behind lines whose answers are still to be read by the same request.
+    pub(super) fn send_more(
+        &mut self,
+        lines: &[u8],
+        count: usize,
+        deadline: Instant,
+    ) -> Result<()> {
+        self.unanswered += count;
         let mut rest = lines;
         while !rest.is_empty() {
             let sent =

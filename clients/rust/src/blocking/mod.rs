@@ -28,8 +28,22 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 const IDLE_MAX: usize = 16;
 /// Puts that are sent before their answers are read: these are short, so that the server never
 /// waits for them to be taken.
-const PIPELINED: usize = 512;
-const PIPELINED_BYTES: usize = 1 << 20;
+const PIPELINED: usize = 256;
+const PIPELINED_BYTES: usize = 512 << 10;
+
+/// The lines that are sent together next, in place of what was in `bytes`, and their number.
+fn batch(lines: &[(Line, bool)], bytes: &mut Vec<u8>) -> usize {
+    bytes.clear();
+    let mut count = 0;
+    for (line, _) in lines.iter().take(PIPELINED) {
+        if count > 0 && bytes.len() + line.bytes.len() > PIPELINED_BYTES {
+            break;
+        }
+        bytes.extend_from_slice(&line.bytes);
+        count += 1;
+    }
+    count
+}
 
 type Shared = Arc<Mutex<Connection>>;
 
@@ -230,19 +244,18 @@ impl Inner {
         deadline: Instant,
     ) -> Result<()> {
         self.with_main(|main| {
+            let (mut sent, mut bytes) = (answers.len(), Vec::new());
             while answers.len() < lines.len() {
-                let rest = &lines[answers.len()..];
-                let mut bytes = Vec::new();
-                let mut count = 0;
-                for (line, _) in rest.iter().take(PIPELINED) {
-                    if count > 0 && bytes.len() + line.bytes.len() > PIPELINED_BYTES {
-                        break;
-                    }
-                    bytes.extend_from_slice(&line.bytes);
-                    count += 1;
+                let before = sent;
+                if sent < lines.len() {
+                    let count = batch(&lines[sent..], &mut bytes);
+                    main.send_more(&bytes, count, deadline)?;
+                    sent += count;
                 }
-                main.send(&bytes, count, deadline)?;
-                for (_, drawn) in &rest[..count] {
+                // The server has always a batch to execute: only the answers to those before the
+                // last one are waited for.
+                let end = if sent > before { before } else { sent };
+                for (_, drawn) in &lines[answers.len()..end] {
                     answers.push(placed(main.answer(deadline)?, *drawn));
                 }
             }

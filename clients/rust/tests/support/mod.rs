@@ -1,6 +1,8 @@
 //! Certificates, users and a proxy that loses answers, for the servers of tests.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod takeover;
+
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
