@@ -16,6 +16,8 @@
 #[path = "common/beanstalkd.rs"]
 mod beanstalkd;
 mod common;
+#[path = "common/native_lines.rs"]
+mod native_lines;
 #[path = "common/query_rows.rs"]
 mod query_rows;
 
@@ -206,6 +208,18 @@ fn packet(mut prepared: Prepared) -> Prepared {
 #[bench::delete(args = (1_000), setup = beanstalkd::prepared_deletes)]
 #[bench::cycle(args = (1_000), setup = beanstalkd::prepared_cycles)]
 fn beanstalkd_request(mut prepared: Prepared) -> Prepared {
+    run_passes(&mut prepared);
+    black_box(prepared)
+}
+
+#[library_benchmark]
+#[bench::put(args = (native_lines::Kind::Terms), setup = native_lines::prepared_puts)]
+#[bench::put_keyed(args = (native_lines::Kind::Keyed), setup = native_lines::prepared_puts)]
+#[bench::reserve(args = (native_lines::Kind::Terms), setup = native_lines::prepared_reserves)]
+#[bench::done(setup = native_lines::prepared_dones)]
+#[bench::fail(setup = native_lines::prepared_fails)]
+#[bench::cycle(setup = native_lines::prepared_cycles)]
+fn native_request(mut prepared: Prepared) -> Prepared {
     run_passes(&mut prepared);
     black_box(prepared)
 }
@@ -490,6 +504,7 @@ library_benchmark_group!(
         store_delete,
         packet,
         beanstalkd_request,
+        native_request,
         store_put_on,
         store_touch,
         store_expire,

@@ -8,16 +8,30 @@ use crate::base::thin::ThinBytes;
 pub enum Priority<'a> {
     /// A number above `i64::MIN` and below `i64::MAX`.
     Small(i64),
-    /// The decimal digits, without leading zeros, of a number from `i64::MAX` on.
+    /// The decimal digits, without leading zeros, of a number from `i64::MAX` on; or
+    /// [`LEAST_PRIORITY`], which is less urgent than all others.
     Big(&'a str),
     /// Group-only: no reserve selects the job; it leaves with its key group, by its ttl or by a
     /// delete (priority 0 of the networked priority queue).
     Unselected,
 }
 
+/// The least priority: `i64::MIN`.
+pub const LEAST_PRIORITY: &str = "-9223372036854775808";
+
 impl<'a> Priority<'a> {
     /// The smallest number that is kept as digits.
     pub const BIG_MIN: u64 = i64::MAX.unsigned_abs();
+
+    /// Whether these digits are those of a [`Priority::Big`].
+    #[must_use]
+    pub fn are_big(digits: &str) -> bool {
+        digits == LEAST_PRIORITY
+            || digits.bytes().all(|digit| digit.is_ascii_digit())
+                && !digits.starts_with('0')
+                && !digits.is_empty()
+                && matches!(Priority::from_digits(digits), Priority::Big(_))
+    }
 
     /// `digits`: a non-negative decimal number without leading zeros.
     #[must_use]

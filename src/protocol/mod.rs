@@ -74,6 +74,8 @@ struct SessionScratch {
     beanstalkd: beanstalkd::Scratch,
     /// The arguments of the request of the native API that is being submitted.
     native: Option<Arc<operations::Args>>,
+    /// What the command of a line of the native API borrows.
+    native_line: job_centre::NativeScratch,
 }
 
 /// The names of the operations that are line requests.

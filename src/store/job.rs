@@ -8,7 +8,7 @@ use super::JOBS_MAX;
 use super::idx::{Holder, JobIdx, QueueIdx};
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::payload_head::PayloadHead;
-use super::rank::{UNSELECTED_RANK, number, rank};
+use super::rank::{UNSELECTED_RANK, number, rank, rank_of_digits};
 use crate::base::heap::HeapEntry;
 use crate::base::limits::{JOB_ID_END, PACKET_MAX_BYTES};
 use crate::base::slab_index::{PackedOption, SlabIndex};
@@ -41,7 +41,7 @@ use std::sync::Arc;
 pub(super) struct Job {
     /// Its id, and above it [`STATUS_SHIFT`], [`PLAIN`] and [`LIFO`].
     pub(super) id_and_flags: u64,
-    /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits. With
+    /// Priority as a heap key: smaller is more urgent; 0 for those beyond 64 bits. With
     /// [`LEASED`] what [`Job::rank`] unpacks.
     pub(super) rank: u64,
     /// The payload, alone or with the rare fields.
@@ -107,7 +107,7 @@ impl Job {
             Priority::Unselected => (UNSELECTED_RANK, ThinOrBox::bytes(stored)),
             Priority::Big(digits) => {
                 let ext = JobExt { digits: Some(digits.into()), ..JobExt::new(stored) };
-                (0, ThinOrBox::boxed(Box::new(ext)))
+                (rank_of_digits(digits), ThinOrBox::boxed(Box::new(ext)))
             }
         };
         let plain = matches!(priority, Priority::Small(_))
@@ -277,7 +277,7 @@ impl Job {
 
     /// Whether it has no priority of its own.
     pub(super) fn is_group_only(&self) -> bool {
-        self.rank() == UNSELECTED_RANK
+        self.rank() == UNSELECTED_RANK && self.digits().is_none()
     }
 
     /// Whether a waiting pop cannot carry it.
@@ -344,7 +344,7 @@ impl Job {
         }
         self.rank = match priority {
             Priority::Small(number) => rank(number),
-            Priority::Big(_) => 0,
+            Priority::Big(digits) => rank_of_digits(digits),
             Priority::Unselected => {
                 self.id_and_flags &= !PLAIN;
                 UNSELECTED_RANK

@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct JobExt {
     pub(super) content: PayloadHome,
-    /// The digits of a priority beyond 64 bits.
+    /// The digits of a priority beyond 64 bits, or of the least one.
     pub(super) digits: Option<Box<str>>,
     /// When its time to live ends.
     pub(super) expires: Mono,

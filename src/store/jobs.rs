@@ -208,7 +208,7 @@ impl PositionMap for Jobs {
 mod tests {
     use super::*;
     use crate::base::time::Now;
-    use crate::model::job::{Encoding, Payload, Priority, TieBreak};
+    use crate::model::job::{Encoding, LEAST_PRIORITY, Payload, Priority, TieBreak};
     use crate::store::idx::QueueIdx;
 
     fn job(priority: Priority<'_>) -> Job {
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn priorities_round_trip_and_order_jobs() {
         let rising = [
-            Priority::Unselected,
+            Priority::Big(LEAST_PRIORITY),
             Priority::Small(i64::MIN + 1),
             Priority::Small(-1),
             Priority::Small(0),

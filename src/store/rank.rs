@@ -1,8 +1,11 @@
 //! Priorities as heap keys.
 
+use crate::model::job::LEAST_PRIORITY;
+
 const SIGN: u64 = 1 << 63;
 
-/// The rank of a job without priority: that of `i64::MIN`, which is no priority.
+/// The rank of a job without priority: that of `i64::MIN`. A job with this priority has the rank
+/// too, and digits.
 pub(super) const UNSELECTED_RANK: u64 = u64::MAX;
 
 /// Turns "larger is more urgent" into "smaller is more urgent". The result is neither 0 nor
@@ -11,6 +14,11 @@ pub(super) const UNSELECTED_RANK: u64 = u64::MAX;
 pub(super) const fn rank(number: i64) -> u64 {
     assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
     !(number.cast_unsigned() ^ SIGN)
+}
+
+/// The rank of a priority that is kept as digits.
+pub(super) fn rank_of_digits(digits: &str) -> u64 {
+    if digits == LEAST_PRIORITY { UNSELECTED_RANK } else { 0 }
 }
 
 /// The number of which this is the [`rank`].

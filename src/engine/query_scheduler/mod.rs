@@ -330,6 +330,10 @@ impl QueryScheduler {
                 self.finish_action(number, found, store, now, fx);
             }
             (Some(number), TaskEnd::Unfinished(task)) => {
+                let query = self.queries.get(&number);
+                if let Some(NativeSearch::Action(id)) = query.and_then(|it| it.search.native) {
+                    store.answer_searching_action(id, fx);
+                }
                 self.requeue(&out, number, task, now.mono, fx);
             }
             (None, TaskEnd::Unfinished(task)) => executor.discard(task),

@@ -258,7 +258,7 @@ impl<'a> RecordReader<'a> {
                 Priority::Small(number)
             }
             DIGITS => match std::str::from_utf8(self.byte_string()?) {
-                Ok(digits) if is_big(digits) => Priority::Big(digits),
+                Ok(digits) if Priority::are_big(digits) => Priority::Big(digits),
                 _ => return self.malformed(),
             },
             UNSELECTED => Priority::Unselected,
@@ -335,12 +335,6 @@ impl<'a> RecordReader<'a> {
         let history = if kind == JOB_WITH_HISTORY { Some(self.history()?) } else { None };
         Ok(Snapshot { created, history, ..job })
     }
-}
-
-fn is_big(digits: &str) -> bool {
-    digits.bytes().all(|digit| digit.is_ascii_digit())
-        && !digits.starts_with('0')
-        && matches!(Priority::from_digits(digits), Priority::Big(_))
 }
 
 /// Decodes a record. O(bytes), but byte strings are borrowed.

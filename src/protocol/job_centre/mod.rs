@@ -21,25 +21,30 @@
 
 mod authentication;
 mod native;
+mod native_request;
 mod reply;
 mod request;
 mod request_cache;
+mod request_fields;
 
-use super::operations::parse_line;
+use super::operations::{PromptCall, parse_line};
 use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::driver::Incident;
+use crate::model::manage::ManageCommand;
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
 use native::NativeCalls;
+pub(super) use native_request::NativeScratch;
 pub(super) use reply::{write_closing, write_full};
 use request::RequestError;
 pub(super) use request_cache::RequestCache;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -113,20 +118,28 @@ impl Session {
             &mut shared.scratch.json,
             &mut shared.scratch.request_cache,
             &mut shared.scratch.options,
+            &mut shared.scratch.native_line,
         ) {
             Ok(command) => {
                 let serial = self.replies.open();
-                if matches!(
-                    command,
-                    Command::Reserve { wait: Wait::Forever | Wait::Milliseconds(_), .. }
-                ) {
-                    self.state = State::Waiting(serial);
+                match &command {
+                    Command::Reserve { wait: Wait::Forever | Wait::Milliseconds(_), .. } => {
+                        self.state = State::Waiting(serial);
+                    }
+                    Command::Manage(ManageCommand::Report { id, report, .. }) => {
+                        self.expect_native(serial, PromptCall::of_report(*id, report));
+                    }
+                    _ => {}
                 }
                 SessionAction::Submit(serial, command)
             }
+            Err(RequestError::NativeGet(args)) => {
+                self.begin_native(args);
+                SessionAction::Continue
+            }
             Err(RequestError::Native(kind)) => {
                 match parse_line(kind, line, shared.turn.now) {
-                    Ok(args) => self.begin_native(args),
+                    Ok(args) => self.begin_native(Arc::new(args)),
                     Err(problem) => self.reject(&RequestError::Problem(Box::new(problem)), out),
                 }
                 SessionAction::Continue

@@ -14,6 +14,7 @@ use crate::protocol::operations::{
 };
 use crate::protocol::{SessionAction, SessionContext, StatsKind};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The unanswered ones of a connection. There is no such thing while there are none.
 #[derive(Debug, Default)]
@@ -43,11 +44,17 @@ impl NativeCalls {
 impl Session {
     /// Takes a request that was parsed: it is submitted next.
     #[cold]
-    pub(super) fn begin_native(&mut self, args: Args) {
+    pub(super) fn begin_native(&mut self, args: Arc<Args>) {
         let calls = self.native.get_or_insert_default();
         calls.current = Some(Call::new(args, Style::Line));
         (calls.serial, calls.is_later) = (None, false);
         self.state = State::Parsed;
+    }
+
+    /// Notes a request of the native API that is answered at once, and is submitted now.
+    #[cold]
+    pub(super) fn expect_native(&mut self, serial: u32, call: PromptCall) {
+        self.native.get_or_insert_default().prompt.push_back((serial, call));
     }
 
     /// Submits the request of the native API that was parsed.
@@ -109,25 +116,26 @@ impl Session {
     ) -> bool {
         let Some(calls) = &mut self.native else { return false };
         let is_current = calls.current.is_some() && calls.serial == Some(serial);
-        let (next, again) = if is_current && let Some(mut call) = calls.current.take() {
-            (call.handle_reply(reply), Some(call))
+        if is_current && let Some(mut call) = calls.current.take() {
+            let next = call.handle_reply(reply);
+            if let Next::Submit | Next::Later = next {
+                calls.current = Some(call);
+                calls.is_later = matches!(next, Next::Later);
+                self.state = State::Parsed;
+                return true;
+            }
+            self.drop_native_if_done();
+            self.replies.close(serial, out, |line| {
+                if *reply != Reply::Cancelled {
+                    write_line(&next, line);
+                }
+            });
         } else if let Some(call) = calls.take_prompt(serial) {
-            (call.handle_reply(reply), None)
+            self.drop_native_if_done();
+            self.replies.close(serial, out, |line| call.write(reply, line));
         } else {
             return false;
-        };
-        if let (Next::Submit | Next::Later, Some(call)) = (&next, again) {
-            calls.current = Some(call);
-            calls.is_later = matches!(next, Next::Later);
-            self.state = State::Parsed;
-            return true;
         }
-        self.drop_native_if_done();
-        self.replies.close(serial, out, |line| {
-            if *reply != Reply::Cancelled {
-                write_line(&next, line);
-            }
-        });
         true
     }
 
@@ -154,7 +162,7 @@ mod tests {
     use super::*;
     use crate::base::buf::Input;
     use crate::model::command::Command;
-    use crate::model::manage::{ManageCommand, ManageReply};
+    use crate::model::manage::{ManageCommand, ManageReply, PutOutcome};
 
     /// Takes the next request of the connection; returns its serial, if there is one.
     fn submit(session: &mut Session, line: &str, context: &mut SessionContext) -> Option<u32> {
@@ -164,7 +172,7 @@ mod tests {
                 SessionAction::Continue => {}
                 SessionAction::Submit(serial, command) => {
                     assert!(
-                        matches!(command, Command::Manage(ManageCommand::Put { .. })),
+                        matches!(command, Command::Manage(ManageCommand::PutMany { .. })),
                         "{command:?}"
                     );
                     return Some(serial);
@@ -185,7 +193,8 @@ mod tests {
         let mut out = OutBuf::default();
         for number in (0..5).rev() {
             let id = crate::model::id::JobId(u64::from(number) + 10);
-            session.handle_reply(number, &Reply::Manage(&ManageReply::Completed(id)), &mut out);
+            let reply = ManageReply::Puts(Box::new([PutOutcome::Duplicate(id)]));
+            session.handle_reply(number, &Reply::Manage(&reply), &mut out);
         }
         let lines: Vec<String> = (10..15)
             .map(|id| format!("{{\"status\":\"ok\",\"id\":{id},\"duplicate\":true}}\n"))

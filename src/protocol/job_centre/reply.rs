@@ -6,7 +6,9 @@ use crate::model::job::{Encoding, Priority};
 use crate::model::manage::ManageReply;
 use crate::model::reply::{JobView, Rejection, Reply};
 use crate::protocol::Closing;
-use crate::protocol::operations::{Problem, ProblemKind, write_line_problem};
+use crate::protocol::operations::{
+    Problem, ProblemKind, write_line_problem, write_puts, write_rejected,
+};
 use crate::wire::json::{push_bytes, push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use memchr::memchr;
@@ -23,6 +25,9 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
         Reply::Manage(ManageReply::Cancelled) => {
             out.extend_from_slice(b"{\"status\":\"ok\",\"cancelled\":true}\n");
         }
+        // Of a put of the native API.
+        Reply::Manage(ManageReply::Puts(outcomes)) => write_puts(outcomes, out),
+        Reply::Manage(ManageReply::Rejected(rejection)) => write_rejected(*rejection, out),
         Reply::NoJob => out.extend_from_slice(b"{\"status\":\"no-job\"}\n"),
         Reply::Put(id) => {
             out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");

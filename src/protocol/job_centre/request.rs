@@ -1,62 +1,25 @@
 //! From lines to commands (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
 //! "Errors").
 
+use super::native_request::{self, NativeScratch};
 use super::request_cache::RequestCache;
+use super::request_fields::{
+    COUNT, DELAY, ID, JOB, KEY, KEY_TTL, LIMIT, MAX_ATTEMPTS, NATIVE, PRI, QUEUE, QUEUES, REQUEST,
+    RequestFields, TIMEOUT, TOKEN, TTL, TTR, Values, WAIT, all_absent,
+};
 use crate::base::limits::QUEUES_PER_RESERVE_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::protocol::operations::{
-    LineKind, NATIVE_PUT_FIELDS, Problem, ProblemKind, has_member, line_row,
+    Args, LineKind, Problem, ProblemKind, has_member, line_row, parse_get_line,
 };
-use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
+use crate::wire::json::{Arrays, Integer, JsonError, Parser, Value};
 use std::fmt;
-
-const REQUEST: usize = 0;
-const QUEUE: usize = 1;
-const JOB: usize = 2;
-const PRI: usize = 3;
-const QUEUES: usize = 4;
-const WAIT: usize = 5;
-const ID: usize = 6;
-const DELAY: usize = 7;
-const TTL: usize = 8;
-const TTR: usize = 9;
-const TIMEOUT: usize = 10;
-/// Any field of the native API.
-const NATIVE: usize = 11;
-/// Of requests that are lines of the native API if they have it.
-const TOKEN: usize = 12;
-const COUNT: usize = 13;
-
-/// The fields of all requests.
-struct RequestFields;
-
-impl Fields<COUNT> for RequestFields {
-    #[inline]
-    fn number(name: &[u8]) -> Option<usize> {
-        Some(match name {
-            b"request" => REQUEST,
-            b"queue" => QUEUE,
-            b"job" => JOB,
-            b"pri" => PRI,
-            b"queues" => QUEUES,
-            b"wait" => WAIT,
-            b"id" => ID,
-            b"delay" => DELAY,
-            b"ttl" => TTL,
-            b"ttr" => TTR,
-            b"timeout" => TIMEOUT,
-            b"limit" => NATIVE,
-            b"token" => TOKEN,
-            _ if NATIVE_PUT_FIELDS.iter().any(|known| known.as_bytes() == name) => NATIVE,
-            _ => return None,
-        })
-    }
-}
+use std::sync::Arc;
 
 /// Why a line is not a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum RequestError {
     /// A string has an unpaired surrogate.
     Broken {
@@ -74,6 +37,8 @@ pub(super) enum RequestError {
     NotAnObject(JsonError),
     /// No error: the line is for the native API.
     Native(LineKind),
+    /// No error: the line is a get of the native API.
+    NativeGet(Arc<Args>),
     /// What the native API says is wrong.
     Problem(Box<Problem>),
     /// A first line of more than `max` bytes that does not begin like a request.
@@ -122,7 +87,7 @@ impl fmt::Display for RequestError {
                  request does: the connection is closed, nothing was carried out"
             ),
             Self::NotAnObject(error) => write!(f, "the line {error}"),
-            Self::Native(_) => f.write_str("the line is for the native API"),
+            Self::Native(_) | Self::NativeGet(_) => f.write_str("the line is for the native API"),
             Self::Problem(problem) => f.write_str(&problem.detail),
             Self::Denied(_, why) => f.write_str(why),
             Self::TooLong { max } => {
@@ -155,9 +120,10 @@ pub(super) fn parse<'a>(
     json: &'a mut Parser,
     cache: &'a mut RequestCache,
     options: &'a mut JobOptions,
+    native: &'a mut NativeScratch,
 ) -> Result<Command<'a>, RequestError> {
     if let Some(known) = cache.find(line) {
-        return Ok(cache.get(known));
+        return cache.get(known).map_err(RequestError::NativeGet);
     }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
@@ -165,12 +131,15 @@ pub(super) fn parse<'a>(
         Err(error) => return Err(RequestError::NotAnObject(error)),
     };
     let command = match values[REQUEST] {
-        Value::String("put") if values[NATIVE] != Value::Absent => {
-            return Err(RequestError::Native(LineKind::Put));
+        Value::String("put")
+            if !all_absent(&values, &[NATIVE, LIMIT, MAX_ATTEMPTS, KEY, KEY_TTL]) =>
+        {
+            let command = native_request::put(&values, native);
+            return command.ok_or(RequestError::Native(LineKind::Put));
         }
         Value::String("put") => return put(&values, options),
-        Value::String("get") if values[NATIVE] != Value::Absent && has_member(line, "limit") => {
-            return Err(RequestError::Native(LineKind::Get));
+        Value::String("get") if !matches!(values[LIMIT], Value::Absent | Value::Null) => {
+            return Err(native_get(line, cache));
         }
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
@@ -179,25 +148,40 @@ pub(super) fn parse<'a>(
             if values[TTR] != Value::Absent
                 || (values[TOKEN] != Value::Absent && has_member(line, "token")) =>
         {
-            return Err(match line_row("touch") {
+            let command = native_request::report(&values, arrays.members(), native);
+            return command.ok_or_else(|| match line_row("touch") {
                 Some(row) => RequestError::Native(LineKind::Operation(row)),
                 None => problem(values[TTR], "ttr", A_TIME),
             });
         }
         Value::String("touch") => Command::Touch { id: id(&values)?, lease: None },
-        Value::String(name) => {
-            return Err(match line_row(name) {
-                Some(row) => RequestError::Native(LineKind::Operation(row)),
-                None => RequestError::UnknownRequest(shorten(name)),
-            });
-        }
+        Value::String(name) => match native_request::report(&values, arrays.members(), native) {
+            Some(command) => command,
+            None => {
+                return Err(match line_row(name) {
+                    Some(row) => RequestError::Native(LineKind::Operation(row)),
+                    None => RequestError::UnknownRequest(shorten(name)),
+                });
+            }
+        },
         other => return Err(problem(other, "request", REQUESTS)),
     };
     cache.insert(line, &command);
     Ok(command)
 }
 
-type Values<'a> = [Value<'a>; COUNT];
+/// A get of the native API, which is cached.
+#[cold]
+fn native_get(line: &[u8], cache: &mut RequestCache) -> RequestError {
+    match parse_get_line(line) {
+        Ok(args) => {
+            let args = Arc::new(args);
+            cache.insert_native_get(line, &args);
+            RequestError::NativeGet(args)
+        }
+        Err(problem) => RequestError::Problem(Box::new(problem)),
+    }
+}
 
 fn put<'a>(values: &Values<'a>, scratch: &'a mut JobOptions) -> Result<Command<'a>, RequestError> {
     let queue = match values[QUEUE] {
@@ -299,8 +283,10 @@ fn shorten(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::base::rng::Rng;
+    use crate::base::time::Now;
+    use crate::protocol::operations::{Call, Style, parse_line};
 
-    const NAMES: [&str; 6] = ["delete", "get", "abort", "put", "nothing", "del\\u0065te"];
+    const NAMES: [&str; 7] = ["delete", "get", "abort", "put", "nothing", "del\\u0065te", "done"];
     const IDS: [&str; 12] = [
         "0",
         "-0",
@@ -343,9 +329,10 @@ mod tests {
     fn reserve_that_names_too_many_queues_is_refused() {
         let get = |count| {
             let (mut json, mut cache) = (Parser::default(), RequestCache::default());
+            let (mut options, mut native) = Default::default();
             let line =
                 format!("{{\"request\":\"get\",\"queues\":[{}]}}", vec!["\"q\""; count].join(","));
-            match parse(line.as_bytes(), &mut json, &mut cache, &mut JobOptions::default()) {
+            match parse(line.as_bytes(), &mut json, &mut cache, &mut options, &mut native) {
                 Ok(Command::Reserve { queues, .. }) => Ok(queues.len()),
                 Ok(other) => panic!("{other:?}"),
                 Err(error) => Err(error.to_string()),
@@ -362,15 +349,119 @@ mod tests {
         let (mut rng, mut known) = (Rng::new(11), 0);
         for _ in 0..30_000 {
             let line = line(&mut rng);
-            let mut other = (RequestCache::default(), JobOptions::default(), JobOptions::default());
-            let fresh = said(parse(line.as_bytes(), &mut json, &mut other.0, &mut other.1));
+            let (mut none, mut options, mut native) = Default::default();
+            let fresh =
+                said(parse(line.as_bytes(), &mut json, &mut none, &mut options, &mut native));
             known += usize::from(cache.find(line.as_bytes()).is_some());
             assert_eq!(
-                said(parse(line.as_bytes(), &mut json, &mut cache, &mut other.2)),
+                said(parse(line.as_bytes(), &mut json, &mut cache, &mut options, &mut native)),
                 fresh,
                 "{line}"
             );
         }
         assert!(known > 400, "only {known} lines were known");
+    }
+
+    /// What the operations make of a line.
+    fn by_operations(kind: LineKind, line: &str) -> String {
+        match parse_line(kind, line.as_bytes(), Now::default()) {
+            Ok(args) => {
+                let call = Call::new(Arc::new(args), Style::Line);
+                format!("{:?}", call.command(&call.args()))
+            }
+            Err(problem) => format!("{problem:?}"),
+        }
+    }
+
+    /// Values that fit, and some that do not.
+    fn value(rng: &mut Rng, name: &str) -> &'static str {
+        let values: &[&str] = match name {
+            "queue" => &["\"q\"", "\"q\"", "\"\\u0071\"", "\"\"", "null", "1", "\"\\ud800\""],
+            "job" | "result" => &["{}", "{\"a\": [1]}", " { } ", "null", "7", "[]", "\"x\""],
+            "key" => &["\"k\"", "\"k\"", "\"\"", "null", "1", "\"\\ud800\""],
+            "error" | "message" => &["\"Timeout\"", "\"a\\nb\"", "\"\"", "null", "1"],
+            "retry" => &["true", "false", "null", "0"],
+            _ => &[
+                "0",
+                "1",
+                "60000",
+                "7",
+                "-1",
+                "-0",
+                "1.0",
+                "1e3",
+                "null",
+                "\"5\"",
+                "4294967296",
+                "316224000001",
+                "9223372036854775807",
+                "99999999999999999999",
+            ],
+        };
+        let fits = rng.below(4) > 0;
+        let count = if fits { values.len().min(3) } else { values.len() };
+        values[usize::try_from(rng.below(count as u64)).unwrap()]
+    }
+
+    fn native_line(rng: &mut Rng, request: &str) -> String {
+        let (needed, others): (&[&str], &[&str]) = match request {
+            "put" => (
+                &["queue", "job", "pri"],
+                &["ttr", "max_attempts", "key", "key_ttl", "delay", "ttl", "limit", "x", "group"],
+            ),
+            "done" => (&["id"], &["result", "x", "token", "id", "error"]),
+            "fail" => (&["id"], &["error", "message", "retry", "delay", "token", "x", "error"]),
+            _ => (&["id", "ttr"], &["token", "x", "ttr"]),
+        };
+        let mut members = vec![format!("\"request\":\"{request}\"")];
+        for &name in needed {
+            if rng.below(20) > 0 {
+                members.push(format!("\"{name}\": {}", value(rng, name)));
+            }
+        }
+        for &name in others {
+            if rng.below(4) == 0 {
+                members.push(format!("\"{name}\":{}", value(rng, name)));
+            }
+        }
+        format!("{{{}}}", members.join(","))
+    }
+
+    #[test]
+    fn frequent_request_yields_what_the_operations_make_of_it() {
+        let (mut json, mut cache) = (Parser::default(), RequestCache::default());
+        let (mut options, mut native) = (JobOptions::default(), NativeScratch::default());
+        let (mut rng, mut made) = (Rng::new(7), [0_u32; 4]);
+        for _ in 0..40_000 {
+            let which = usize::try_from(rng.below(4)).unwrap();
+            let name = ["put", "done", "fail", "touch"][which];
+            let line = native_line(&mut rng, name);
+            let text = line.as_bytes();
+            let Ok(command @ Command::Manage(_)) =
+                parse(text, &mut json, &mut cache, &mut options, &mut native)
+            else {
+                continue;
+            };
+            let kind = match line_row(name) {
+                Some(row) if name != "put" => LineKind::Operation(row),
+                _ => LineKind::Put,
+            };
+            assert_eq!(format!("{command:?}"), by_operations(kind, &line), "{line}");
+            made[which] += 1;
+        }
+        assert!(made.iter().all(|&count| count > 1_000), "{made:?}");
+    }
+
+    #[test]
+    fn get_with_a_limit_is_parsed_once() {
+        let (mut json, mut cache) = (Parser::default(), RequestCache::default());
+        let (mut options, mut native) = (JobOptions::default(), NativeScratch::default());
+        let line = br#"{"request":"get","queues":["q"],"limit":2,"attempts":true}"#;
+        let mut get = || match parse(line, &mut json, &mut cache, &mut options, &mut native) {
+            Err(RequestError::NativeGet(args)) => args,
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (get(), get());
+        assert!(Arc::ptr_eq(&first, &second));
     }
 }

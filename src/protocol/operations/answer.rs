@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, ProblemKind};
 use crate::model::id::JobId;
-use crate::model::manage::{ManageReply, Missing};
+use crate::model::manage::{JobState, ManageReply, Missing};
 use crate::model::reply::Rejection;
 
 /// How a request came, and its answer goes.
@@ -122,15 +122,15 @@ pub(super) fn rejected(rejection: Rejection) -> Problem {
 }
 
 /// The problem of a query that was not evaluated.
-pub(super) fn bad_query(why: &str) -> Problem {
+pub(super) fn bad_query(field: &str, why: &str) -> Problem {
     let kind = if why.contains("(--query-timeout)") {
         ProblemKind::Timeout
     } else {
         ProblemKind::InvalidField
     };
     Problem {
-        field: Some("query".to_owned()),
-        ..Problem::new(kind, format!("field 'query': {why}"))
+        field: Some(field.to_owned()),
+        ..Problem::new(kind, format!("field '{field}': {why}"))
     }
 }
 
@@ -155,6 +155,17 @@ pub(super) fn key_taken(id: JobId) -> Problem {
     Problem { id: Some(id), ..Problem::new(ProblemKind::Duplicate, detail) }
 }
 
+/// What can be done with a job whose state does not permit what was asked for.
+fn what_to_do(state: JobState) -> &'static str {
+    match state {
+        JobState::Reserved => "wait until its run is over, or bury it first",
+        JobState::Completed => "it can be read and deleted, nothing else",
+        JobState::Blocked => "it becomes ready when what holds it back is over",
+        JobState::Buried => "kick it first",
+        JobState::Ready | JobState::Scheduled => "this cannot be done to it",
+    }
+}
+
 /// The problem that a reply is, if it is one.
 pub(super) fn problem_of(reply: &ManageReply, id: JobId) -> Option<Problem> {
     let shown = if id == JobId::NEVER { "this id".to_owned() } else { format!("id {}", id.0) };
@@ -173,7 +184,7 @@ pub(super) fn problem_of(reply: &ManageReply, id: JobId) -> Option<Problem> {
         ),
         ManageReply::WrongState(state) => Problem::new(
             ProblemKind::WrongState,
-            format!("job {} is {}: this cannot be done to it", id.0, state.name()),
+            format!("job {} is {}: {}", id.0, state.name(), what_to_do(*state)),
         ),
         ManageReply::NoIndex => Problem::new(
             ProblemKind::NoIndex,

@@ -32,7 +32,7 @@ pub(super) const JOBS_PER_REQUEST_MAX: usize = 1_000;
 const WAIT_MAX_MS: u64 = 60_000;
 
 /// Longest text of an error, in bytes: what is longer is cut.
-const ERROR_MAX_BYTES: usize = 64 * 1024;
+pub(in crate::protocol) const ERROR_MAX_BYTES: usize = 64 * 1024;
 
 /// What stands in the path of a request.
 #[derive(Clone, Debug)]
@@ -134,7 +134,10 @@ pub(super) fn parse_line_fields(
 ) -> Result<Args, Problem> {
     let mut path = PathArgs { job: JobId::NEVER, queue: Vec::new() };
     if row.path.contains(&PathPart::Job) || row.path.contains(&PathPart::Connection) {
-        let wanted = "an integer, written without fraction or exponent";
+        let wanted = match row.line {
+            Some("kick" | "peek") => "an integer, or say 'queue'",
+            _ => "an integer, written without fraction or exponent",
+        };
         path.job = fields.job_id("id")?.ok_or_else(|| Problem::missing("id", wanted))?;
     }
     if row.path.contains(&PathPart::Queue) {

@@ -15,7 +15,7 @@ use super::show_args::ShowArgs;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedPage, IndexedReply};
-use crate::model::manage::{JobCursor, ManageCommand, ManageReply, RunReport};
+use crate::model::manage::{JobCursor, ManageCommand, ManageReply, NewJob, RunReport};
 use crate::model::reply::Reply;
 use crate::model::show::{CloseOutcome, ConnectionRequest, numbered_connection};
 use crate::model::transfer::ExportPage;
@@ -69,9 +69,9 @@ enum Step {
 }
 
 impl Call {
-    pub(in crate::protocol) fn new(args: Args, style: Style) -> Self {
-        let backup = matches!(args, Args::Backup).then(Box::default);
-        Self { args: Arc::new(args), style, step: Step::First, backup }
+    pub(in crate::protocol) fn new(args: Arc<Args>, style: Style) -> Self {
+        let backup = matches!(*args, Args::Backup).then(Box::default);
+        Self { args, style, step: Step::First, backup }
     }
 
     /// The arguments, from which [`Call::command`] borrows.
@@ -203,7 +203,7 @@ impl Call {
             Args::Resume { queue } => ManageCommand::Resume { queue },
             Args::ShowQueue { queue } => ManageCommand::Queue { queue },
             Args::Schedule(args) => ManageCommand::Schedule(args.command()),
-            Args::Put { queue, job } => ManageCommand::Put { queue, job },
+            Args::Put { queue, job } => self.put(queue, job),
             Args::PutMany { queue, jobs, .. } => ManageCommand::PutMany { queue, jobs },
             Args::Reserve { queues, terms, .. } => {
                 let first = match self.step {
@@ -214,6 +214,19 @@ impl Call {
             }
         };
         Command::Manage(manage)
+    }
+
+    /// A put, answered by what its answer shows: of a line only the id.
+    fn put<'a>(&self, queue: &'a [u8], job: &'a NewJob) -> ManageCommand<'a> {
+        match self.style {
+            Style::Line => ManageCommand::PutMany { queue, jobs: std::slice::from_ref(job) },
+            Style::Http => ManageCommand::Put { queue, job },
+        }
+    }
+
+    /// The name of the field with the query.
+    fn query_field(&self) -> &'static str {
+        if matches!(*self.args, Args::Act { .. }) { "where.query" } else { "query" }
     }
 
     /// Takes the reply to the last command.
@@ -230,7 +243,9 @@ impl Call {
             }
             Reply::Manage(reply) => self.handle_managed(reply),
             Reply::IndexedPage(IndexedPage::NotYet) => Next::Later,
-            Reply::Indexed(IndexedReply::BadQuery(why)) => Next::Problem(bad_query(why)),
+            Reply::Indexed(IndexedReply::BadQuery(why)) => {
+                Next::Problem(bad_query(self.query_field(), why))
+            }
             Reply::Job(job) if !matches!(*self.args, Args::Reserve { shows_run: true, .. }) => {
                 Next::Answer(line_job(job))
             }

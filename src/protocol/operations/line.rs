@@ -34,8 +34,6 @@ pub(in crate::protocol) fn has_member(line: &[u8], wanted: &str) -> bool {
 pub(in crate::protocol) enum LineKind {
     /// A put with fields of the native API.
     Put,
-    /// A get with a limit.
-    Get,
     /// A request of the native API.
     Operation(&'static OperationRow),
 }
@@ -43,7 +41,7 @@ pub(in crate::protocol) enum LineKind {
 impl PartialEq for LineKind {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Put, Self::Put) | (Self::Get, Self::Get) => true,
+            (Self::Put, Self::Put) => true,
             (Self::Operation(one), Self::Operation(other)) => one.name == other.name,
             _ => false,
         }
@@ -60,7 +58,6 @@ pub(in crate::protocol) fn parse_line(
 ) -> Result<Args, Problem> {
     match kind {
         LineKind::Put => put(line),
-        LineKind::Get => get(line),
         LineKind::Operation(row) => {
             let row = row_for(row, line);
             let fields = Fields::of_line(line, line_fields(row))?;
@@ -90,7 +87,8 @@ fn put(line: &[u8]) -> Result<Args, Problem> {
     Ok(Args::Put { queue: queue.into_bytes(), job: Box::new(job) })
 }
 
-fn get(line: &[u8]) -> Result<Args, Problem> {
+/// Parses a get of the native API: one with a limit.
+pub(in crate::protocol) fn parse_get_line(line: &[u8]) -> Result<Args, Problem> {
     let known = &["queues", "wait", "timeout", "limit", "attempts", "lease", "ttr_ms", "worker"];
     let fields = Fields::of_known_line(line, known)?;
     let names = fields.strings("queues", 0..=QUEUES_PER_RESERVE_MAX)?;

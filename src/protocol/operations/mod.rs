@@ -42,18 +42,20 @@ mod show_table;
 mod table;
 
 pub(super) use answer::{Cookie, Next, Style};
-pub(super) use args::{Args, PathArgs, parse};
+pub(super) use args::{Args, ERROR_MAX_BYTES, PathArgs, parse};
 pub(super) use backup::TAR;
 pub(super) use call::{Call, Local};
 pub(super) use export_json::NDJSON;
 pub(super) use field_names::{CHANGE_FIELDS, NATIVE_PUT_FIELDS, PUT_FIELDS};
+pub(super) use fields::DURATION_MAX_MS;
 pub(super) use frames::{Topic, overview_frame, queue_frame};
 pub(super) use import::Import;
 pub(super) use line::{
-    LineKind, auth_token, has_member, line_row, parse_line, write_line, write_line_problem,
+    LineKind, auth_token, has_member, line_row, parse_get_line, parse_line, write_line,
+    write_line_problem,
 };
 pub(super) use problem::{Problem, ProblemKind};
-pub(super) use prompt_call::PromptCall;
+pub(super) use prompt_call::{PromptCall, write_puts, write_rejected};
 pub(super) use schedules::scheduled_put_fields;
 pub(super) use server_json::ServerLimits;
 pub(super) use table::{Method, Operation, OperationRow, PathPart};

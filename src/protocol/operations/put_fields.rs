@@ -14,12 +14,12 @@ use crate::model::manage::{NewDependencies, NewJob, NewKey, OnDuplicate};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::collections::BTreeSet;
 
-/// A priority of the API: beyond the ends of what the store keeps as a number, its nearest.
+/// A priority of the API. The first and the last one are kept as digits.
 pub(super) fn priority(number: i64) -> OwnedPriority {
-    if number == i64::MAX {
-        return OwnedPriority::Beyond(number.to_string().into());
+    match number {
+        i64::MIN | i64::MAX => OwnedPriority::Beyond(number.to_string().into()),
+        _ => OwnedPriority::Number(number),
     }
-    OwnedPriority::Number(number.max(i64::MIN + 1))
 }
 
 /// The job of a put.

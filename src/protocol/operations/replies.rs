@@ -49,7 +49,7 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
         }
         (ManageReply::Job(job), Args::Result { .. }) => return result(job, style),
         (_, Args::Put { .. }) | (ManageReply::Duplicate(_) | ManageReply::Completed(_), _) => {
-            put(reply, style)
+            put(reply)
         }
         (ManageReply::Job(job), Args::Schedule(_)) => created(job, style),
         (ManageReply::Job(job), _) => one(|out| push_job(out, job, style)),
@@ -66,26 +66,20 @@ pub(super) fn answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
     })
 }
 
-/// The answer to a put that was not refused.
-pub(super) fn put(reply: &ManageReply, style: Style) -> Answer {
-    match (reply, style) {
-        (ManageReply::Job(job), Style::Line) => one(|out| push_count(out, "id", job.id.0)),
-        (ManageReply::Job(job), Style::Http) => created(job, style),
-        (ManageReply::Duplicate(job), _) => one(|out| {
-            match style {
-                Style::Http => push_job(out, job, style),
-                Style::Line => push_count(out, "id", job.id.0),
-            }
+/// The answer to a put over HTTP that was not refused.
+fn put(reply: &ManageReply) -> Answer {
+    match reply {
+        ManageReply::Job(job) => created(job, Style::Http),
+        ManageReply::Duplicate(job) => one(|out| {
+            push_job(out, job, Style::Http);
             push_flag(out, "duplicate", true);
         }),
-        (ManageReply::Completed(id), _) => one(|out| {
+        ManageReply::Completed(id) => one(|out| {
             push_count(out, "id", id.0);
             push_flag(out, "duplicate", true);
-            if style == Style::Http {
-                push_text(out, "state", Some(JobState::Completed.name().as_bytes()));
-            }
+            push_text(out, "state", Some(JobState::Completed.name().as_bytes()));
         }),
-        (other, _) => Reply::Manage(other).unexpected(),
+        other => Reply::Manage(other).unexpected(),
     }
 }
 
@@ -176,7 +170,8 @@ fn object(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 
 /// An answer that is one object.
 fn one(write: impl FnOnce(&mut Vec<u8>)) -> Answer {
-    let mut body = Vec::new();
+    // As long as most of them.
+    let mut body = Vec::with_capacity(640);
     object(&mut body, write);
     Answer::new(200, body)
 }
@@ -232,7 +227,9 @@ pub(super) fn line_job(job: &JobView<'_>) -> Answer {
 /// Reserved jobs; lines show how often they were run and the token of their lease if they are
 /// asked to.
 pub(super) fn jobs(list: &[JobDetails], style: Style, shows_run: bool) -> Answer {
-    let mut body = Vec::from(*b"{\"jobs\":[");
+    let about = list.iter().map(|job| 128 + job.text_bytes()).sum::<usize>();
+    let mut body = Vec::with_capacity(32 + about);
+    body.extend_from_slice(b"{\"jobs\":[");
     for (number, job) in list.iter().enumerate() {
         body.extend_from_slice(if number > 0 { b",{" } else { b"{" });
         match style {

@@ -3,7 +3,7 @@
 use crate::base::time::Now;
 use crate::model::consumer::{ConsumerReply, JobStats, PeekedState};
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Priority, Status};
+use crate::model::job::{LEAST_PRIORITY, Priority, Status};
 use crate::store::idx::QueueIdx;
 use crate::store::manage::{Verb, whole_seconds_until};
 use crate::store::state_machine::{Caller, JobEvent};
@@ -205,8 +205,8 @@ impl Store {
             state,
             priority: match job.priority() {
                 Priority::Small(number) => number,
+                Priority::Big(LEAST_PRIORITY) | Priority::Unselected => i64::MIN,
                 Priority::Big(_) => i64::MAX,
-                Priority::Unselected => i64::MIN,
             },
             age_s: now.wall.0.saturating_sub(put_at_ms) / 1_000,
             delay_ms: options.delay_ms,

@@ -17,7 +17,8 @@ impl Actions {
 
     /// Whether this ticket is answered when an action has ended. O(running actions).
     pub(in crate::store) fn is_awaited(&self, ticket: Ticket) -> bool {
-        self.running.iter().any(|id| self.by_id[id].ticket == Some(ticket))
+        let mut awaited = self.running.iter().chain(&self.awaited_searches);
+        awaited.any(|id| self.by_id[id].ticket == Some(ticket))
     }
 
     /// The action goes on, and its ticket is not answered by it. Returns whether there was one.
@@ -33,7 +34,7 @@ impl Actions {
 
     fn remove_tickets(&mut self, which: impl Fn(Ticket) -> bool) -> bool {
         let mut any = false;
-        for id in &self.running {
+        for id in self.running.iter().chain(&self.awaited_searches) {
             let action = self.by_id.get_mut(id).expect("a running action is known");
             any |= action.ticket.take_if(|ticket| which(*ticket)).is_some();
         }

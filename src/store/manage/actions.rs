@@ -36,6 +36,8 @@ pub(in crate::store) struct Actions {
     pub(super) running: VecDeque<u64>,
     /// How many wait for the end of their queries.
     pub(super) searching: usize,
+    /// Those whose queries have had no turn yet, and whose tickets are not answered.
+    pub(super) awaited_searches: Vec<u64>,
     /// The id that was given out last.
     pub(super) last_id: u64,
     /// What they may write.

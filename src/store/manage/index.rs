@@ -4,7 +4,9 @@
 //! A queue whose index was switched on is declared, so a restart keeps it on. Each history that is
 //! freed is an event of version 0 in the journal; when the last one is freed, and only then, the
 //! request is answered. Until then a restart may bring the index back with the histories that are
-//! left, and a command of Jobq that names the queue switches it on again.
+//! left, and a command of Jobq that names the queue, or one that switches the index on, ends the
+//! removal: the index is on again with the histories that are left, and the request that has
+//! switched it off is answered so.
 
 use crate::base::api_limits::{ACTION_BYTES_PER_STEP, ACTION_STEPS_PER_JOB};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, DECLARED_QUEUES_MAX, EXTRA_WORK_PER_TURN};
@@ -138,8 +140,17 @@ impl Store {
             }
             self.spread.end_task();
             if let Some(ticket) = task.ticket.take() {
-                fx.reply(ticket, OFF);
+                fx.reply(ticket, self.index_after(&task));
             }
+        }
+    }
+
+    /// What is so of the index of a queue when a task is done. O(1).
+    fn index_after(&self, task: &IndexTask) -> ManageReply {
+        let record = self.queues.get(task.queue).filter(|queue| queue.serial == task.serial);
+        match record.filter(|queue| queue.is_indexed()) {
+            Some(queue) => ManageReply::Index { on: true, building: !queue.is_backfilled() },
+            None => OFF,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
 use crate::model::action::JobChange;
 use crate::model::id::JobId;
-use crate::model::job::{JobOptions, Priority, Status};
+use crate::model::job::{JobOptions, LEAST_PRIORITY, Priority, Status};
 use crate::model::manage::{NewJob, NewKey, OnDuplicate};
 use crate::model::reply::Rejection;
 use crate::model::snapshot::{PersistedKey, Record};
@@ -36,6 +36,7 @@ fn is_more_urgent(one: Priority<'_>, other: Priority<'_>) -> bool {
     let place = |priority| match priority {
         Priority::Unselected => (0, 0, 0, ""),
         Priority::Small(number) => (1, number, 0, ""),
+        Priority::Big(LEAST_PRIORITY) => (1, i64::MIN, 0, ""),
         Priority::Big(digits) => (2, 0, digits.len(), digits),
     };
     place(one) > place(other)

@@ -6,11 +6,11 @@
 
 use super::actions::{Action, Cursor};
 use crate::base::api_limits::ANSWER_BYTES_ENOUGH;
-use crate::base::limits::ROWS_PER_CHUNK;
+use crate::base::limits::{EXTRA_WORK_PER_TURN, ROWS_PER_CHUNK};
 use crate::base::time::Now;
 use crate::model::action::ActionState;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::indexed_queue::IndexedPage;
+use crate::model::indexed_queue::{IndexedPage, IndexedReply};
 use crate::model::manage::{JobCursor, JobPage, ManageReply};
 use crate::model::query::{Expr, Op, Query, Term};
 use crate::model::reply::Rejection;
@@ -147,11 +147,12 @@ impl Store {
         fx.reply(ticket, ManageReply::JobPage(Box::new(page)));
     }
 
-    /// Begins an action whose jobs a query finds, and answers at once. O(log a).
+    /// Begins an action whose jobs a query finds. It is answered when the query has had its first
+    /// turn: one that is no query makes no action. O(log a).
     pub(super) fn begin_action_search(
         &mut self,
         ticket: Ticket,
-        (action, queue): (Action, QueueIdx),
+        (mut action, queue): (Action, QueueIdx),
         query: &Arc<Query>,
         fx: &mut Effects,
     ) {
@@ -163,7 +164,10 @@ impl Store {
         debug_assert!(id > self.actions.last_id, "the ids of actions rise");
         self.actions.last_id = id;
         self.actions.searching += 1;
-        fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone())));
+        action.ticket = Some(ticket);
+        self.actions.awaited_searches.push(id);
+        // The client's next request waits: see `Store::is_deferred`.
+        self.waiters.note_work(EXTRA_WORK_PER_TURN + 1);
         self.actions.by_id.insert(id, action);
         self.actions.trim();
         let own = Ticket { client: ACTIONS_CLIENT, serial: 0 };
@@ -171,8 +175,20 @@ impl Store {
         self.push_search(own, queue, Arc::clone(query), native, fx);
     }
 
+    /// The query of an action was evaluated for a while, and goes on: the action is answered, if it
+    /// was not. O(log a).
+    pub fn answer_searching_action(&mut self, id: u64, fx: &mut Effects) {
+        let Some(action) = self.actions.by_id.get_mut(&id).filter(|it| is_searching(it)) else {
+            return;
+        };
+        self.actions.awaited_searches.retain(|&other| other != id);
+        if let Some(ticket) = action.ticket.take() {
+            fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone())));
+        }
+    }
+
     /// Goes on with an action whose query has ended: it found these jobs, with these versions of
-    /// their rows, or it failed. O(log a).
+    /// their rows, or it failed; if nothing was answered yet, there is no action then. O(log a).
     pub fn begin_found_action(
         &mut self,
         id: u64,
@@ -184,6 +200,14 @@ impl Store {
         if !is_searching(action) {
             return;
         }
+        let ticket = action.ticket.take();
+        self.actions.awaited_searches.retain(|&other| other != id);
+        if let Some(ticket) = ticket {
+            match &found {
+                Ok(_) => fx.reply(ticket, ManageReply::Action(Box::new(action.details.clone()))),
+                Err(why) => fx.reply(ticket, IndexedReply::BadQuery(why.clone())),
+            }
+        }
         match found {
             Ok(jobs) => {
                 debug_assert!(self.actions.searching > 0, "an action that searches is counted");
@@ -192,6 +216,10 @@ impl Store {
                 action.cursor = Cursor::Found(jobs.into());
                 self.actions.running.push_back(id);
                 self.spread.begin_task();
+            }
+            Err(_) if ticket.is_some() => {
+                self.actions.by_id.remove(&id);
+                self.actions.searching -= 1;
             }
             Err(why) => {
                 action.details.error = Some(why);
@@ -211,6 +239,7 @@ impl Store {
         let Some(mut action) = self.actions.by_id.remove(&id) else { return };
         debug_assert!(self.actions.searching > 0, "an action that waits for its query is counted");
         self.actions.searching -= 1;
+        self.actions.awaited_searches.retain(|&other| other != id);
         self.end_action(&mut action, state, now, fx);
         self.actions.by_id.insert(id, action);
     }

@@ -33,7 +33,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
             .and_then(|bytes| std::str::from_utf8(bytes).ok())
             .map_or(Value::BrokenString, Value::String),
     });
-    Ok(Arrays(strings))
+    Ok(Arrays { strings, members: None })
 }
 
 /// The text as such, and its first byte that is no blank.

@@ -74,15 +74,25 @@ pub struct StringsAt {
     end: u32,
 }
 
-/// The strings of the arrays of a parsed object.
+/// What is known of a parsed object beside its values: the strings of its arrays, and its size.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrays<'a>(&'a StringList);
+pub struct Arrays<'a> {
+    strings: &'a StringList,
+    members: Option<usize>,
+}
 
 impl<'a> Arrays<'a> {
     /// The strings of a [`Value::Strings`] of this object, unescaped.
     #[must_use]
     pub fn strings(self, at: StringsAt) -> Strings<'a> {
-        self.0.range(at.first as usize..at.end as usize)
+        self.strings.range(at.first as usize..at.end as usize)
+    }
+
+    /// How many members the object has, those that are not wanted and those of the same name
+    /// included; `None` if they were not counted.
+    #[must_use]
+    pub fn members(self) -> Option<usize> {
+        self.members
     }
 }
 
@@ -174,7 +184,7 @@ impl Parser {
         );
         self.tape = tape.reset();
         match parsed {
-            Some(()) => Ok(Arrays(&self.strings)),
+            Some(members) => Ok(Arrays { strings: &self.strings, members: Some(members) }),
             None => exact::parse::<F, N>(text, &mut self.strings, values),
         }
     }

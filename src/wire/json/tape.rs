@@ -8,7 +8,8 @@ use super::{Fields, Integer, StringsAt, Value};
 use crate::base::strings::StringList;
 use simd_json::{Buffers, INPUT_PADDING, Node, StaticNode, Tape};
 
-/// Parses `text` into `values`; `None` means that this parser cannot tell and the exact one must.
+/// Parses `text` into `values` and returns the number of its members; `None` means that this parser
+/// cannot tell and the exact one must.
 #[inline]
 pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     text: &'a [u8],
@@ -17,7 +18,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     tape: &mut Tape<'a>,
     strings: &mut StringList,
     values: &mut [Value<'a>; N],
-) -> Option<()> {
+) -> Option<usize> {
     // The padding may hold anything, so what an earlier text left there can stay.
     let padded = text.len() + INPUT_PADDING;
     if copy.len() < padded {
@@ -28,8 +29,8 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     let base = copy.as_ptr().addr();
     simd_json::fill_tape_padded(copy, text.len(), buffers, tape).ok()?;
 
-    let [Node::Object { .. }, members @ ..] = &tape.0[..] else { return None };
-    let mut members = members;
+    let [Node::Object { len, .. }, members @ ..] = &tape.0[..] else { return None };
+    let (len, mut members) = (*len, members);
     while let [Node::String(key), rest @ ..] = members {
         let value = *rest.first()?;
         members = rest.get(nodes_of(value)..)?;
@@ -39,7 +40,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
                 Node::Static(fixed) => scalar(fixed)?,
                 Node::Array { len, .. } => array(rest.get(1..=len), strings),
                 Node::Object { .. } => {
-                    let start = value_start(text, key.as_ptr().addr().checked_sub(base)?)?;
+                    let start = value_start(text, key.as_ptr().addr().checked_sub(base)?, key)?;
                     let end = match members {
                         [Node::String(next), ..] => {
                             let key = next.as_ptr().addr().checked_sub(base)?;
@@ -57,7 +58,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
             };
         }
     }
-    Some(())
+    Some(len)
 }
 
 /// How many nodes a value takes on the tape.
@@ -104,15 +105,20 @@ pub(super) fn narrow(count: usize) -> u32 {
     u32::try_from(count).expect("a text of less than 4 GiB holds fewer than 2^32 strings")
 }
 
-/// Where the value begins whose key's first character stands at `key`.
+/// Where the value begins whose key's first character stands at `key`; `name`: the key, unescaped.
 #[inline]
-fn value_start(text: &[u8], key: usize) -> Option<usize> {
-    let mut at = key;
-    loop {
-        match text.get(at)? {
-            b'"' => break,
-            b'\\' => at += 2,
-            _ => at += 1,
+fn value_start(text: &[u8], key: usize, name: &str) -> Option<usize> {
+    let mut at = key + name.len();
+    // A name without quotation marks ends at the first one that is not escaped, and an escape is
+    // longer than its character: if there is one here, the key has no escapes.
+    if text.get(at) != Some(&b'"') {
+        at = key;
+        loop {
+            match text.get(at)? {
+                b'"' => break,
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
         }
     }
     at = skip_blanks(text, at + 1);

@@ -23,8 +23,9 @@ pub(super) const QUEUES: [&[u8]; 6] = [
 ];
 
 /// All priorities there are, the least urgent first.
-pub(super) const PRIORITIES: [Priority<'static>; 12] = [
+pub(super) const PRIORITIES: [Priority<'static>; 13] = [
     Priority::Unselected,
+    Priority::Big("-9223372036854775808"),
     Priority::Small(i64::MIN + 1),
     Priority::Small(-1),
     Priority::Small(0),

@@ -326,16 +326,24 @@ impl Simulation {
         said
     }
 
-    /// An action over what a query finds, which was begun: it is answered at once, and goes on in
-    /// later passes.
+    /// An action over what a query finds: it is answered when that has had a turn, and goes on.
     fn act_by_query(&mut self, ticket: Ticket) -> Replies {
-        let completion = self.engine.poll_completion().expect("it is answered at once");
-        let id = match &completion.reply {
-            Reply::Manage(ManageReply::Action(action)) => action.id,
-            reply => return vec![(ticket, Answer::of(reply))],
-        };
-        drop(completion);
-        let mut said = self.completions();
+        let (mut said, mut begun) = (Replies::new(), None);
+        for _ in 0..BATCHES {
+            while let Some(completion) = self.engine.poll_completion() {
+                if let Reply::Manage(ManageReply::Action(action)) = &completion.reply {
+                    begun = Some(action.id);
+                } else {
+                    said.push((completion.ticket, Answer::of(&completion.reply)));
+                }
+            }
+            if begun.is_some() || said.iter().any(|&(answered, _)| answered == ticket) {
+                break;
+            }
+            self.engine.commit(self.now);
+            self.engine.expire(self.now);
+        }
+        let Some(id) = begun else { return said };
         for _ in 0..BATCHES {
             self.engine.commit(self.now);
             self.engine.expire(self.now);

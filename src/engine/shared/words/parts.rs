@@ -111,12 +111,7 @@ impl<'a> Word<'a> for Priority<'a> {
         };
         let is_well_formed = match priority {
             Priority::Small(number) => number != i64::MIN && number != i64::MAX,
-            Priority::Big(digits) => {
-                digits.bytes().all(|digit| digit.is_ascii_digit())
-                    && !digits.starts_with('0')
-                    && matches!(Priority::from_digits(digits), Priority::Big(_))
-                    && !digits.is_empty()
-            }
+            Priority::Big(digits) => Priority::are_big(digits),
             Priority::Unselected => true,
         };
         if is_well_formed { Ok(priority) } else { Err(WordsError::Malformed) }

@@ -14,6 +14,7 @@ use crate::protocol::http::route::{Operation, RouteMatch};
 use crate::protocol::http::{Scratch, index, lightjq, native, openapi};
 use crate::protocol::operations::{Args, Call, Local, Next, ServerLimits, Style, parse};
 use crate::protocol::{SessionAction, SessionContext, StatsKind};
+use std::sync::Arc;
 
 impl Session {
     /// Reads the body, and answers what takes no command.
@@ -41,7 +42,7 @@ impl Session {
                 let path = native::path_args(call.job, &http.queue);
                 let (query, now) = (&*http.query_text, shared.turn.now);
                 return match parse(route.0, path, query, body, now) {
-                    Ok(args) => Prepared::Native(Box::new(Call::new(args, Style::Http))),
+                    Ok(args) => Prepared::Native(Box::new(Call::new(Arc::new(args), Style::Http))),
                     Err(problem) => {
                         Prepared::Answered(self.respond_problem(&problem, None, shared, out))
                     }

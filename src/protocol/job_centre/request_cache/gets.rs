@@ -12,10 +12,10 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// Lines that are cached at a time. A line hashes to one slot; the latest line stays.
-const SLOTS: usize = 64;
+pub(super) const SLOTS: usize = 64;
 
 /// The longest line that is cached, in bytes. A hundred queues fit.
-const LINE_MAX_BYTES: usize = 4096;
+pub(super) const LINE_MAX_BYTES: usize = 4096;
 
 /// The cached gets. Memory: a small multiple of [`LINE_MAX_BYTES`] for each slot in use.
 #[derive(Debug, Default)]

@@ -10,10 +10,14 @@
 
 use crate::model::command::Command;
 use crate::model::id::JobId;
+use crate::model::manage::{ManageCommand, RunReport};
 use memchr::memmem;
 
 /// Texts that are cached at a time: a few kinds of requests in a few spellings.
-const SLOTS: usize = 4;
+const SLOTS: usize = 6;
+
+/// The report of a job that is done, without a result.
+static DONE: RunReport = RunReport::Complete { result: None };
 
 /// The longest line that is cached, in bytes.
 const LINE_MAX_BYTES: usize = 128;
@@ -41,6 +45,7 @@ enum Verb {
     Delete,
     Release,
     Touch,
+    Done,
 }
 
 impl Shape {
@@ -76,6 +81,7 @@ impl ByIdCache {
             Verb::Delete => Command::Delete { id },
             Verb::Release => Command::Release { id, lease: None },
             Verb::Touch => Command::Touch { id, lease: None },
+            Verb::Done => Command::Manage(ManageCommand::Report { id, token: None, report: &DONE }),
         }
     }
 
@@ -86,6 +92,11 @@ impl ByIdCache {
             Command::Delete { .. } => Verb::Delete,
             Command::Release { .. } => Verb::Release,
             Command::Touch { .. } => Verb::Touch,
+            Command::Manage(ManageCommand::Report { token: None, report, .. })
+                if **report == DONE =>
+            {
+                Verb::Done
+            }
             _ => return,
         };
         let digits = id.0.to_string();

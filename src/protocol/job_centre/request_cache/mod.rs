@@ -5,16 +5,22 @@
 
 mod gets;
 mod ids;
+mod native_gets;
 
 use crate::model::command::Command;
+use crate::model::manage::ManageCommand;
+use crate::protocol::operations::Args;
 use gets::GetCache;
 use ids::ByIdCache;
+use native_gets::NativeGetCache;
+use std::sync::Arc;
 
 /// The cached lines of all Job Centre connections.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct RequestCache {
     gets: GetCache,
     ids: ByIdCache,
+    native_gets: NativeGetCache,
 }
 
 /// The slot of a cached line.
@@ -22,6 +28,7 @@ pub(in crate::protocol) struct RequestCache {
 pub(super) enum CachedRequest {
     Get(usize),
     WithId(usize, u64),
+    NativeGet(usize),
 }
 
 /// The kind of request, judged by the two bytes at which most clients name it: `{"request":"get"`,
@@ -39,7 +46,10 @@ impl RequestCache {
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<CachedRequest> {
         match prefix_key(line) {
-            [b'g', _] | [_, b'g'] => self.gets.find(line).map(CachedRequest::Get),
+            [b'g', _] | [_, b'g'] => match self.gets.find(line) {
+                Some(slot) => Some(CachedRequest::Get(slot)),
+                None => self.native_gets.find(line).map(CachedRequest::NativeGet),
+            },
             [b'd' | b'a' | b't', _] | [_, b'd' | b'a' | b't'] => {
                 self.ids.find(line).map(|(slot, id)| CachedRequest::WithId(slot, id))
             }
@@ -47,13 +57,19 @@ impl RequestCache {
         }
     }
 
-    /// The command of a cached line.
+    /// The command of a cached line, or the arguments of a get of the native API.
     #[inline]
-    pub(super) fn get(&self, known: CachedRequest) -> Command<'_> {
+    pub(super) fn get(&self, known: CachedRequest) -> Result<Command<'_>, Arc<Args>> {
         match known {
-            CachedRequest::Get(slot) => self.gets.get(slot),
-            CachedRequest::WithId(slot, id) => self.ids.get(slot, id),
+            CachedRequest::Get(slot) => Ok(self.gets.get(slot)),
+            CachedRequest::WithId(slot, id) => Ok(self.ids.get(slot, id)),
+            CachedRequest::NativeGet(slot) => Err(self.native_gets.get(slot)),
         }
+    }
+
+    /// Caches a get of the native API. O(line).
+    pub(super) fn insert_native_get(&mut self, line: &[u8], args: &Arc<Args>) {
+        self.native_gets.insert(line, args);
     }
 
     /// Caches a line if it is of a kind that is repeated. O(line).
@@ -64,7 +80,10 @@ impl RequestCache {
             }
             (
                 _,
-                Command::Delete { id } | Command::Release { id, .. } | Command::Touch { id, .. },
+                Command::Delete { id }
+                | Command::Release { id, .. }
+                | Command::Touch { id, .. }
+                | Command::Manage(ManageCommand::Report { id, .. }),
             ) => self.ids.insert(line, id, command),
             _ => {}
         }

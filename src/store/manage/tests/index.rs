@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::model::action::{ActionDetails, ActionFilter, ActionSpec, ActionState, ActionVerb};
+use crate::model::indexed_queue::IndexedReply;
+use crate::model::manage::Missing;
 use crate::model::query::{Expr, Op, Query, Term};
 use crate::store::NativeSearch;
 use std::sync::Arc;
@@ -69,7 +71,7 @@ fn index_that_is_switched_on_again_while_it_is_removed_stays() {
     while harness.is_pending() {
         answers.append(&mut harness.pass());
     }
-    assert_eq!(answers, index(false, false));
+    assert_eq!(answers, index(true, false), "the answer says what is so");
     assert!(is_indexed(&mut harness));
     // Without its client it goes on.
     assert_eq!(set(&mut harness, false), []);
@@ -93,10 +95,11 @@ fn action_on_what_a_query_finds_passes_over_what_has_changed() {
     let (queue, limit) = (Box::from(*b"a"), None);
     let spec =
         ActionSpec { queue, filter, verb: ActionVerb::Bury, limit, dry_run: false, wait: false };
-    let begun = action(&harness.manage(ManageCommand::Act(&spec)));
-    assert_eq!((begun.state, begun.matched), (ActionState::Running, None));
+    assert_eq!(harness.manage(ManageCommand::Act(&spec)), [], "its query has had no turn");
     let search = harness.fx.searches.pop().unwrap();
-    assert_eq!(search.native, Some(NativeSearch::Action(begun.id)));
+    assert_eq!(search.native, Some(NativeSearch::Action(1)));
+    let begun = begin(&mut harness, 1);
+    assert_eq!((begun.id, begun.state, begun.matched), (1, ActionState::Running, None));
     assert_eq!(search.rows.len(), 5);
     assert!(!harness.is_pending(), "it waits for the query");
     let versions = |ids: &[u64]| {
@@ -116,19 +119,56 @@ fn action_on_what_a_query_finds_passes_over_what_has_changed() {
     let ended = action(&harness.manage(ManageCommand::ShowAction { id: begun.id }));
     assert_eq!((ended.state, ended.matched, ended.done), (ActionState::Finished, Some(4), 2));
     // One that fails, and one that is cancelled before its query has ended.
-    let failing = action(&harness.manage(ManageCommand::Act(&spec)));
-    harness.fx.searches.clear();
+    assert_eq!(harness.manage(ManageCommand::Act(&spec)), []);
+    let failing = begin(&mut harness, 2);
     let why = Err("too slow".into());
     harness.store.begin_found_action(failing.id, why, harness.now, &mut harness.fx);
     let failed = action(&harness.manage(ManageCommand::ShowAction { id: failing.id }));
     assert_eq!((failed.state, failed.error.as_deref()), (ActionState::Failed, Some("too slow")));
-    let begun = action(&harness.manage(ManageCommand::Act(&spec)));
-    harness.fx.searches.clear();
+    assert_eq!(harness.manage(ManageCommand::Act(&spec)), []);
+    let begun = begin(&mut harness, 3);
     let cancelled = action(&harness.manage(ManageCommand::CancelAction { id: begun.id }));
     assert_eq!(cancelled.state, ActionState::Cancelled);
     let late = Ok(versions(&[5]));
     harness.store.begin_found_action(begun.id, late, harness.now, &mut harness.fx);
     assert!(!harness.is_pending());
+}
+
+/// The query of an action has had a turn.
+fn begin(harness: &mut Harness, id: u64) -> ActionDetails {
+    harness.fx.clear();
+    harness.store.answer_searching_action(id, &mut harness.fx);
+    action(&harness.answers())
+}
+
+#[test]
+fn action_whose_query_is_none_is_answered_so_and_leaves_nothing() {
+    let mut harness = Harness::new(10_000);
+    harness.put(b"a", None);
+    set(&mut harness, true);
+    let filter = ActionFilter::Query(all_but_the_first());
+    let (queue, limit) = (Box::from(*b"a"), None);
+    let spec =
+        ActionSpec { queue, filter, verb: ActionVerb::Bury, limit, dry_run: false, wait: false };
+    assert_eq!(harness.manage(ManageCommand::Act(&spec)), []);
+    harness.fx.clear();
+    harness.store.begin_found_action(1, Err("no".into()), harness.now, &mut harness.fx);
+    let OwnedReply::Indexed(IndexedReply::BadQuery(why)) = &harness.fx.owned[0] else {
+        panic!("{:?}", harness.fx.owned)
+    };
+    assert_eq!(&**why, "no");
+    harness.store.check_invariants();
+    let gone = [Answer::Manage(ManageReply::Missing(Missing::Gone))];
+    assert_eq!(harness.manage(ManageCommand::ShowAction { id: 1 }), gone);
+    // Its client has left: the action is there, and says why it has failed.
+    assert_eq!(harness.manage(ManageCommand::Act(&spec)), []);
+    let client = ClientId { index: 0, generation: 1 };
+    harness.store.disconnect_client(client, harness.now, &mut harness.fx);
+    harness.fx.clear();
+    harness.store.begin_found_action(2, Err("no".into()), harness.now, &mut harness.fx);
+    assert_eq!(harness.answers(), []);
+    let failed = action(&harness.manage(ManageCommand::ShowAction { id: 2 }));
+    assert_eq!((failed.state, failed.error.as_deref()), (ActionState::Failed, Some("no")));
 }
 
 fn action(answers: &[Answer]) -> ActionDetails {
