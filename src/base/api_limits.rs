@@ -58,6 +58,9 @@ pub const SCANNED_PER_PAGE: usize = 16 * 1024;
 /// Reserved jobs of a connection or worker that are counted.
 pub const RESERVED_JOBS_COUNTED: usize = 1_000;
 
+/// Events of a job that `GET /jobs/{id}` shows, the last ones.
+pub const EVENTS_SHOWN: usize = 64;
+
 /// Actions that are remembered, and that run at a time.
 pub const ACTIONS_MAX: usize = 1_000;
 

@@ -197,6 +197,27 @@ impl EventKind {
         self.names().0
     }
 
+    /// The event's name in the native API.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Created => "put",
+            Self::Advanced { .. } => "advanced",
+            Self::User(_) => "user",
+            Self::Reserved { .. } => "reserved",
+            Self::Aborted => "released",
+            Self::Abandoned => "abandoned",
+            Self::Expired => "expired",
+            Self::Failed => "failed",
+            Self::Retried => "retried",
+            Self::Finished => "completed",
+            Self::Buried => "buried",
+            Self::Kicked => "kicked",
+            Self::Due => "due",
+            Self::Changed => "changed",
+        }
+    }
+
     fn names(&self) -> (&'static str, &'static str) {
         match self {
             Self::Created => names!("job_created"),

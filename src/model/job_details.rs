@@ -68,6 +68,17 @@ pub struct JobTerms {
     pub retries: u32,
     /// Until when it is kept, if it is completed or buried for a time.
     pub kept_until: Option<Wall>,
+    /// What happened to it last, oldest first, if its queue is indexed and it is shown alone.
+    pub history: Option<Box<[PastEvent]>>,
+}
+
+/// Something that happened to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastEvent {
+    /// See [`EventKind::word`](crate::model::event::EventKind::word).
+    pub event: Box<str>,
+    /// In whole seconds.
+    pub at: Wall,
 }
 
 impl JobDetails {

@@ -10,7 +10,9 @@ use crate::model::flow::{HistoryStep, Rates, StateCounts, StepCounts};
 use crate::model::id::JobId;
 use crate::model::job::OwnedPriority;
 use crate::model::job::{Encoding, LeaseToken};
-pub use crate::model::job_details::{BlockedBy, ErrorDetails, JobDetails, JobTerms, LeaseDetails};
+pub use crate::model::job_details::{
+    BlockedBy, ErrorDetails, JobDetails, JobTerms, LeaseDetails, PastEvent,
+};
 pub use crate::model::job_state::JobState;
 pub use crate::model::new_job::{NewDependencies, NewJob, NewKey, OnDuplicate};
 use crate::model::query::Query;

@@ -23,11 +23,26 @@ pub struct WorkerPage {
     pub next: Option<WorkerId>,
 }
 
+/// A constraint, and how much of its limits is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstraintDetails {
+    /// Its definition.
+    pub constraint: Constraint,
+    /// Values of `per` that are in use; without `per` at most one, which has no value.
+    pub keys: usize,
+    /// Those of them that hold jobs back.
+    pub blocked_keys: usize,
+    /// Its jobs that are reserved.
+    pub running: u64,
+    /// How many more jobs may start now by its rate; of several keys, for the one with the fewest.
+    pub tokens: Option<u64>,
+}
+
 /// Some constraints, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConstraintPage {
     /// As many as were asked for, or fewer.
-    pub constraints: Vec<Constraint>,
+    pub constraints: Vec<ConstraintDetails>,
     /// Whether there are more behind the last one.
     pub more: bool,
 }
@@ -41,6 +56,8 @@ pub struct ConnectionDetails {
     pub protocol: Protocol,
     /// The other end, if it has an address.
     pub peer: Option<Box<str>>,
+    /// The name of the user whose token or certificate its last request had.
+    pub user: Option<Box<str>>,
     /// When it was accepted.
     pub since: Wall,
     /// Whether a request of it waits for its answer.

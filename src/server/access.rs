@@ -229,6 +229,13 @@ impl AccessControl {
         users.by_peer(peer, listener, protocol, now.wall)
     }
 
+    /// The name of a client's user; `None` also until it is looked up after a change of the users.
+    /// O(1).
+    pub(super) fn name_of(&self, access: &Access, protocol: Protocol, now: Now) -> Option<&str> {
+        let users = self.users.as_ref().filter(|_| access.generation == self.generation)?;
+        Some(users.get(access.user?, protocol, now.wall)?.name())
+    }
+
     /// Looks a client up anew if the users have changed since the last time. O(1).
     pub(super) fn refresh(
         &self,

@@ -24,7 +24,7 @@ impl<E: CommandExecutor> Server<E> {
         }
         match request {
             ConnectionRequest::List(from, limit) => {
-                let page = self.connection_page(from, limit);
+                let page = self.connection_page(from, limit, now);
                 self.context.turn.connections = Some(Box::new(page));
             }
             ConnectionRequest::Close(other) => {
@@ -34,7 +34,7 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     /// Connections from a place on. O(`CONNECTIONS_PER_STEP` + `SCANNED_PER_PAGE`).
-    fn connection_page(&self, from: u32, limit: usize) -> ConnectionPage {
+    fn connection_page(&self, from: u32, limit: usize, now: Now) -> ConnectionPage {
         let mut page = ConnectionPage::default();
         let mut looked = 0;
         let end = from.saturating_add(CONNECTIONS_PER_STEP).min(self.connections.end());
@@ -51,10 +51,14 @@ impl<E: CommandExecutor> Server<E> {
             looked += reserved;
             let since = self.origins.since(client);
             let peer = self.origins.peer(client).map(|peer| peer.to_string().into());
+            let access = connection.access.as_deref();
+            let user =
+                access.and_then(|access| self.access.name_of(access, connection.protocol, now));
             page.connections.push(ConnectionDetails {
                 client,
                 protocol: connection.protocol,
                 peer,
+                user: user.map(Into::into),
                 since,
                 waits: connection.session.pending_serial().is_some(),
                 reserved,
@@ -112,7 +116,7 @@ mod tests {
         server.handle_open(Protocol::JobCentre, NOW).unwrap();
         let (mut from, mut shown) = (Some(0), Vec::new());
         while let Some(place) = from {
-            let page = server.connection_page(place, places - 1);
+            let page = server.connection_page(place, places - 1, NOW);
             assert!(page.connections.len() < places);
             shown.extend(page.connections);
             from = page.next;
@@ -130,7 +134,7 @@ mod tests {
         let put = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n";
         server.handle_input(clients[0], put, NOW);
         server.handle_input(clients[0], b"{\"request\":\"get\",\"queues\":[\"q\"]}\n", NOW);
-        assert_eq!(server.connection_page(0, 9).connections[0].reserved, 1);
+        assert_eq!(server.connection_page(0, 9, NOW).connections[0].reserved, 1);
         assert_eq!(server.close_other(clients[0], clients[0]), CloseOutcome::Kept);
         assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Closed);
         assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Closed);
@@ -141,7 +145,7 @@ mod tests {
         server.check_invariants();
         assert_eq!(server.close_other(clients[0], clients[1]), CloseOutcome::Gone);
         server.handle_input(clients[1], b"{\"request\":\"get\",\"queues\":[\"q\"]}\n", NOW);
-        assert_eq!(server.connection_page(0, 9).connections[0].reserved, 1);
+        assert_eq!(server.connection_page(0, 9, NOW).connections[0].reserved, 1);
         let never = ClientId { index: 0, generation: 9 };
         assert_eq!(server.close_other(never, clients[1]), CloseOutcome::NeverAccepted);
     }

@@ -12,6 +12,7 @@ pub(super) fn push_connection(out: &mut Vec<u8>, connection: &ConnectionDetails)
     push_count(out, "id", connection_number(connection.client));
     push_text(out, "protocol", Some(connection.protocol.name().as_bytes()));
     push_text(out, "peer", connection.peer.as_deref().map(str::as_bytes));
+    push_text(out, "user", connection.user.as_deref().map(str::as_bytes));
     push_time(out, "since", Some(connection.since));
     push_flag(out, "waiting", connection.waits);
     push_count(out, "reserved", connection.reserved);

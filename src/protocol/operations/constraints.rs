@@ -6,6 +6,7 @@ use super::job_json::{push_count, push_name, push_text};
 use super::problem::{Problem, ProblemKind};
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::model::reply::Rejection;
+use crate::model::show::ConstraintDetails;
 use crate::model::worker::{Condition, Constraint, ConstraintReply, Path, Rate};
 use crate::protocol::matcher::{
     A_PATH, CONDITIONS_MAX, MatcherError, push_matcher, push_path, read_matcher, read_path,
@@ -120,6 +121,19 @@ pub(super) fn push_constraint(out: &mut Vec<u8>, constraint: &Constraint) {
         }
         None => out.extend_from_slice(b"null"),
     }
+}
+
+/// The same, and how much of its limits is used.
+pub(super) fn push_details(out: &mut Vec<u8>, details: &ConstraintDetails) {
+    push_constraint(out, &details.constraint);
+    push_count(out, "running", details.running);
+    push_name(out, "tokens");
+    match details.tokens {
+        Some(tokens) => push_number(out, tokens),
+        None => out.extend_from_slice(b"null"),
+    }
+    push_count(out, "keys", details.keys);
+    push_count(out, "blocked_keys", details.blocked_keys);
 }
 
 /// The answer that a reply is; `set`: the constraint of a request that sets one.

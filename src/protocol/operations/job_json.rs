@@ -207,6 +207,17 @@ fn push_terms(out: &mut Vec<u8>, terms: &JobTerms) {
     push_text(out, "on_dependency_lost", Some(if_lost));
     push_time(out, "kept_until", terms.kept_until);
     push_lightjq(out, terms);
+    if let Some(history) = &terms.history {
+        push_name(out, "history");
+        out.push(b'[');
+        for (place, past) in history.iter().enumerate() {
+            out.extend_from_slice(if place > 0 { b",{".as_slice() } else { b"{" });
+            push_text(out, "event", Some(past.event.as_bytes()));
+            push_time(out, "at", Some(past.at));
+            out.push(b'}');
+        }
+        out.push(b']');
+    }
 }
 
 /// Writes what a job of LightJQ has beside the others: its retries, and how long it is kept when

@@ -5,7 +5,7 @@ use super::action_json::push_action;
 use super::answer::{Answer, Next, Style};
 use super::args::{Args, JobVerb};
 use super::connection_json::{push_connection, push_worker};
-use super::constraints::push_constraint;
+use super::constraints::{push_constraint, push_details};
 use super::cursor::{
     write_action_cursor, write_job_cursor, write_name_cursor, write_number_cursor,
     write_queue_cursor, write_search_cursor,
@@ -132,8 +132,9 @@ fn list_answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
         }
         (ManageReply::Constraints(found), _) => {
             let last = found.constraints.last().filter(|_| found.more);
-            let next = last.map(|last| write_name_cursor(&last.name));
-            page(&found.constraints, constraint_item, next.as_deref())
+            let next = last.map(|last| write_name_cursor(&last.constraint.name));
+            let push = |out: &mut Vec<u8>, found: &_| object(out, |out| push_details(out, found));
+            page(&found.constraints, push, next.as_deref())
         }
         (&ManageReply::Index { on, building }, _) => one(|out| {
             push_flag(out, "index", on);
@@ -143,10 +144,6 @@ fn list_answer(reply: &ManageReply, args: &Args, style: Style) -> Next {
         }),
         (other, _) => Reply::Manage(other).unexpected(),
     })
-}
-
-fn constraint_item(out: &mut Vec<u8>, constraint: &Constraint) {
-    object(out, |out| push_constraint(out, constraint));
 }
 
 /// A constraint.

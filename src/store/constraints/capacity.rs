@@ -5,10 +5,11 @@
 //! have changed: when a run ends, when its timer fires, or when the scan has passed.
 
 use super::Constraints;
-use super::limiter::{Limiter, TokenBucket};
+use super::limiter::Limiter;
 use crate::base::time::Now;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::job::Status;
+use crate::model::show::ConstraintDetails;
 use crate::store::Due;
 use crate::store::idx::{ConstraintIdx, JobClassIdx, LimiterIdx};
 use crate::store::job::Job;
@@ -33,6 +34,38 @@ impl Constraints {
         }
         record.tokens.set_rate(state.definition.rate, state.rate_since);
         record.tokens.has_token(now)
+    }
+
+    /// A constraint, and how much of its limits is used; of its limiters, the first `most` count.
+    /// O(bytes + `most`).
+    pub(in crate::store) fn details(
+        &self,
+        constraint: ConstraintIdx,
+        most: usize,
+        now: Now,
+    ) -> ConstraintDetails {
+        let state = &self.states[constraint];
+        let definition = &state.definition;
+        let mut details = ConstraintDetails {
+            constraint: definition.clone(),
+            keys: state.limiter_by_value.len(),
+            blocked_keys: 0,
+            running: 0,
+            tokens: None,
+        };
+        for &limiter in state.limiter_by_value.values().take(most) {
+            let limiter = &self.limiters[limiter];
+            details.blocked_keys += usize::from(!limiter.blocked_waitlists.is_empty());
+            details.running += u64::from(limiter.running);
+            let mut tokens = limiter.tokens;
+            tokens.set_rate(definition.rate, state.rate_since);
+            let left = tokens.whole(now);
+            details.tokens = details.tokens.map_or(left, |least| Some(least.min(left?)));
+        }
+        if details.keys == 0 {
+            details.tokens = state.new_tokens(now).whole(now);
+        }
+        details
     }
 
     /// The limiter of a class with the most classes; of equals the first. Where all of these wait
@@ -68,12 +101,7 @@ impl Constraints {
             return limiter;
         }
         debug_assert!(record.is_active(), "only an active constraint gets new limiters");
-        let rate = record.definition.rate;
-        let tokens = if record.starts_full {
-            TokenBucket::full(rate, now.mono)
-        } else {
-            TokenBucket::empty(rate, record.rate_since)
-        };
+        let tokens = record.new_tokens(now);
         let limiter = self.limiters.insert(Limiter {
             constraint,
             value: value.clone(),

@@ -139,10 +139,13 @@ impl Constraints {
     }
 
     /// The constraints behind this name, bytewise.
-    pub(in crate::store) fn behind(&self, name: Option<&str>) -> impl Iterator<Item = &Constraint> {
+    pub(in crate::store) fn behind(
+        &self,
+        name: Option<&str>,
+    ) -> impl Iterator<Item = ConstraintIdx> {
         let from = name.map_or(Bound::Unbounded, Bound::Excluded);
         let range = self.by_name.range::<str, _>((from, Bound::Unbounded));
-        range.map(|(_, &constraint)| &self.states[constraint].definition)
+        range.map(|(_, &constraint)| constraint)
     }
 
     /// The limiters of a job in the queue of this name: first those of constraints without `per`,

@@ -103,6 +103,13 @@ impl TokenBucket {
         self.rate.is_none_or(|rate| self.level_units >= token_units(rate))
     }
 
+    /// How many tokens there are; `None` without a rate. O(1).
+    pub(super) fn whole(mut self, now: Now) -> Option<u64> {
+        self.refill(now.mono);
+        let tokens = self.level_units / token_units(self.rate?);
+        Some(u64::try_from(tokens).unwrap_or(u64::MAX))
+    }
+
     /// Takes a token; the level stops at 0.
     pub(super) fn spend(&mut self, now: Now) {
         self.refill(now.mono);

@@ -59,7 +59,7 @@ mod tests;
 use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
 use crate::base::slab_index::PackedOption;
-use crate::base::time::Mono;
+use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::worker::{Constraint, ConstraintReply};
 use crate::store::idx::{
@@ -68,7 +68,7 @@ use crate::store::idx::{
 use crate::store::record_tables::RecordTable;
 use crate::wire::Paths;
 use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
-use limiter::Limiter;
+use limiter::{Limiter, TokenBucket};
 use match_scheduler::ScheduledMatches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -99,6 +99,15 @@ impl ConstraintState {
     /// Whether `running` jobs are as many as a limiter of it admits.
     fn is_at_max(&self, running: u32) -> bool {
         self.definition.max_running.is_some_and(|max| running >= max)
+    }
+
+    /// The token bucket of a new limiter.
+    fn new_tokens(&self, now: Now) -> TokenBucket {
+        if self.starts_full {
+            TokenBucket::full(self.definition.rate, now.mono)
+        } else {
+            TokenBucket::empty(self.definition.rate, self.rate_since)
+        }
     }
 
     /// Whether it applies to new jobs.

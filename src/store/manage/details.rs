@@ -1,14 +1,15 @@
 //! Jobs and queues as the native API shows them.
 
 use crate::base::api_limits::{
-    ANSWER_BYTES_ENOUGH, GLOB_STEPS_MAX, LISTED_NAMES_PER_STEP, QUEUE_JOBS_SCANNED,
+    ANSWER_BYTES_ENOUGH, EVENTS_SHOWN, GLOB_STEPS_MAX, LISTED_NAMES_PER_STEP, QUEUE_JOBS_SCANNED,
     QUEUE_WAITERS_COUNTED, SCANNED_PER_PAGE,
 };
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::manage::{
-    BlockedBy, ErrorDetails, JobDetails, JobState, JobTerms, LeaseDetails, QueueDetails, QueuePage,
+    BlockedBy, ErrorDetails, JobDetails, JobState, JobTerms, LeaseDetails, PastEvent, QueueDetails,
+    QueuePage,
 };
 use crate::store::idx::{HolderKind, QueueIdx};
 use crate::store::job::Job;
@@ -187,8 +188,23 @@ impl Store {
             runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
             retries: job.retries(),
             kept_until: due.map(|at| wall(at, now)),
+            history: None,
         };
         JobDetails { terms: Some(Box::new(terms)), ..self.details(slot, now) }
+    }
+
+    /// The last events of a job of an indexed queue, oldest first. O(`EVENTS_SHOWN`).
+    pub(super) fn history_of(&self, slot: JobIdx) -> Option<Box<[PastEvent]>> {
+        let row = self.jobs[slot].row()?;
+        let newest = row.events.newest_first().take(EVENTS_SHOWN);
+        let mut events: Vec<_> = newest
+            .map(|one| PastEvent {
+                event: one.kind.word().into(),
+                at: Wall(one.at.saturating_mul(1000)),
+            })
+            .collect();
+        events.reverse();
+        Some(events.into())
     }
 
     /// The reservation of a reserved job. O(log w).

@@ -50,7 +50,10 @@ impl Store {
         match *command {
             ManageCommand::Show { id } => {
                 let Some(slot) = self.find_or_answer(ticket, id, now, fx) else { return };
-                let job = self.details_and_terms(slot, now);
+                let mut job = self.details_and_terms(slot, now);
+                if let Some(terms) = &mut job.terms {
+                    terms.history = self.history_of(slot);
+                }
                 fx.reply(ticket, ManageReply::Job(Box::new(job)));
             }
             ManageCommand::Queue { queue } => self.show_queue(ticket, queue, now, fx),
@@ -124,7 +127,7 @@ impl Store {
             }
             ManageCommand::Workers { from, limit } => self.list_workers(ticket, from, limit, fx),
             ManageCommand::Constraints { behind, limit } => {
-                self.list_constraints(ticket, behind, limit, fx);
+                self.list_constraints(ticket, (behind, limit), now, fx);
             }
             ManageCommand::History { queue, step } => {
                 self.show_history(ticket, queue, step, now, fx);

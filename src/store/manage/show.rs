@@ -1,6 +1,7 @@
 //! Lists of registered workers and constraints.
 
 use crate::base::api_limits::{ANSWER_BYTES_ENOUGH, RESERVED_JOBS_COUNTED, SCANNED_PER_PAGE};
+use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::manage::ManageReply;
 use crate::model::show::{ConstraintPage, WorkerDetails, WorkerPage};
@@ -49,23 +50,28 @@ impl Store {
         fx.reply(ticket, ManageReply::Workers(Box::new(page)));
     }
 
-    /// Answers with constraints behind this name. O(limit log c + bytes).
+    /// Answers with constraints behind this name. O(limit log c + bytes + `SCANNED_PER_PAGE`).
     pub(super) fn list_constraints(
         &self,
         ticket: Ticket,
-        behind: Option<&str>,
-        limit: usize,
+        (behind, limit): (Option<&str>, usize),
+        now: Now,
         fx: &mut Effects,
     ) {
         let mut page = ConstraintPage::default();
-        let mut bytes = 0;
+        let (mut looked, mut bytes) = (0, 0);
         for constraint in self.constraints.behind(behind) {
-            if page.constraints.len() >= limit || bytes >= ANSWER_BYTES_ENOUGH {
+            if page.constraints.len() >= limit
+                || looked >= SCANNED_PER_PAGE
+                || bytes >= ANSWER_BYTES_ENOUGH
+            {
                 page.more = true;
                 break;
             }
-            bytes += constraint.bytes();
-            page.constraints.push(constraint.clone());
+            let details = self.constraints.details(constraint, SCANNED_PER_PAGE, now);
+            looked += details.keys.min(SCANNED_PER_PAGE);
+            bytes += details.constraint.bytes();
+            page.constraints.push(details);
         }
         fx.reply(ticket, ManageReply::Constraints(Box::new(page)));
     }

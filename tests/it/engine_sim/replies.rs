@@ -12,6 +12,7 @@ use jobcentre::model::manage::{
     BlockedBy, JobDetails, JobState, ManageReply, PutOutcome, QueueDetails,
 };
 use jobcentre::model::reply::{JobView, Rejection, Reply};
+use jobcentre::model::show::ConstraintDetails;
 use jobcentre::model::worker::{ConstraintReply, TrackedReply, WorkerReply};
 
 /// # Panics
@@ -183,7 +184,8 @@ impl Answer {
                 page.workers.iter().map(|details| details.worker.id.0.to_string()).collect(),
             ),
             ManageReply::Constraints(page) => {
-                Self::Listed(page.constraints.iter().map(|found| found.name.to_string()).collect())
+                let name = |found: &ConstraintDetails| found.constraint.name.to_string();
+                Self::Listed(page.constraints.iter().map(name).collect())
             }
             ManageReply::History(details) => {
                 Self::History(details.steps.iter().map(|step| u64::from(step[0])).sum())

@@ -17,7 +17,7 @@ use crate::model::job::{
 use crate::model::job_state::JobStates;
 use crate::model::manage::{
     BlockedBy, ErrorDetails, JobCursor, JobDetails, JobState, JobTerms, LeaseDetails, ListKey,
-    NewDependencies, NewJob, NewKey, OnDuplicate,
+    NewDependencies, NewJob, NewKey, OnDuplicate, PastEvent,
 };
 use crate::model::row::{Row, Rows};
 use crate::model::schedule::{Schedule, Timing};
@@ -63,7 +63,8 @@ record! {
         attempts, max_attempts, lease, last_error, progress, progress_message, result, key, group,
         after, blocked_by, terms,
     }
-    JobTerms { options, key_ttl_ms, after_group, runs_if_lost, retries, kept_until }
+    JobTerms { options, key_ttl_ms, after_group, runs_if_lost, retries, kept_until, history }
+    PastEvent { event, at }
     ErrorDetails { error, message, at }
     ListKey { rank, digits, tie }
     Schedule {

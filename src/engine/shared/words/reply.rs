@@ -16,7 +16,7 @@ use crate::model::manage::{
 use crate::model::rejection::Rejection;
 use crate::model::reply::{JobInfo, JobStatus, JobView, Reply};
 use crate::model::schedule::{ScheduleDetails, ScheduleReply};
-use crate::model::show::{ConstraintPage, WorkerDetails, WorkerPage};
+use crate::model::show::{ConstraintDetails, ConstraintPage, WorkerDetails, WorkerPage};
 use crate::model::stats::{QueueCount, StatsPage, StatusCounts};
 use crate::model::transfer::ExportPage;
 use crate::model::worker::{ConstraintReply, TrackedReply, WorkerReply};
@@ -100,6 +100,7 @@ record! {
     WorkerPage { workers, next }
     WorkerDetails { worker, reserved }
     ConstraintPage { constraints, more }
+    ConstraintDetails { constraint, keys, blocked_keys, running, tokens }
     JobPage { jobs, next }
     ExportPage { jobs, next }
     BackupFile { number, name, size, head }
