@@ -306,6 +306,60 @@ test("what a plan says is what the store then holds, and an export is read back"
   }
 });
 
+test("queues: how many are like that, groups of a prefix, a menu in each row, and an export of what is shown", async () => {
+  const page = await fresh({ viewport: { width: 1440, height: 900 } });
+  const counts = async () => page.locator(".seg .n").allTextContents();
+  await server.put("group.one", [{ payload: 1 }, { payload: 2 }]);
+  await server.put("group.two", [{ payload: 3 }]);
+  await server.put("groupless", [{ payload: 4 }]);
+  await visit(page, server, "queues?match=group*");
+  await until("counts", async () => (await counts()).join() === "3,0,0,0");
+  await page.click("text=Group by prefix");
+  const rows = async () => page.locator("tbody th").allTextContents();
+  await until("a group", async () => (await rows()).join() === "group.*,group.one,group.two,groupless");
+  assert.match(await page.locator("tbody tr").first().textContent(), /^group\.\*3/);
+  assert.equal(await page.locator("tbody input[type=checkbox]").count(), 3, "a group is no queue that can be chosen");
+  await page.click("[aria-label='Actions of group.two']");
+  await page.click("[role=menuitem] >> text=Pause…");
+  await page.click("dialog >> text=Pause >> nth=-1");
+  await until("a paused queue", async () => (await counts()).join() === "3,1,0,0");
+  await page.click("[aria-label='Actions of group.two']");
+  await page.keyboard.press("End");
+  await page.click("[role=menuitem] >> text=Resume");
+  await until("no paused queue", async () => (await counts()).join() === "3,0,0,0");
+  await page.click("[aria-label='Export what is shown']");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("[role=menuitem] >> text=JSON")]);
+  const shown = JSON.parse(readFileSync(await download.path(), "utf8"));
+  assert.deepEqual(shown.map((queue) => [queue.name, queue.counts.ready]), [["group.one", 2], ["group.two", 1], ["groupless", 1]]);
+  await page.focus(".filter");
+  const stamp = async () => page.locator("footer b").first().textContent();
+  for (let frame = 0; frame < 4; frame++) {
+    const was = await stamp();
+    await until("another frame", async () => await stamp() !== was);
+  }
+  assert.ok(await page.evaluate(() => document.activeElement?.classList.contains("filter")), "what is typed stays");
+  await page.click("tbody th >> text=group.*");
+  await until("the group alone", async () => (await rows()).join() === "group.one,group.two");
+  assert.deepEqual(page.complaints, []);
+});
+
+test("what a search has found is exported digit by digit, and a job shows its runs", async () => {
+  const page = await fresh();
+  await server.ask("PUT", "queues/runs/index");
+  const payload = '{"big":90071992547409931234}';
+  const { id } = await server.ask("POST", "queues/runs/jobs", `{"payload":${payload},"max_attempts":2,"backoff":{"kind":"fixed","first_ms":600000}}`);
+  await server.fail("runs", 1, { error: "E", message: "first" });
+  await visit(page, server, "search?queue=runs");
+  await page.click("form button[type=submit]");
+  await page.waitForSelector("text=1 job matches");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("button >> text=Export")]);
+  assert.ok(readFileSync(await download.path(), "utf8").includes(payload));
+  await visit(page, server, `job/${id}`);
+  await page.waitForSelector("section[aria-label=Runs]");
+  assert.match(await page.locator("section[aria-label=Runs] tbody tr").first().textContent(), /failed$/);
+  assert.deepEqual(page.complaints, []);
+});
+
 test("deleting and purging ask first", async () => {
   const page = await fresh();
   await server.put("doomed", [{ payload: 1 }, { payload: 2 }]);

@@ -4,18 +4,23 @@
 //! Invariants:
 //! - strings, templates and regular expressions stay as they are, byte for byte;
 //! - a line end stays wherever a statement could end at it;
-//! - the name of a variable is shortened everywhere or nowhere, that of a property never (`roles`);
+//! - a variable has one shorter name wherever it is seen, that of a property is never shortened
+//!   (`names`, `roles`);
 //! - what it does not know for sure is an error of the build, never a guess.
 
+mod names;
 mod roles;
 mod style;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use names::short_names;
 use roles::{Role, roles};
 pub(crate) use style::style;
+use write::write;
 
 /// A piece of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +49,21 @@ enum Gap {
 
 const KEYWORDS: &str = "
     async await break case catch class const continue debugger default delete do else export
-    extends false finally for from function get if import in instanceof let new null of
+    extends false finally for function get if import in instanceof let new null of
     return set static super switch this throw true try typeof undefined var void while with
     yield
 ";
 
-/// Names that browsers give a meaning to; what else a script uses undeclared, its type check finds.
+/// Names that browsers give a meaning to, and that scripts use. What else a script uses undeclared,
+/// its type check finds; a script may not use what a browser has under a name that it declares.
 const GLOBALS: &str = "
     AbortController AbortSignal addEventListener arguments Array atob BigInt Blob Boolean
-    BroadcastChannel btoa clearInterval clearTimeout close Date decodeURIComponent document
-    encodeURIComponent Error event EventSource fetch find focus getSelection globalThis
-    history innerHeight innerWidth Intl isFinite isNaN JSON localStorage location Map
-    matchMedia Math name NaN navigator Number Object open parent performance print Promise
-    queueMicrotask RegExp removeEventListener requestAnimationFrame screen scroll self
-    sessionStorage Set setInterval setTimeout status stop String structuredClone Symbol
-    TextDecoder TextEncoder top Uint8Array URL URLSearchParams WeakMap window
+    BroadcastChannel btoa clearInterval clearTimeout Date decodeURIComponent document
+    encodeURIComponent Error EventSource fetch getSelection globalThis history innerHeight
+    innerWidth Intl isFinite isNaN JSON localStorage location Map matchMedia Math NaN navigator
+    Number Object performance Promise queueMicrotask RegExp removeEventListener
+    requestAnimationFrame sessionStorage Set setInterval setTimeout String structuredClone Symbol
+    TextDecoder TextEncoder Uint8Array URL URLSearchParams WeakMap window
 ";
 
 fn is_in(list: &str, word: &str) -> bool {
@@ -85,7 +90,7 @@ pub(crate) fn scripts(modules: &[(&str, &str)]) -> Result<String, String> {
     }
     let roles = roles(&tokens)?;
     let names = short_names(&tokens, &roles);
-    Ok(join(&tokens, &roles, &names))
+    Ok(write(&tokens, &roles, &names))
 }
 
 /// The modules that a module imports.
@@ -290,65 +295,6 @@ fn top_names<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
     names
 }
 
-/// The words that a script declares anywhere: variables, functions and parameters.
-fn declared_names<'a>(tokens: &[Token<'a>], roles: &[Role]) -> BTreeSet<&'a str> {
-    let mut names = BTreeSet::new();
-    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
-    // For each open bracket, where it is.
-    let mut open = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        let is_arrow = text(at + 1) == "=" && text(at + 2) == ">";
-        match (token.kind, token.text) {
-            (Kind::Mark, "(" | "[" | "{") => open.push(at),
-            (Kind::Mark, ")" | "]" | "}") => {
-                let Some(begin) = open.pop() else { continue };
-                let word = text(begin.wrapping_sub(1));
-                let is_function = text(begin.wrapping_sub(2)) == "function" || word == "catch";
-                let is_pattern = matches!(word, "const" | "let") && token.text != ")";
-                if is_pattern || token.text == ")" && (is_arrow || is_function) {
-                    let inside = tokens[begin..at].iter().zip(&roles[begin..at]);
-                    let variables = inside.filter(|(_, role)| **role != Role::None);
-                    names.extend(variables.map(|(one, _)| one.text));
-                }
-            }
-            (Kind::Word, word) => {
-                let before = text(at.wrapping_sub(1));
-                let declares = matches!(before, "const" | "let" | "function" | "class");
-                // In a list of declarations; whatever else is assigned there is declared, too.
-                let is_next = before == ","
-                    && text(at + 1) == "="
-                    && roles[at] == Role::Variable
-                    && open.last().is_none_or(|&begin| text(begin) == "{");
-                if declares || is_arrow || is_next {
-                    names.insert(word);
-                }
-            }
-            _ => {}
-        }
-    }
-    names
-}
-
-/// The shorter names, the most frequent ones first.
-fn short_names<'a>(tokens: &[Token<'a>], roles: &[Role]) -> BTreeMap<&'a str, String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (token, _) in tokens.iter().zip(roles).filter(|(_, role)| **role != Role::None) {
-        *counts.entry(token.text).or_default() += 1;
-    }
-    let declared = declared_names(tokens, roles);
-    let free = |name: &str| declared.contains(name) && !is_in(GLOBALS, name);
-    let mut order: Vec<_> = counts.iter().filter(|(name, _)| free(name)).collect();
-    order.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
-    let mut fresh = (0..).map(letters).filter(|name| {
-        !counts.contains_key(name.as_str()) && !is_in(KEYWORDS, name) && !is_in(GLOBALS, name)
-    });
-    let pairs = order.into_iter().filter_map(|(&name, _)| {
-        // A name of one letter is as short as it gets.
-        if name.len() < 2 { None } else { Some((name, fresh.next()?)) }
-    });
-    pairs.filter(|(name, short)| short.len() < name.len()).collect()
-}
-
 /// The name of a number: a, b ... Z, aa ...
 fn letters(number: usize) -> String {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -360,44 +306,4 @@ fn letters(number: usize) -> String {
         left /= LETTERS.len();
     }
     out
-}
-
-/// Writes pieces with as little between them as their meaning allows.
-fn join(tokens: &[Token<'_>], roles: &[Role], names: &BTreeMap<&str, String>) -> String {
-    let mut out = String::new();
-    for (at, token) in tokens.iter().enumerate() {
-        if let Some(before) = at.checked_sub(1).map(|before| tokens[before]) {
-            out.push_str(between(before, *token));
-        }
-        let short = names.get(token.text).filter(|_| roles[at] != Role::None);
-        if short.is_some() && roles[at] == Role::Short {
-            out.push_str(token.text);
-            out.push(':');
-        }
-        // Nothing is assigned twice: the type check has seen to it.
-        let text = if token.text == "const" { "let" } else { token.text };
-        out.push_str(short.map_or(text, String::as_str));
-    }
-    out.push('\n');
-    out
-}
-
-/// What has to stand between two pieces.
-fn between(before: Token<'_>, next: Token<'_>) -> &'static str {
-    let is_mark =
-        |token: Token<'_>, marks: &str| token.kind == Kind::Mark && marks.contains(token.text);
-    if next.gap == Gap::None {
-        return "";
-    }
-    let goes_on = is_mark(before, ";{([,=:?&|*%<>!") || is_mark(next, "}]),;.?:&|=*%<>");
-    if next.gap == Gap::Line && !goes_on {
-        return "\n";
-    }
-    let is_wordy = |token: Token<'_>| matches!(token.kind, Kind::Word | Kind::Number);
-    let is_pattern = next.kind == Kind::Literal && next.text.starts_with('/');
-    let would_join = is_wordy(before) && is_wordy(next)
-        || before.kind == Kind::Number && next.text == "."
-        || is_mark(before, "+-/") && (is_mark(next, "+-/") || is_pattern)
-        || before.kind == Kind::Literal && is_wordy(next);
-    if would_join { " " } else { "" }
 }

@@ -51,11 +51,16 @@ fn without_spaces(text: &str) -> Result<String, String> {
             rest = &rest[char.len_utf8()..];
             continue;
         }
-        let is_closed = out.is_empty() || out.ends_with(['{', '}', ';', ',', ':', '(']);
-        if is_gap && !is_closed && !matches!(char, '{' | '}' | ';' | ',' | ')') {
+        let is_closed = out.is_empty() || out.ends_with(['{', '}', ';', ',', ':', '(', '>']);
+        if is_gap && !is_closed && !matches!(char, '{' | '}' | ';' | ',' | ')' | '>') {
             out.push(' ');
         }
         is_gap = false;
+        if let Some([red, green, blue]) = short_colour(rest) {
+            out.extend(['#', red, green, blue]);
+            rest = &rest[7..];
+            continue;
+        }
         let length = if char == '"' { string(rest)? } else { char.len_utf8() };
         if char == '}' && out.ends_with(';') {
             out.pop();
@@ -65,4 +70,17 @@ fn without_spaces(text: &str) -> Result<String, String> {
     }
     out.push('\n');
     Ok(out)
+}
+
+/// The digits of a colour that has each of them twice: `#aabbcc`.
+fn short_colour(text: &str) -> Option<[char; 3]> {
+    let digits: Vec<char> = text.strip_prefix('#')?.chars().take(7).collect();
+    let is_long = digits.get(6).is_some_and(char::is_ascii_hexdigit);
+    let is_colour = digits.iter().take(6).all(char::is_ascii_hexdigit);
+    match digits[..] {
+        [a, b, c, d, e, f, ..] if is_colour && !is_long && a == b && c == d && e == f => {
+            Some([a, c, e])
+        }
+        _ => None,
+    }
 }

@@ -3,7 +3,7 @@
 
 import { call, get, may, post } from "./api.js";
 import { attempt, confirm, notice } from "./dialog.js";
-import { button, choice, el, iconButton, input, plain, put, segments } from "./dom.js";
+import { button, changing, choice, el, iconButton, input, plain, put, segments } from "./dom.js";
 import { count, duration, many } from "./format.js";
 import { doing } from "./main.js";
 
@@ -32,18 +32,18 @@ export function plan({ queue, where, what, verbs = Object.keys(VERBS), verb, mat
   /** The dry run that the button is about. @type {any} */
   let counted = null;
   let runs = 0;
-  const limit = input({ class: "num-in", type: "number", min: 1, placeholder: "all", "aria-label": "At most so many jobs", oninput: () => stale() });
-  const to = input({ class: "mono", placeholder: "queue", oninput: () => stale() });
+  const limit = input("num-in", { type: "number", min: 1, placeholder: "all", "aria-label": "At most so many jobs", oninput: () => stale() });
+  const to = input("mono", { placeholder: "queue", oninput: () => stale() });
   const what_ = choice([["pri", "priority"], ["delay", "delay"], ["ttl", "time to live"], ["max_attempts", "attempts"]], { onchange: () => stale() });
-  const value = input({ class: "mono", placeholder: "5, or 10m", oninput: () => stale() });
-  const fields = el("span", { class: "actions" }), figures = el("dl", { class: "figs plan-figs", "aria-live": "polite" }), about = el("p", { class: "soft" });
+  const value = input("mono", { placeholder: "5, or 10m", oninput: () => stale() });
+  const fields = el("span.actions"), figures = el("dl.figs plan-figs", { "aria-live": "polite" }), about = el("p.soft");
   const again = button("Run dry again", dry);
-  const go = button("", start, { kind: "go", changes: true });
+  const go = changing("", start, "go");
   const notices = el("div");
-  const node = el("section", { class: "plan", "aria-label": `Act on ${what}` }, notices,
-    el("div", { class: "plan-row" }, segments("What to do", allowed.map((name) => [name, VERBS[name][0]]), chosen, (name) => { chosen = name; stale(); dry(); }),
-      fields, el("span", {}, "at most ", limit), el("span", { class: "push" }), iconButton("close", "Close the plan", close)),
-    figures, el("div", { class: "plan-row" }, about, el("span", { class: "push" }), again, go));
+  const node = el("section.plan", { "aria-label": `Act on ${what}` }, notices,
+    el(".plan-row", segments("What to do", allowed.map((name) => [name, VERBS[name][0]]), chosen, (name) => { chosen = name; stale(); dry(); }),
+      fields, el("span", "at most ", limit), el("span.push"), iconButton("close", "Close the plan", close)),
+    figures, el(".plan-row", about, el("span.push"), again, go));
 
   function body() {
     const common = { queue, where, do: chosen, ...limit.value ? { limit: Number(limit.value) } : {} };
@@ -56,7 +56,7 @@ export function plan({ queue, where, what, verbs = Object.keys(VERBS), verb, mat
       return { ...common, change: { [key]: Number(text) } };
     }
     const ms = duration(text);
-    if (Number.isNaN(ms)) throw new Error("Write a time such as 90s, 10m or 2h.");
+    if (isNaN(ms)) throw new Error("Write a time such as 90s, 10m or 2h.");
     return { ...common, change: { [`${key}_ms`]: ms } };
   }
 
@@ -73,8 +73,8 @@ export function plan({ queue, where, what, verbs = Object.keys(VERBS), verb, mat
     put(go, counted ? `${name} ${many(number)}` : `${name}…`);
     go.disabled = !counted || !number;
     const missing = (chosen === "move" && !to.value) || (chosen === "change" && !value.value);
-    put(figures, el("div", {}, el("dt", {}, `Would be ${past}`), el("dd", { class: "num" }, counted ? count(number) : missing ? "–" : "…"), el("dd", { class: "note" }, plain(what))),
-      el("div", {}, el("dt", {}, "Passed over"), el("dd", { class: "num" }, counted ? count(Math.max(0, (counted.matched ?? number) - number)) : "–"), el("dd", { class: "note" }, "in a state for which this is nothing")));
+    put(figures, el("div", el("dt", `Would be ${past}`), el("dd.num", counted ? count(number) : missing ? "–" : "…"), el("dd.note", plain(what))),
+      el("div", el("dt", "Passed over"), el("dd.num", counted ? count(Math.max(0, (counted.matched ?? number) - number)) : "–"), el("dd.note", "in a state for which this is nothing")));
     put(about, counted ? "The dry run has changed nothing. Jobs that are put from now on are left alone." : missing ? `Say ${chosen === "move" ? "where to" : "what to change"}, then run it dry.` : "Counting…");
   }
 
@@ -118,7 +118,7 @@ export function plan({ queue, where, what, verbs = Object.keys(VERBS), verb, mat
       : action.state === "finished" ? ["info", "completed", `${many(action.done)} ${past}.`, ""]
         : action.state === "cancelled" ? ["", "stuck", "Cancelled.", `${many(action.done)} ${past} before that.`]
           : ["bad", "buried", "The action has failed.", `${plain(action.error ?? "")} ${many(action.done)} ${past} before that.`];
-    const end = notice(/** @type {any} */ (words[0]), words[1], words[2], words[3], [button("Close", () => end.remove(), { kind: "quiet" })]);
+    const end = notice(/** @type {any} */ (words[0]), words[1], words[2], words[3], [button("Close", () => end.remove(), "quiet")]);
     progress.replaceWith(end);
     done();
   }

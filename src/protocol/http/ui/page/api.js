@@ -2,6 +2,7 @@
 
 import { read } from "./exact.js";
 import { noteClock } from "./format.js";
+import { encode, json } from "./text.js";
 
 const BASE = new URL("../api/v1/", document.baseURI).href;
 
@@ -24,19 +25,19 @@ export const onUnauthorized = (act) => { signOut = act; };
 /** @param {string} path below the API @param {Record<string, any>} [query] */
 export function url(path, query = {}) {
   const parts = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = parts.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  const text = parts.map(([name, value]) => `${name}=${encode(value)}`).join("&");
   return BASE + path + (text && `?${text}`);
 }
 
 /** The path of a queue; the one whose name is empty has none. @param {string} name */
-export const queuePath = (name) => `queues/${encodeURIComponent(name)}`;
+export const queuePath = (name) => `queues/${encode(name)}`;
 
 /**
- * @param {string} method @param {string} path @param {{query?: Record<string, any>, body?: any, raw?: string, headers?: Record<string, string>, signal?: AbortSignal}} [options]
- * `body` is JSON; `raw` is text that is JSON.
+ * @param {string} method @param {string} path @param {{query?: Record<string, any>, body?: any, raw?: string, headers?: Record<string, string>, signal?: AbortSignal, exact?: boolean}} [options]
+ * `body` is JSON; `raw` is text that is JSON; `exact`: the answer is wanted as text, too.
  */
-export async function call(method, path, { query, body, raw, headers = {}, signal } = {}) {
-  const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+export async function call(method, path, { query, body, raw, headers = {}, signal, exact } = {}) {
+  const content = raw ?? (body === undefined ? undefined : json(body));
   const response = await fetch(url(path, query), {
     method, signal, body: content, credentials: "same-origin",
     headers: content === undefined ? headers : { "Content-Type": "application/json", ...headers },
@@ -46,7 +47,7 @@ export async function call(method, path, { query, body, raw, headers = {}, signa
   });
   noteClock(response.headers.get("Date"));
   const text = await response.text();
-  if (response.ok) return text === "" ? null : read(text);
+  if (response.ok) return exact ? text : text === "" ? null : read(text);
   let problem = { title: `Status ${response.status}`, detail: text };
   try { problem = JSON.parse(text); } catch { /* It is from a proxy. */ }
   if (response.status === 401 && path !== "session") signOut();
@@ -87,7 +88,7 @@ export const mayEverywhere = (right) => me.permissions.includes(right) || me.per
 /** Keeps a value in this browser. @param {string} name @param {any} [value] @returns {any} */
 export function kept(name, value) {
   try {
-    if (value !== undefined) localStorage.setItem(`jobcentre-${name}`, JSON.stringify(value));
+    if (value !== undefined) localStorage.setItem(`jobcentre-${name}`, json(value));
     return JSON.parse(localStorage.getItem(`jobcentre-${name}`) ?? "null");
   } catch {
     return null;

@@ -18,6 +18,13 @@ const points = (values, width, y) =>
 /** @param {string} d @param {string} kind */
 const path = (d, kind) => svg("path", { class: kind, d });
 
+/** What is stretched in x. @param {number} width @param {number} height @param {...any} parts */
+const plot = (width, height, ...parts) => svg("svg.plot", { viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none" }, ...parts);
+
+/** Words on the left of a plot. @param {number} height @param {[number | string, string][]} words where, and what */
+const scale = (height, words) => svg("svg.ys", { width: 52, height },
+  ...words.map(([y, text]) => svg("text", { x: 44, y, "text-anchor": "end" }, text)));
+
 /**
  * @typedef {{name: string, values: number[], kind?: string, last: string}} Line
  * @typedef {{lines: Line[], height?: number, from: number, until: number, label: string, between?: boolean, area?: boolean, format?: (value: number) => string}} Chart
@@ -43,29 +50,27 @@ export function lines({ lines: all, height = 168, from, until, label, between, a
   const top = round(Math.max(...all.flatMap((line) => line.values), 0));
   const ticks = height > 120 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
   const y = (/** @type {number} */ value) => height - value / top * height;
-  const plot = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none", "aria-hidden": "true" },
-    ...ticks.map((tick) => path(`M0,${y(tick * top)}h${width}`, tick ? "gl" : "gl base")));
+  const drawn = plot(width, height, ...ticks.map((tick) => path(`M0,${y(tick * top)}h${width}`, tick ? "gl" : "gl base")));
   if (all[0].values.length > 1) {
-    if (between) plot.append(...areas(all[0].values, all[1].values, width, y));
+    if (between) drawn.append(...areas(all[0].values, all[1].values, width, y));
     for (const { values, kind = "" } of all) {
       const line = points(values, width, y);
-      if (area) plot.append(path(`M0,${height} L${line.join(" ")} L${width},${height}Z`, "a-soft"));
-      plot.append(path(`M${line.join(" ")}`, `l ${kind}`), path(`M${line[line.length - 1]}h0`, `l end ${kind}`));
+      if (area) drawn.append(path(`M0,${height} L${line.join(" ")} L${width},${height}Z`, "a-soft"));
+      drawn.append(path(`M${line.join(" ")}`, `l ${kind}`), path(`M${line[line.length - 1]}h0`, `l end ${kind}`));
     }
   } else {
-    plot.append(svg("rect", { class: "gap", x: 0, y: 0, width, height }));
+    drawn.append(svg("rect.gap", { x: 0, y: 0, width, height }));
   }
-  const ys = svg("svg", { class: "ys", width: 52, height, "aria-hidden": "true" },
-    ...ticks.map((tick) => svg("text", { x: 44, y: y(tick * top) + 4, "text-anchor": "end" }, tick % 1 && format(tick * top) === format(top) ? "" : format(tick * top))));
+  const ys = scale(height, ticks.map((tick) => [y(tick * top) + 4, tick % 1 && format(tick * top) === format(top) ? "" : format(tick * top)]));
   // Names at the ends of their lines, which keep their distance.
   const ends = all.map((line) => ({ line, at: y(line.values[line.values.length - 1] ?? 0) + 4 })).sort((a, b) => a.at - b.at);
   for (let at = 1; at < ends.length; at++) ends[at].at = Math.max(ends[at].at, ends[at - 1].at + 15);
   const over = ends.length ? Math.max(0, ends[ends.length - 1].at - height - 2) : 0;
-  const words = svg("svg", { width: 84, height, "aria-hidden": "true" },
-    ...ends.map(({ line, at }) => svg("text", { x: 8, y: at - over, class: `me ${line.kind ?? ""}` }, `${line.name} ${line.last}`)));
+  const words = svg("svg", { width: 84, height },
+    ...ends.map(({ line, at }) => svg(`text.me ${line.kind ?? ""}`, { x: 8, y: at - over }, `${line.name} ${line.last}`)));
   const sentence = all.map((line) => `${line.name} ${line.last}`).join(", ");
-  return el("figure", { class: "chart", role: "img", "aria-label": `${label}: now ${sentence}; the axis ends at ${format(top)}` },
-    ys, plot, words, axis(from, until, height < 120));
+  return el("figure.chart", { role: "img", "aria-label": `${label}: now ${sentence}; the axis ends at ${format(top)}` },
+    ys, drawn, words, axis(from, until, height < 120));
 }
 
 /** The times below a chart. @param {number} from @param {number} until @param {boolean} [few] */
@@ -73,10 +78,12 @@ function axis(from, until, few) {
   const short = until - from < 6 * 60_000;
   const time = (/** @type {number} */ part) => new Date(from + (until - from) * part).toISOString().slice(11, short ? 19 : 16);
   const parts = few || short ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
-  const anchor = (/** @type {number} */ part) => part === 0 ? "start" : part === 1 ? "end" : "middle";
-  return svg("svg", { class: "xs", width: "100%", height: 20, "aria-hidden": "true" },
-    ...parts.map((part) => svg("text", { x: `${part * 100}%`, y: 16, "text-anchor": anchor(part) }, time(part))));
+  return times(parts.map((part) => [part, time(part)]));
 }
+
+/** Words below a plot. @param {[number, string][]} words at which part of its width, and what */
+const times = (words) => svg("svg.xs", { width: "100%", height: 20 },
+  ...words.map(([part, text]) => svg("text", { x: `${part * 100}%`, y: 16, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, text)));
 
 /** Bars of what came in less what went out. @param {number[]} values @param {string} last */
 export function net(values, last) {
@@ -87,11 +94,10 @@ export function net(values, last) {
     const size = Math.abs(value) / top * half;
     return svg("rect", { class: value > 0 ? "b amber" : "b accent", x: (at * step + step * 0.15).toFixed(1), width: (step * 0.7).toFixed(1), y: (value > 0 ? half - size : half).toFixed(1), height: size.toFixed(1) });
   });
-  return el("figure", { class: "chart net", role: "img", "aria-label": `What came in less what was done: now ${last}` },
-    svg("svg", { class: "ys", width: 52, height, "aria-hidden": "true" },
-      ...[[top, 4], [0, half + 4], [-top, height + 4]].map(([value, y]) => svg("text", { x: 44, y, "text-anchor": "end" }, `${value > 0 ? "+" : value < 0 ? "−" : ""}${rate(Math.abs(value))}`))),
-    svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none", "aria-hidden": "true" }, path(`M0,${half}h${width}`, "gl base"), ...bars),
-    svg("svg", { width: 84, height, "aria-hidden": "true" }, svg("text", { x: 8, y: half + 4, class: "me" }, `net ${last}`)));
+  return el("figure.chart net", { role: "img", "aria-label": `What came in less what was done: now ${last}` },
+    scale(height, [[4, `+${rate(top)}`], [half + 4, "0"], [height + 4, `−${rate(top)}`]]),
+    plot(width, height, path(`M0,${half}h${width}`, "gl base"), ...bars),
+    svg("svg", { width: 84, height }, svg("text.me", { x: 8, y: half + 4 }, `net ${last}`)));
 }
 
 /** Sums of neighbours, so that a line has at most so many points. @param {number[]} values @param {number} max */
@@ -111,7 +117,7 @@ export function spark(values, top) {
   const width = 112, height = 20;
   const y = (/** @type {number} */ value) => height - Math.log1p(value) / Math.log1p(Math.max(top, 1)) * (height - 2);
   const line = points(values.length > 1 ? values : [0, values[0] ?? 0], width, y);
-  return svg("svg", { viewBox: `0 0 ${width} 24`, "aria-hidden": "true" },
+  return svg("svg", { viewBox: `0 0 ${width} 24` },
     path(`M0,${height} L${line.join(" ")} L${width},${height}Z`, "a-soft"), path(`M${line.join(" ")}`, "l"), path(`M${line[line.length - 1]}h0`, "l end"));
 }
 
@@ -128,12 +134,11 @@ export function mini(name, values, last, top, topText, kind = "thin") {
   const width = 200, height = 48;
   const y = (/** @type {number} */ value) => height - 1 - value / (top || 1) * (height - 4);
   const line = points(known, width, y);
-  return el("div", { class: "mini", role: "img", "aria-label": `${name}: ${last}` },
-    el("div", { class: "caption" }, name, el("b", {}, last)),
-    svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none", "aria-hidden": "true" },
-      path(`M0,0h${width}`, "gl"), path(`M0,${height}h${width}`, "gl base"),
+  return el(".mini", { role: "img", "aria-label": `${name}: ${last}` },
+    el(".caption", name, el("b", last)),
+    plot(width, height, path(`M0,0h${width}`, "gl"), path(`M0,${height}h${width}`, "gl base"),
       ...known.length > 1 ? [path(`M${line.join(" ")}`, `l ${kind}`), path(`M${line[line.length - 1]}h0`, `l end ${kind}`)] : []),
-    el("div", { class: "range", "aria-hidden": "true" }, el("span", {}, "0"), el("span", {}, topText)));
+    el(".range", { "aria-hidden": "true" }, el("span", "0"), el("span", topText)));
 }
 
 /** Bars of a histogram of times. @param {{bounds: number[], counts: number[]}} values @param {string} label @param {number} old from here on, it is too long */
@@ -146,12 +151,11 @@ export function histogram(values, label, old) {
   const top = round(Math.max(...used, 1));
   const bars = used.map((number, at) => svg("rect", { class: bounds[at] > old ? "b amber" : "b", x: (at * step + 1).toFixed(1), width: (step - 2).toFixed(1), y: (height - number / top * height).toFixed(1), height: (number / top * height).toFixed(1) }));
   const some = [0, 0.5, 1].map((part) => bounds[Math.round(part * (bounds.length - 1))] ?? 0);
-  return el("figure", { class: "chart", role: "img", "aria-label": `${label}: ${used.map((number, at) => `${count(number)} up to ${age(bounds[at])}`).join(", ")}` },
-    svg("svg", { class: "ys", width: 52, height, "aria-hidden": "true" }, ...[1, 0.5, 0].map((part) => svg("text", { x: 44, y: height - part * height + 4, "text-anchor": "end" }, count(Math.round(part * top))))),
-    svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none", "aria-hidden": "true" },
-      path(`M0,${height}h${width}`, "gl base"), path(`M0,0h${width}`, "gl"), path(`M0,${height / 2}h${width}`, "gl"), ...bars),
+  return el("figure.chart", { role: "img", "aria-label": `${label}: ${used.map((number, at) => `${count(number)} up to ${age(bounds[at])}`).join(", ")}` },
+    scale(height, [1, 0.5, 0].map((part) => [height - part * height + 4, count(Math.round(part * top))])),
+    plot(width, height, path(`M0,${height}h${width}`, "gl base"), path(`M0,0h${width}`, "gl"), path(`M0,${height / 2}h${width}`, "gl"), ...bars),
     svg("svg", { width: 8, height }),
-    svg("svg", { class: "xs", width: "100%", height: 20, "aria-hidden": "true" }, ...some.map((bound, at) => svg("text", { x: `${at * 50}%`, y: 16, "text-anchor": ["start", "middle", "end"][at] }, age(bound)))));
+    times(some.map((bound, at) => [at / 2, age(bound)])));
 }
 
 /**
@@ -168,12 +172,10 @@ export function lanes(spans, name) {
   for (const [at, span] of spans.entries()) {
     const middle = order.indexOf(span.state) * 20 + 10;
     if (at) parts.push(path(`M${x(span.from).toFixed(1)},${order.indexOf(spans[at - 1].state) * 20 + 10}V${middle}`, "l thin"));
-    parts.push(svg("rect", { class: `b ${kinds[span.state] ?? ""}`, x: Math.min(x(span.from), width - 3).toFixed(1), y: middle - 4, height: 8, width: Math.max(3, x(span.until) - x(span.from)).toFixed(1) }));
+    parts.push(svg(`rect.b ${kinds[span.state] ?? ""}`, { x: Math.min(x(span.from), width - 3).toFixed(1), y: middle - 4, height: 8, width: Math.max(3, x(span.until) - x(span.from)).toFixed(1) }));
   }
-  return el("div", { class: "lanes" },
-    el("div", { class: "names" }, ...order.map(name)),
-    svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: "none", role: "img",
-      "aria-label": `States over time: ${spans.map((span) => `${span.state} at ${moment(span.from)}`).join(", ")}` },
-    ...order.map((_, at) => path(`M0,${at * 20 + 10}h${width}`, "gl")), ...parts),
+  return el(".lanes", { role: "img", "aria-label": `States over time: ${spans.map((span) => `${span.state} at ${moment(span.from)}`).join(", ")}` },
+    el(".names", ...order.map(name)),
+    plot(width, height, ...order.map((_, at) => path(`M0,${at * 20 + 10}h${width}`, "gl")), ...parts),
     axis(from, until));
 }

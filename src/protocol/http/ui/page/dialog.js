@@ -1,6 +1,7 @@
 // Dialogs, and notices at the place where something was asked for.
 
-import { button, el, mark, put } from "./dom.js";
+import { button, changing, el, mark, put } from "./dom.js";
+import { shut } from "./main.js";
 
 /** The open dialog. @type {(() => void) | null} */
 let closeOpen = null;
@@ -23,7 +24,7 @@ export const stage = () => document.documentElement.dataset.label ?? "";
 export function dialog(title, content, action) {
   closeDialog();
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
-  const problem = el("p", { class: "hint bad", role: "alert" });
+  const problem = el("p.hint bad", { role: "alert" });
   const close = () => {
     node.close();
     node.remove();
@@ -42,15 +43,15 @@ export function dialog(title, content, action) {
       go.disabled = false;
     }
   };
-  const go = action && el("button", { type: "submit", class: `btn large ${action.kind ?? "go"}`, "data-changes": true }, action.verb);
-  const keep = button(action ? action.keep ?? "Cancel" : "Close", close, { kind: "large" });
+  const go = action && el(`button.btn large ${action.kind ?? "go"}`, { type: "submit", "data-changes": true }, action.verb);
+  const keep = button(action ? action.keep ?? "Cancel" : "Close", close, "large");
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     act();
   };
-  const node = el("dialog", { class: "dialog", "aria-label": title },
-    el("form", { onsubmit: submit }, el("h2", {}, title), ...content, problem,
-      el("div", { class: "actions" }, stage() && el("span", { class: "env" }, stage()), keep, go)));
+  const node = el("dialog.dialog", { "aria-label": title },
+    el("form", { onsubmit: submit }, el("h2", title), ...content, problem,
+      el(".actions", stage() && el("span.env", stage()), keep, go)));
   node.addEventListener("cancel", (/** @type {Event} */ event) => { event.preventDefault(); close(); });
   node.addEventListener("click", (/** @type {Event} */ event) => { if (event.target === node) close(); });
   document.body.append(node);
@@ -62,10 +63,10 @@ export function dialog(title, content, action) {
 
 /** A confirmation. @param {string} title @param {string} text @param {string} verb @param {() => any} act @param {{keep?: string, typed?: string, rows?: any[]}} [options] `typed`: what has to be typed first */
 export function confirm(title, text, verb, act, { keep = "Keep them", typed, rows = [] } = {}) {
-  const input = el("input", { class: "input mono full large", id: "typed", autocomplete: "off", spellcheck: "false" });
-  const hint = el("p", { class: "hint" });
-  const content = [el("p", {}, text), ...rows];
-  if (typed !== undefined) content.push(el("label", { class: "label", for: "typed" }, "Type the name of the queue to confirm"), input, hint);
+  const input = el("input.input mono full large", { id: "typed", autocomplete: "off", spellcheck: "false" });
+  const hint = el("p.hint");
+  const content = [el("p", text), ...rows];
+  if (typed !== undefined) content.push(el("label.label", { for: "typed" }, "Type the name of the queue to confirm"), input, hint);
   const { node } = dialog(title, content, { verb, kind: "grave sure", keep, act });
   if (typed === undefined) {
     /** @type {HTMLElement} */ (node.querySelector(".actions .btn")).focus();
@@ -85,12 +86,12 @@ export function confirm(title, text, verb, act, { keep = "Keep them", typed, row
  * A notice, which stays until it is closed.
  * @param {"info" | "bad" | ""} kind @param {string} shape @param {string} title @param {string} text @param {any[]} [buttons]
  */
-export const notice = (kind, shape, title, text, buttons = []) => el("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" },
-  mark(shape), el("p", {}, el("strong", {}, title), " ", text), el("div", { class: "actions" }, ...buttons));
+export const notice = (kind, shape, title, text, buttons = []) => el(`.notice ${kind}`, { role: kind === "bad" ? "alert" : "status" },
+  mark(shape), el("p", el("strong", title), " ", text), el(".actions", ...buttons));
 
 /** Shows what was refused, at a place. @param {Element} place @param {string} title @param {unknown} error */
 export function refused(place, title, error) {
-  const node = notice("bad", "buried", title, String(/** @type {Error} */ (error).message), [button("Close", () => node.remove(), { kind: "quiet" })]);
+  const node = notice("bad", "buried", title, String(/** @type {Error} */ (error).message), [button("Close", () => node.remove(), "quiet")]);
   place.prepend(node);
 }
 
@@ -105,19 +106,27 @@ export async function attempt(place, title, act) {
   }
 }
 
-/** A menu behind a button. @param {string} label @param {{text: string, kind?: string, act: () => void}[]} entries */
-export function menu(label, entries) {
-  const list = el("div", { class: "menu", role: "menu", hidden: true }, ...entries.map((entry) =>
-    el("button", { type: "button", role: "menuitem", class: `btn quiet ${entry.kind ?? ""}`, "data-changes": true, onclick: () => { show(false); entry.act(); } }, entry.text)));
-  const opener = el("button", { type: "button", class: "btn square", "aria-label": label, title: label, "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => show(list.hidden) }, "⋯");
+/**
+ * A menu behind a button. @param {string} label
+ * @param {() => ({text: string, kind?: string, reads?: boolean, act: () => void} | false)[]} entries asked for when it is opened; `reads`: it changes nothing
+ * @param {any[]} [face]
+ */
+export function menu(label, entries, face) {
+  const list = el(".menu", { role: "menu", hidden: true });
+  const opener = el(`button.btn ${face ? "quiet" : "square"}`, { type: "button", "aria-label": label, title: label, "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => show(list.hidden) }, ...face ?? ["⋯"]);
   const items = () => [...list.children];
   /** @param {boolean} on */
   function show(on) {
     list.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
-    if (on) items()[0].focus();
+    put(list, ...on ? entries().map((entry) => entry && (entry.reads ? button : changing)(entry.text, () => { show(false); entry.act(); }, { kind: `quiet ${entry.kind ?? ""}`, role: "menuitem" })) : []);
+    list.classList.toggle("up", on && opener.getBoundingClientRect().bottom + list.offsetHeight > innerHeight - 40);
+    if (on) {
+      shut();
+      items()[0].focus();
+    }
   }
-  const node = el("div", { class: "menu-place", onkeydown: (/** @type {KeyboardEvent} */ event) => {
+  const node = el(".menu-place", { onkeydown: (/** @type {KeyboardEvent} */ event) => {
     if (list.hidden) return;
     const at = items().indexOf(/** @type {any} */ (document.activeElement));
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -132,4 +141,4 @@ export function menu(label, entries) {
 }
 
 /** Fills a place with an icon and a sentence, where there is nothing. @param {Element} place @param {string} title @param {...any} text */
-export const nothing = (place, title, ...text) => put(place, el("div", { class: "gone" }, el("h2", { class: "lead" }, title), el("p", { class: "soft" }, ...text)));
+export const nothing = (place, title, ...text) => put(place, el(".gone", el("h2.lead", title), el("p.soft", ...text)));

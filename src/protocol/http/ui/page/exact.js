@@ -88,17 +88,17 @@ const TOKENS_MAX = 20_000;
  */
 export function jsonView(text) {
   const all = tokens(text).filter((token) => token.trim() !== "");
-  const view = el("div", { class: "text", role: "region", tabindex: "0", "aria-label": "Exact text" });
+  const view = el(".text", { role: "region", tabindex: "0", "aria-label": "Exact text" });
   if (all.length > TOKENS_MAX) {
-    view.append(el("span", { class: "ln" }, ...shown(text.slice(0, 100_000))));
-    if (text.length > 100_000) view.append(el("span", { class: "ln dim" }, `… ${bytes(text.length - 100_000)} more: download it`));
+    view.append(el("span.ln", ...shown(text.slice(0, 100_000))));
+    if (text.length > 100_000) view.append(el("span.ln dim", `… ${bytes(text.length - 100_000)} more: download it`));
     return view;
   }
-  let line = el("span", { class: "ln" });
+  let line = el("span.ln");
   /** @type {HTMLElement[]} */
   let into = [view];
   const end = () => { into[into.length - 1].append(line); };
-  const begin = (/** @type {number} */ depth) => { line = el("span", { class: "ln" }, "  ".repeat(depth)); };
+  const begin = (/** @type {number} */ depth) => { line = el("span.ln", "  ".repeat(depth)); };
   let depth = 0;
   for (const [at, token] of all.entries()) {
     const next = all[at + 1], before = all[at - 1];
@@ -107,7 +107,7 @@ export function jsonView(text) {
       line.append(colours(token, false));
       depth++;
       if (depth > 1) {
-        const inner = el("span", { class: "inner" });
+        const inner = el("span.inner");
         fold(line, inner, all, at);
         end();
         into[into.length - 1].append(inner);
@@ -147,7 +147,7 @@ function fold(line, inner, all, at) {
     if (depth === 0) break;
   }
   const what = all[at] === "{" ? many(members, "field") : many(members, "element");
-  const node = el("button", { type: "button", class: "fold", "aria-expanded": "true", title: "Fold or unfold", onclick: () => {
+  const node = el("button.fold", { type: "button", "aria-expanded": "true", title: "Fold or unfold", onclick: () => {
     inner.hidden = !inner.hidden;
     node.setAttribute("aria-expanded", String(!inner.hidden));
     node.textContent = inner.hidden ? `${what}, ${size} bytes` : "−";
@@ -157,15 +157,15 @@ function fold(line, inner, all, at) {
 
 /** Bytes as 16 a line, with what of them is text. @param {Uint8Array} all */
 export function hexView(all) {
-  const view = el("div", { class: "text hex", role: "region", tabindex: "0", "aria-label": "Bytes" });
+  const view = el(".text hex", { role: "region", tabindex: "0", "aria-label": "Bytes" });
   const hex = (/** @type {number} */ number, /** @type {number} */ digits) => number.toString(16).padStart(digits, "0");
   for (let from = 0; from < Math.min(all.length, 16_384); from += 16) {
     const row = [...all.slice(from, from + 16)];
     const text = row.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("");
-    view.append(el("span", { class: "ln" }, el("span", { class: "j-p" }, `${hex(from, 6)}  `),
-      `${row.map((byte) => hex(byte, 2)).join(" ").padEnd(47)}  `, el("span", { class: "j-s" }, text)));
+    view.append(el("span.ln", el("span.j-p", `${hex(from, 6)}  `),
+      `${row.map((byte) => hex(byte, 2)).join(" ").padEnd(47)}  `, el("span.j-s", text)));
   }
-  if (all.length > 16_384) view.append(el("span", { class: "ln dim" }, `… ${bytes(all.length - 16_384)} more: download it`));
+  if (all.length > 16_384) view.append(el("span.ln dim", `… ${bytes(all.length - 16_384)} more: download it`));
   return view;
 }
 
@@ -173,7 +173,7 @@ export function hexView(all) {
 export function preview(job) {
   if (job.payload_base64 === undefined) return shown(job.payload.slice(0, 300));
   const all = unpack(job.payload_base64.slice(0, 400));
-  return [el("span", { class: "dim" }, "bytes "), ...[...all].map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")];
+  return [el("span.dim", "bytes "), ...[...all].map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")];
 }
 
 const encoder = new TextEncoder();

@@ -59,7 +59,7 @@ export const now = () => Date.now() + skew;
 export function noteClock(date) {
   const at = date ? Date.parse(date) : NaN;
   // The field has whole seconds: small differences say nothing.
-  if (!Number.isNaN(at)) skew = Math.abs(at - Date.now()) > 2000 ? at - Date.now() : 0;
+  if (!isNaN(at)) skew = Math.abs(at - Date.now()) > 2000 ? at - Date.now() : 0;
 }
 
 /** How long ago. @param {string | null} at */

@@ -3,7 +3,7 @@
 import { call, identify, kept, me, onUnauthorized, Problem } from "./api.js";
 import { openConstraints } from "./constraints.js";
 import { closeDialog, dialog, notice, stage } from "./dialog.js";
-import { button, el, icon, iconButton, input, link, plain, put, queueHref, say, svg } from "./dom.js";
+import { button, buttonLink, el, icon, iconButton, input, link, plain, put, queueHref, say, svg } from "./dom.js";
 import { age, count, moment, now, quantile, share } from "./format.js";
 import { openJob } from "./job.js";
 import { retryLive, startLive, stopLive, watchQueues } from "./live.js";
@@ -16,6 +16,7 @@ import { openSearch } from "./search.js";
 import { openSystem } from "./system.js";
 import { currentTable } from "./table.js";
 import { openWorkers } from "./workers.js";
+import { encode } from "./text.js";
 
 /**
  * A page: `frame` takes what comes over the stream, `refresh` asks anew, `close` ends.
@@ -44,26 +45,26 @@ let lastAt = 0;
 
 const label = stage();
 const main = el("main", { id: "main", tabindex: "-1" });
-const nav = el("nav", { class: "nav", "aria-label": "Pages" });
-const who = el("span", { class: "who" });
-const lost = el("div", { class: "lost-place" });
-const said = { live: el("span", {}, "Connecting"), at: el("b"), busy: el("b"), p99: el("b"), sync: el("b"), connections: el("b"), actions: el("span", { class: "p3" }) };
-const syncs = el("span", { class: "p3" }, "sync p99 ", said.sync);
-const foot = el("footer", { class: "status" },
-  el("span", { class: "live", role: "status" }, el("span", { class: "dot" }), said.live), el("span", {}, "as of ", said.at, " UTC"), el("span", { class: "p2" }, "loop ", said.busy, " busy"),
-  el("span", { class: "p3" }, "answers p99 ", said.p99), syncs, el("span", { class: "p2" }, "connections ", said.connections), said.actions,
-  el("span", { class: "p2 push" }, button("", () => pause(!paused), { kind: "quiet keyed" }), " ", button("", keys, { kind: "quiet keyed" })));
+const nav = el("nav.nav", { "aria-label": "Pages" });
+const who = el("span.who");
+const lost = el(".lost-place");
+const said = { live: el("span", "Connecting"), at: el("b"), busy: el("b"), p99: el("b"), sync: el("b"), connections: el("b"), actions: el("span.p3") };
+const syncs = el("span.p3", "sync p99 ", said.sync);
+const foot = el("footer.status",
+  el("span.live", { role: "status" }, el("span.dot"), said.live), el("span", "as of ", said.at, " UTC"), el("span.p2", "loop ", said.busy, " busy"),
+  el("span.p3", "answers p99 ", said.p99), syncs, el("span.p2", "connections ", said.connections), said.actions,
+  el("span.p2 push", button("", () => pause(!paused), "quiet keyed"), " ", button("", keys, "quiet keyed")));
 for (const [at, [key, text]] of [["r", "live on/off"], ["?", "keys"]].entries()) put(foot.querySelectorAll(".keyed")[at], el("kbd", { "aria-hidden": "true" }, key), ` ${text}`);
 
 /** The logo and the name of the stage. */
-const brand = () => link("#/overview", { class: "brand" }, svg("svg", { "aria-hidden": "true" }, svg("use", { href: "#mark" })), "jobcentre", label && el("span", { class: "env" }, plain(label)));
+const brand = () => link("#/overview", { class: "brand" }, svg("svg", svg("use", { href: "#mark" })), "jobcentre", label && el("span.env", plain(label)));
 
 function frame() {
   for (const [name, text] of NAV) nav.append(link(`#/${name}`, { "data-page": name }, el("span", { "data-label": text }, text)));
-  const top = el("header", { class: "top" }, brand(), nav, el("div", { class: "top-end" },
-    el("button", { type: "button", class: "find", onclick: find }, icon("find"), el("span", {}, "Queue or job id"), el("kbd", { "aria-hidden": "true" }, "/")),
+  const top = el("header.top", brand(), nav, el(".top-end",
+    el("button.find", { type: "button", onclick: find }, icon("find"), el("span", "Queue or job id"), el("kbd", { "aria-hidden": "true" }, "/")),
     iconButton("theme", "Switch between light and dark", theme), who));
-  document.body.append(link("#main", { class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); main.focus(); } }, "Skip to content"), top, el("div", { class: "under-top" }, lost), main, foot);
+  document.body.append(link("#main", { class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); main.focus(); } }, "Skip to content"), top, el(".under-top", lost), main, foot);
 }
 
 /** What the address names. */
@@ -110,9 +111,9 @@ function problem(name, rest, error) {
   const gone = name === "job" && error.status === 410;
   const title = gone ? "This job is not here any more" : error.status === 403 ? "You may not see this" : error.title ?? "Something went wrong";
   const text = gone ? `Job ${rest[0]} was put once and has since been completed, deleted or cancelled, or it has expired. Its number is never given out again.` : error.message;
-  return { title, node: el("div", {}, el("div", { class: "head" }, el("h1", {}, rest[0] ?? title)), el("div", { class: "gone" },
-    el("h2", { class: "lead" }, title), el("p", { class: "soft" }, plain(text)),
-    el("div", { class: "actions" }, link("#/queues", { class: "btn" }, "All queues"), button("Try again", show, { kind: "quiet" })))) };
+  return { title, node: el("div", el(".head", el("h1", rest[0] ?? title)), el(".gone",
+    el("h2.lead", title), el("p.soft", plain(text)),
+    el(".actions", buttonLink("#/queues", "All queues"), button("Try again", show, "quiet")))) };
 }
 
 /** @param {string} event @param {any} data */
@@ -180,7 +181,7 @@ function setStatus(next) {
 }
 
 /** Switches off what changes something while the server is away. */
-function shut() {
+export function shut() {
   for (const node of document.querySelectorAll("[data-changes]")) {
     const control = /** @type {HTMLButtonElement} */ (node);
     if (status === "lost" && !control.disabled) { control.disabled = true; control.dataset.shut = "1"; }
@@ -190,7 +191,7 @@ function shut() {
 
 /** Says something for a while. @param {string} title @param {string} text */
 function announce(title, text) {
-  const node = notice("info", "reserved", title, text, [button("Close", () => node.remove(), { kind: "quiet" })]);
+  const node = notice("info", "reserved", title, text, [button("Close", () => node.remove(), "quiet")]);
   put(lost, node);
   setTimeout(() => node.remove(), 20_000);
 }
@@ -214,18 +215,18 @@ function theme() {
 }
 
 function keys() {
-  dialog("Keys", [el("dl", { class: "kv keys" }, ...KEYS.map(([key, text]) => el("div", {}, el("dt", {}, ...key.split(/(, | )/).map((part) => part.trim() && part !== ", " ? el("kbd", {}, part) : part)), el("dd", {}, text))))]);
+  dialog("Keys", [el("dl.kv keys", ...KEYS.map(([key, text]) => el("div", el("dt", ...key.split(/(, | )/).map((part) => part.trim() && part !== ", " ? el("kbd", part) : part)), el("dd", text))))]);
 }
 
 /** Asks for a queue or a job. */
 function find() {
-  const text = input({ class: "full large", "aria-label": "Queue or job id", placeholder: "mail.digest, or 48211985" });
-  const exact = el("p", { class: "hint" }, "A number is the id of a job; anything else the begin of a queue's name.");
+  const text = input("full large", { "aria-label": "Queue or job id", placeholder: "mail.digest, or 48211985" });
+  const exact = el("p.hint", "A number is the id of a job; anything else the begin of a queue's name.");
   dialog("Find", [text, exact], { verb: "Open", keep: "Close", act: () => {
     const wanted = text.value.trim();
     if (!wanted) return false;
-    location.hash = /^\d+$/.test(wanted) ? `#/job/${wanted}` : wanted.includes("*") ? `#/queues?match=${encodeURIComponent(wanted)}` : `#/queues?match=${encodeURIComponent(`${wanted}*`)}`;
-    if (/^[^*]+$/.test(wanted) && !/^\d+$/.test(wanted)) call("GET", `queues/${encodeURIComponent(wanted)}`).then(() => { location.hash = queueHref(wanted); }, () => {});
+    location.hash = /^\d+$/.test(wanted) ? `#/job/${wanted}` : wanted.includes("*") ? `#/queues?match=${encode(wanted)}` : `#/queues?match=${encode(`${wanted}*`)}`;
+    if (/^[^*]+$/.test(wanted) && !/^\d+$/.test(wanted)) call("GET", `queues/${encode(wanted)}`).then(() => { location.hash = queueHref(wanted); }, () => {});
     return true;
   } });
 }
@@ -264,8 +265,8 @@ function signIn(why) {
   stopLive();
   page?.close?.();
   page = null;
-  const token = input({ class: "large full", id: "token", type: "password", autocomplete: "current-password" });
-  const wrong = el("p", { class: "hint bad", role: "alert" }, why);
+  const token = input("large full", { id: "token", type: "password", autocomplete: "current-password" });
+  const wrong = el("p.hint bad", { role: "alert" }, why);
   const form = el("form", { onsubmit: async (/** @type {Event} */ event) => {
     event.preventDefault();
     wrong.textContent = "";
@@ -277,12 +278,12 @@ function signIn(why) {
       wrong.textContent = /** @type {any} */ (error).status === 401 ? "This token is not known here, or it has ended." : String(/** @type {Error} */ (error).message);
       token.focus();
     }
-  } }, el("div", {}, el("label", { class: "label", for: "token" }, "Token"), token, wrong), el("button", { type: "submit", class: "btn go large" }, "Sign in"));
+  } }, el("div", el("label.label", { for: "token" }, "Token"), token, wrong), el("button.btn go large", { type: "submit" }, "Sign in"));
   document.body.classList.add("signed-out");
   document.title = ["Sign in", label, "jobcentre"].filter(Boolean).join(" · ");
   for (const node of [...document.body.children]) if (!node.matches(".sprite, noscript")) node.remove();
-  document.body.append(el("main", { class: "alone" }, brand(), el("h1", {}, "Sign in"), form,
-    el("aside", {}, "An administrator makes one with ", el("code", {}, "jobcentre user add"), ". It is exchanged for a session of 12 hours and is not kept in this browser.")));
+  document.body.append(el("main.alone", brand(), el("h1", "Sign in"), form,
+    el("aside", "An administrator makes one with ", el("code", "jobcentre user add"), ". It is exchanged for a session of 12 hours and is not kept in this browser.")));
   token.focus();
 }
 
@@ -302,7 +303,7 @@ async function begin() {
     return void setTimeout(() => location.reload(), 5000);
   }
   frame();
-  if (me.user !== null) put(who, el("span", { class: "user" }, plain(me.user)), " ", button("Sign out", leave, { kind: "quiet" }));
+  if (me.user !== null) put(who, el("span.user", plain(me.user)), " ", button("Sign out", leave, "quiet"));
   addEventListener("hashchange", show);
   startLive({ frame: take, status: setStatus });
   setInterval(() => { if (status === "live" && !document.hidden && lastAt && Date.now() - lastAt > 6000) setStatus("lost"); }, 2000);

@@ -2,10 +2,10 @@
 
 import { get, readyHistory } from "./api.js";
 import { lines, mini, net, shared, spark, thin } from "./chart.js";
-import { copyButton, el, facts, link, mark, capital, plain, put, queueHref, queueLink, say, section, segments } from "./dom.js";
+import { capital, copyButton, el, facts, link, mark, plain, put, queueHref, queueLink, say, section, segments } from "./dom.js";
 import { age, bytes, change, count, many, quantile, rate, share } from "./format.js";
 import { isPaused, minuteAgo } from "./main.js";
-import { figure, table } from "./table.js";
+import { column, figure, table } from "./table.js";
 
 const STATES = ["scheduled", "blocked", "ready", "reserved", "buried", "completed"];
 const WHAT = ["waiting for their time", "by constraints or others", "to be taken", "being worked on", "out of attempts", "kept for their results"];
@@ -35,24 +35,24 @@ export async function openOverview(_rest, _query, { frames, reopen }) {
   const server = await get("server");
   if (server.jobs === 0 && server.totals.put === 0 && server.queues === 0) return empty(server, reopen);
   let step = "5s";
-  const figures = STATES.map((state) => ({ state, number: el("dd", { class: "num" }), note: el("dd", { class: "note" }) }));
-  const attention = el("ul", { class: "attention", "aria-label": "Needs attention" });
-  const flow = el("div"), ready = el("div"), minis = el("div", { class: "minis section" }), aside = el("aside");
+  const figures = STATES.map((state) => ({ state, number: el("dd.num"), note: el("dd.note") }));
+  const attention = el("ul.attention", { "aria-label": "Needs attention" });
+  const flow = el("div"), ready = el("div"), minis = el(".minis section"), aside = el("aside");
   /** @type {Map<string, number[]>} */
   const histories = new Map();
   const top = () => shared([...histories.values()].flat());
   const drawn = (/** @type {any} */ queue) => histories.has(queue.name) ? spark(histories.get(queue.name) ?? [], top()) : svgSpace();
   const sparkMark = (/** @type {any} */ queue) => `${top()}:${histories.get(queue.name) ?? ""}`;
   const common = [
-    { label: "Queue", kind: "name grow", cell: (/** @type {any} */ queue) => queueLink(queue.name), mark: (/** @type {any} */ queue) => queue.name },
-    figure("Ready", (/** @type {any} */ queue) => count(queue.counts.ready), { kind: "w-1b" }),
+    column("name grow", "Queue", (/** @type {any} */ queue) => queueLink(queue.name)),
+    figure("w-1b", "Ready", (/** @type {any} */ queue) => count(queue.counts.ready)),
   ];
-  const sparks = { label: "Ready, 30 min", kind: "spark p4", cell: drawn, mark: sparkMark };
+  const sparks = column("spark p4", "Ready, 30 min", drawn, { mark: sparkMark });
   const open = (/** @type {any} */ queue) => { location.hash = queueHref(queue.name); };
   const oldest = table({ label: "Queues that wait longest", kind: "fixed tight", id: (queue) => queue.name, open, columns: [...common,
-    figure("Oldest", (queue) => age(queue.oldest_ready_ms), { kind: "w-2", tone: (queue) => (queue.oldest_ready_ms ?? 0) > OLD ? "warn" : "" }), sparks] });
+    figure("w-2", "Oldest", (queue) => age(queue.oldest_ready_ms), { tone: (queue) => (queue.oldest_ready_ms ?? 0) > OLD ? "warn" : "" }), sparks] });
   const growing = table({ label: "Queues that grow fastest", kind: "fixed tight", id: (queue) => queue.name, open, columns: [...common,
-    figure("A minute", (queue) => change(queue.growth), { kind: "w-2", tone: (queue) => queue.growth > 60 ? "warn" : "" }), sparks] });
+    figure("w-2", "A minute", (queue) => change(queue.growth), { tone: (queue) => queue.growth > 60 ? "warn" : "" }), sparks] });
 
   async function queues() {
     const [old, full] = await Promise.all([get("queues", { sort: "oldest", limit: 50 }), get("queues", { sort: "ready", limit: 50 })]);
@@ -64,7 +64,7 @@ export async function openOverview(_rest, _query, { frames, reopen }) {
     oldest.set(first);
     growing.set(grown);
     put(attention, ...all.flatMap((queue) => remarks(queue).map(([kind, shape, words]) =>
-      el("li", {}, link(queueHref(queue.name), { class: `tag ${kind}` }, mark(shape), `${plain(queue.name)}: ${words}`)))).slice(0, 6));
+      el("li", link(queueHref(queue.name), { class: `tag ${kind}` }, mark(shape), `${plain(queue.name)}: ${words}`)))).slice(0, 6));
     const buried = all.reduce((most, queue) => queue.counts.buried > (most?.counts.buried ?? 0) ? queue : most, /** @type {any} */ (null));
     figures[4].note.className = buried ? "note bad" : "note";
     say(figures[4].note, buried ? `${count(buried.counts.buried)} in ${plain(buried.name)}` : WHAT[4]);
@@ -92,7 +92,7 @@ export async function openOverview(_rest, _query, { frames, reopen }) {
     const before = minuteAgo();
     const counts = server.ready_ms.counts.map((/** @type {number} */ number, /** @type {number} */ at) => number - (frames.length > 30 ? before.ready_ms.counts[at] : 0));
     const p50 = quantile({ ...server.ready_ms, counts }, undefined, 0.5), p99 = quantile({ ...server.ready_ms, counts }, undefined, 0.99);
-    return el("p", { class: "hint wait-hint" }, `Jobs were ready for ${age(p50)} (median) and ${age(p99)} (99 %) before they were taken, ${frames.length > 30 ? "in the last minute" : "since the start"}.`);
+    return el("p.hint wait-hint", `Jobs were ready for ${age(p50)} (median) and ${age(p99)} (99 %) before they were taken, ${frames.length > 30 ? "in the last minute" : "since the start"}.`);
   }
 
   function health() {
@@ -125,9 +125,9 @@ export async function openOverview(_rest, _query, { frames, reopen }) {
     put(aside,
       facts("Server", [["Version", data.version], ["Up", age(data.uptime_ms)], ["Engine", data.journal ? "durable" : "memory only"], ["Longest pass", age(data.loop.longest_pass_ns / 1e6)],
         ["Memory", data.limits.max_memory ? `${bytes(data.memory.jobs_bytes)} of ${bytes(data.limits.max_memory)}` : bytes(data.memory.resident_bytes ?? data.memory.jobs_bytes)],
-        ["Queues", count(data.queues)], data.draining ? ["Draining", el("span", { class: "warn" }, "no new jobs")] : ["Jobs", count(data.jobs)]]),
+        ["Queues", count(data.queues)], data.draining ? ["Draining", el("span.warn", "no new jobs")] : ["Jobs", count(data.jobs)]]),
       data.journal && facts("Journal", [["Live", bytes(data.journal.live_bytes)], ["On disk", `${bytes(data.journal.total_bytes)}, ${many(data.journal.segments, "segment")}`],
-        ["Longest sync", age(data.journal.sync_max_ns / 1e6)], ["Space", data.journal.full ? el("span", { class: "bad" }, "disk full") : "left"]]),
+        ["Longest sync", age(data.journal.sync_max_ns / 1e6)], ["Space", data.journal.full ? el("span.bad", "disk full") : "left"]]),
       facts("Connections", Object.entries(data.connections).filter(([, number]) => number).map(([name, number]) => [protocolName(name), count(/** @type {number} */ (number))])));
   }
 
@@ -135,12 +135,12 @@ export async function openOverview(_rest, _query, { frames, reopen }) {
   let seconds = 0;
   const reorder = () => Promise.all([queues(), charts()]).catch(() => {});
   const spans = segments("Span of the charts", [["5s", "1 hour"], ["1m", "24 hours"]], step, (value) => { step = value; charts().catch(() => {}); });
-  const node = el("div", {}, el("div", { class: "head" }, el("h1", {}, "Overview"), attention, el("div", { class: "actions push" }, spans)),
-    el("dl", { class: "figs", "aria-label": "Jobs by state" }, ...figures.map(({ state, number, note }) => el("div", {}, el("dt", {}, mark(state), capital(state)), number, note))),
-    el("div", { class: "wide-aside section" }, el("div", {},
-      el("div", { class: "two" }, block("In and out, jobs a second", "amber where more comes in than is done", flow), block("Ready jobs", "", ready)),
+  const node = el("div", el(".head", el("h1", "Overview"), attention, el(".actions push", spans)),
+    el("dl.figs", { "aria-label": "Jobs by state" }, ...figures.map(({ state, number, note }) => el("div", el("dt", mark(state), capital(state)), number, note))),
+    el(".wide-aside section", el("div",
+      el(".two", block("In and out, jobs a second", "amber where more comes in than is done", flow), block("Ready jobs", "", ready)),
       minis,
-      el("div", { class: "two section" }, block("Waiting longest", "by the age of the oldest ready job", oldest.node), block("Growing fastest", "what comes in less what is taken", growing.node))), aside));
+      el(".two section", block("Waiting longest", "by the age of the oldest ready job", oldest.node), block("Growing fastest", "what comes in less what is taken", growing.node))), aside));
   figuresOf(server);
   await Promise.all([queues().catch(() => {}), charts()]);
   health();
@@ -164,7 +164,7 @@ const block = (title, about, ...content) => {
   return node;
 };
 
-const svgSpace = () => el("span", { class: "space" });
+const svgSpace = () => el("span.space");
 
 /** @param {string} name */
 export const protocolName = (name) => ({ "job-centre": "Job Centre", pinpriq: "Pinpriq", http: "HTTP", processor: "Processor", beanstalkd: "beanstalkd" })[name] ?? name;
@@ -177,14 +177,14 @@ function empty(server, reopen) {
     ["Look at it", `curl '${api}/queues/mail/jobs?state=ready'`, '{"items":[{"id":1,"queue":"mail","payload":{"to":"ann"},…}],"next_cursor":null}'],
     ["Take it", `curl ${json} -d '{"queues":["mail"]}' ${api}/reserve`, '{"jobs":[{"id":1,"payload":{"to":"ann"},"token":"…",…}]}']];
   const listeners = new Map(server.listeners.map((/** @type {any} */ one) => [one.protocol, one.address]));
-  const way = (/** @type {string} */ title, /** @type {string} */ protocol, /** @type {string} */ about, /** @type {string} */ flag) => el("div", {}, el("h2", {}, title),
-    el("p", { class: "mono soft" }, listeners.get(protocol) ?? "off"), el("p", { class: "dim" }, listeners.has(protocol) ? about : `start with ${flag}`));
-  const node = el("div", { class: "start" }, el("h1", {}, "The server is up. There are no jobs yet."),
-    el("p", { class: "soft" }, `jobcentre ${server.version} has been up for ${age(server.uptime_ms)}. Three commands show the whole round:`),
-    el("ol", { class: "steps" }, ...steps.map(([title, command, answer], at) => el("li", {}, el("div", {}, el("h2", {}, title),
-      el("div", { class: "cmd" }, el("code", {}, command), copyButton(() => command, `Copy command ${at + 1}`)), el("p", { class: "answer" }, answer))))),
-    el("p", { class: "foot-line wait-line" }, el("span", { class: "state" }, mark("scheduled"), "This page turns into the overview with the first job.")),
-    el("section", { class: "ports", "aria-label": "Other ways in" }, way("Any language, by lines", "job-centre", "JSON lines over TCP, one request a line", "--listen"),
+  const way = (/** @type {string} */ title, /** @type {string} */ protocol, /** @type {string} */ about, /** @type {string} */ flag) => el("div", el("h2", title),
+    el("p.mono soft", listeners.get(protocol) ?? "off"), el("p.dim", listeners.has(protocol) ? about : `start with ${flag}`));
+  const node = el(".start", el("h1", "The server is up. There are no jobs yet."),
+    el("p.soft", `jobcentre ${server.version} has been up for ${age(server.uptime_ms)}. Three commands show the whole round:`),
+    el("ol.steps", ...steps.map(([title, command, answer], at) => el("li", el("div", el("h2", title),
+      el(".cmd", el("code", command), copyButton(() => command, `Copy command ${at + 1}`)), el("p.answer", answer))))),
+    el("p.foot-line wait-line", el("span.state", mark("scheduled"), "This page turns into the overview with the first job.")),
+    el("section.ports", { "aria-label": "Other ways in" }, way("Any language, by lines", "job-centre", "JSON lines over TCP, one request a line", "--listen"),
       way("HTTP and JSON", "http", "described at /openapi.json", "--http"), way("beanstalkd clients", "beanstalkd", "as they are", "--beanstalkd")));
   return { title: "Overview", node, frame: (/** @type {string} */ _event, /** @type {any} */ data) => { if (data.jobs || data.totals?.put) reopen(); } };
 }

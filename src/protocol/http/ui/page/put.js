@@ -2,23 +2,24 @@
 
 import { call, get, kept, may, queuePath } from "./api.js";
 import { attempt, notice } from "./dialog.js";
-import { button, el, field, input, link, plain, put, queueLink } from "./dom.js";
+import { button, buttonLink, el, field, input, plain, put, queueLink } from "./dom.js";
 import { wrong } from "./exact.js";
 import { duration, many } from "./format.js";
+import { encode, json } from "./text.js";
 
 /** @param {string[]} _rest @param {URLSearchParams} query */
 export async function openPut(_rest, query) {
   const from = query.get("from");
   const like = from ? await get(`jobs/${from}`) : null;
   const names = may("observe") ? (await get("queues", { limit: 200 }).catch(() => ({ items: [] }))).items : [];
-  const queue = input({ class: "mono full", list: "queues", required: true, value: like?.queue ?? query.get("queue") ?? "" });
-  const text = el("textarea", { class: "input mono full", rows: 12, spellcheck: "false" });
+  const queue = input("mono full", { list: "queues", required: true, value: like?.queue ?? query.get("queue") ?? "" });
+  const text = el("textarea.input mono full", { rows: 12, spellcheck: "false" });
   text.value = like ? like.payload : '{"to":"ann"}';
   const fields = {
-    pri: input({ class: "full", placeholder: "0", value: like?.pri ?? "" }), delay: input({ class: "full", placeholder: "none" }), ttl: input({ class: "full", placeholder: "none" }), ttr: input({ class: "full", placeholder: "60s", value: like?.ttr_ms ? `${like.ttr_ms}ms` : "" }),
-    attempts: input({ class: "full", placeholder: "10", value: like?.max_attempts ?? "" }), keep: input({ class: "full", placeholder: "0s", value: like?.keep_result_ms ? `${like.keep_result_ms}ms` : "" }), key: input({ class: "full", placeholder: "none" }), number: input({ class: "full", type: "number", min: 1, max: 100_000, value: 1 }),
+    pri: input("full", { placeholder: "0", value: like?.pri ?? "" }), delay: input("full", { placeholder: "none" }), ttl: input("full", { placeholder: "none" }), ttr: input("full", { placeholder: "60s", value: like?.ttr_ms ? `${like.ttr_ms}ms` : "" }),
+    attempts: input("full", { placeholder: "10", value: like?.max_attempts ?? "" }), keep: input("full", { placeholder: "0s", value: like?.keep_result_ms ? `${like.keep_result_ms}ms` : "" }), key: input("full", { placeholder: "none" }), number: input("full", { type: "number", min: 1, max: 100_000, value: 1 }),
   };
-  const hint = el("p", { class: "hint" }, "Any JSON. It is kept and shown as it stands here."), place = el("div"), last = el("div");
+  const hint = el("p.hint", "Any JSON. It is kept and shown as it stands here."), place = el("div"), last = el("div");
   const check = () => {
     const why = wrong(text.value);
     text.setAttribute("aria-invalid", String(why !== ""));
@@ -29,7 +30,7 @@ export async function openPut(_rest, query) {
   text.addEventListener("input", check);
 
   function job() {
-    const parts = [like?.payload_base64 !== undefined ? `"payload_base64":${JSON.stringify(like.payload_base64)}` : `"payload":${text.value}`];
+    const parts = [like?.payload_base64 !== undefined ? `"payload_base64":${json(like.payload_base64)}` : `"payload":${text.value}`];
     const whole = (/** @type {string} */ name, /** @type {HTMLInputElement} */ node) => {
       if (node.value.trim() === "") return;
       if (!/^-?\d+$/.test(node.value.trim())) throw new Error(`${name} is a whole number.`);
@@ -39,7 +40,7 @@ export async function openPut(_rest, query) {
     const time = (/** @type {string} */ name, /** @type {HTMLInputElement} */ node) => {
       if (node.value.trim() === "") return;
       const ms = duration(node.value);
-      if (Number.isNaN(ms)) throw new Error("Write times as 90s, 10m or 2h.");
+      if (isNaN(ms)) throw new Error("Write times as 90s, 10m or 2h.");
       parts.push(`"${name}":${ms}`);
     };
     whole("pri", fields.pri);
@@ -48,7 +49,7 @@ export async function openPut(_rest, query) {
     time("ttl_ms", fields.ttl);
     time("ttr_ms", fields.ttr);
     time("keep_result_ms", fields.keep);
-    if (fields.key.value) parts.push(`"key":${JSON.stringify(fields.key.value)}`);
+    if (fields.key.value) parts.push(`"key":${json(fields.key.value)}`);
     return `{${parts.join(",")}}`;
   }
 
@@ -66,22 +67,22 @@ export async function openPut(_rest, query) {
       ids.push(...results.map((/** @type {any} */ result) => result.id));
     }
     kept("puts", [{ queue: queue.value, payload: text.value }, ...(kept("puts") ?? []).filter((/** @type {any} */ one) => one.payload !== text.value || one.queue !== queue.value)].slice(0, 20));
-    const node = notice("info", "completed", number === 1 ? `Job ${ids[0]} was put.` : `${many(ids.length)} were put.`, "", [link(number === 1 ? `#/job/${ids[0]}` : `#/queue/${encodeURIComponent(queue.value)}`, { class: "btn" }, number === 1 ? "Show it" : "Show the queue")]);
+    const node = notice("info", "completed", number === 1 ? `Job ${ids[0]} was put.` : `${many(ids.length)} were put.`, "", [buttonLink(number === 1 ? `#/job/${ids[0]}` : `#/queue/${encode(queue.value)}`, number === 1 ? "Show it" : "Show the queue")]);
     place.prepend(node);
     recent();
   });
 
   function recent() {
     const puts = kept("puts") ?? [];
-    put(last, el("h2", { class: "kv-head" }, "Put last"), puts.length ? el("ul", { class: "recent" }, ...puts.map((/** @type {any} */ one) => el("li", {}, button(`${plain(one.queue)}  ${plain(one.payload.slice(0, 60))}`, () => { queue.value = one.queue; text.value = one.payload; check(); }, { kind: "quiet mono" }))))
-      : el("p", { class: "dim" }, "Nothing yet. It is kept in this browser only."));
+    put(last, el("h2.kv-head", "Put last"), puts.length ? el("ul.recent", ...puts.map((/** @type {any} */ one) => el("li", button(`${plain(one.queue)}  ${plain(one.payload.slice(0, 60))}`, () => { queue.value = one.queue; text.value = one.payload; check(); }, "quiet mono"))))
+      : el("p.dim", "Nothing yet. It is kept in this browser only."));
   }
   recent();
-  const node = el("div", {}, el("div", { class: "head" }, el("h1", {}, like ? `Put a job like ${from}` : "Put a job"), like && el("p", { class: "meta" }, "from ", queueLink(like.queue))), place,
-    el("div", { class: "wide-aside job" }, el("form", { class: "form", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); submit(); } },
+  const node = el("div", el(".head", el("h1", like ? `Put a job like ${from}` : "Put a job"), like && el("p.meta", "from ", queueLink(like.queue))), place,
+    el(".wide-aside job", el("form.form", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); submit(); } },
       field("Queue", queue), el("datalist", { id: "queues" }, ...names.map((/** @type {any} */ one) => el("option", { value: one.name }))),
-      like?.payload_base64 === undefined ? el("div", {}, field("Payload", text), hint) : el("p", { class: "soft" }, "The payload is no JSON: the same bytes are put."),
-      el("div", { class: "quarter" }, field("Priority", fields.pri), field("Delay", fields.delay), field("Time to live", fields.ttl), field("Time to run", fields.ttr), field("Attempts", fields.attempts), field("Keep the result", fields.keep), field("Key", fields.key), field("How many", fields.number)),
-      el("div", { class: "actions" }, el("button", { type: "submit", class: "btn go large", "data-changes": true }, "Put"))), el("aside", {}, last)));
+      like?.payload_base64 === undefined ? el("div", field("Payload", text), hint) : el("p.soft", "The payload is no JSON: the same bytes are put."),
+      el(".quarter", field("Priority", fields.pri), field("Delay", fields.delay), field("Time to live", fields.ttl), field("Time to run", fields.ttr), field("Attempts", fields.attempts), field("Keep the result", fields.keep), field("Key", fields.key), field("How many", fields.number)),
+      el(".actions", el("button.btn go large", { type: "submit", "data-changes": true }, "Put"))), el("aside", last)));
   return { title: "Put a job", node };
 }

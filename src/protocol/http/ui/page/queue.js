@@ -4,35 +4,35 @@ import { call, get, may, post, queuePath, url } from "./api.js";
 import { lines, thin } from "./chart.js";
 import { plan } from "./act.js";
 import { attempt, confirm, dialog, menu } from "./dialog.js";
-import { button, capital, el, facts, input, link, mark, plain, put, queueName, say, section, shown, tag } from "./dom.js";
+import { button, buttonLink, capital, changing, el, facts, input, link, mark, plain, put, queueName, say, section, shown, tag } from "./dom.js";
 import { preview, sizeOf } from "./exact.js";
 import { age, bytes, count, many, moment, now, rate, since } from "./format.js";
 import { isPaused } from "./main.js";
 import { OLD, remarks } from "./overview.js";
-import { pauseDialog } from "./queues.js";
-import { table, figure } from "./table.js";
+import { pauseDialog, purgeDialog } from "./queues.js";
+import { column, table, figure } from "./table.js";
+import { encode, json } from "./text.js";
 
 const TABS = ["ready", "scheduled", "blocked", "reserved", "buried", "completed"];
 const PAGE_ROWS = 50;
 
 /** The columns of jobs, as their state has them. @param {string} state */
 export function jobColumns(state) {
-  const job = (/** @type {any} */ row) => row;
-  const time = (/** @type {string} */ label, /** @type {(row: any) => string} */ cell) => figure(label, cell, { kind: "w-2" });
+  const time = (/** @type {string} */ label, /** @type {(row: any) => string} */ cell) => figure("w-2", label, cell);
   const all = [
-    { label: "Id", kind: "w-3 strong", cell: (/** @type {any} */ row) => link(`#/job/${row.id}`, {}, String(row.id)), mark: (/** @type {any} */ row) => String(row.id) },
-    state === "" && { label: "State", kind: "w-3", cell: (/** @type {any} */ row) => el("span", { class: "state" }, mark(row.state), capital(row.state)), mark: (/** @type {any} */ row) => row.state },
-    figure("Priority", (row) => String(row.pri ?? "–"), { kind: "w-1b p2" }),
+    column("w-3 strong", "Id", (/** @type {any} */ row) => link(`#/job/${row.id}`, String(row.id))),
+    state === "" && column("w-3", "State", (/** @type {any} */ row) => el("span.state", mark(row.state), capital(row.state))),
+    figure("w-1b p2", "Priority", (row) => String(row.pri ?? "–")),
     state === "scheduled" ? time("Due in", (row) => age(Math.max(0, Date.parse(row.available_at) - now())))
       : state === "reserved" ? time("Lease ends", (row) => row.lease?.until ? age(Math.max(0, Date.parse(row.lease.until) - now())) : "–")
         : state === "buried" ? time("Error", (row) => row.last_error?.at ? age(since(row.last_error.at)) : "–")
           : time("Age", (row) => age(since(row.state === "ready" ? row.available_at : row.created_at))),
-    figure("Attempts", (row) => row.max_attempts ? `${row.attempts} of ${row.max_attempts}` : String(row.attempts), { kind: "w-2 p3" }),
-    state === "reserved" && { label: "Worker", kind: "w-3 p2", cell: (/** @type {any} */ row) => el("span", {}, ...shown(row.lease?.worker ?? row.lease?.protocol ?? "–")), mark: (/** @type {any} */ row) => `${row.lease?.worker}` },
-    state === "blocked" && { label: "Blocked by", kind: "w-4", cell: (/** @type {any} */ row) => el("span", {}, ...shown(row.blocked_by ?? "–")), mark: (/** @type {any} */ row) => `${row.blocked_by}` },
-    ["buried", "scheduled"].includes(state) && { label: "Last error", kind: "w-6 p3", cell: (/** @type {any} */ row) => row.last_error ? el("span", {}, ...shown(`${row.last_error.error}: ${row.last_error.message ?? ""}`)) : "–", mark: (/** @type {any} */ row) => `${row.last_error?.error}${row.last_error?.message}` },
-    figure("Size", (row) => bytes(sizeOf(row)), { kind: "w-2 p4" }),
-    { label: "Payload", kind: "mono grow soft", cell: (/** @type {any} */ row) => el("span", {}, ...preview(row)), mark: (/** @type {any} */ row) => job(row).payload.slice(0, 300) + (row.payload_base64 ?? "") },
+    figure("w-2 p3", "Attempts", (row) => row.max_attempts ? `${row.attempts} of ${row.max_attempts}` : String(row.attempts)),
+    state === "reserved" && column("w-3 p2", "Worker", (/** @type {any} */ row) => shown(row.lease?.worker ?? row.lease?.protocol ?? "–")),
+    state === "blocked" && column("w-4", "Blocked by", (/** @type {any} */ row) => shown(row.blocked_by ?? "–")),
+    ["buried", "scheduled"].includes(state) && column("w-6 p3", "Last error", (/** @type {any} */ row) => row.last_error ? el("span", ...shown(`${row.last_error.error}: ${row.last_error.message ?? ""}`)) : "–"),
+    figure("w-2 p4", "Size", (row) => bytes(sizeOf(row))),
+    column("mono grow soft", "Payload", (/** @type {any} */ row) => preview(row)),
   ];
   return /** @type {import("./table.js").Column<any>[]} */ (all.filter(Boolean));
 }
@@ -45,12 +45,12 @@ export async function openQueue(rest, query, { reopen }) {
   const first = query.get("state") ?? TABS.find((state) => counts()[state] > 0 && state !== "completed") ?? "ready";
   const state = TABS.includes(first) ? first : "ready";
   const [manages, peeks] = [may("manage", name), may("peek", name)];
-  const here = `#/queue/${encodeURIComponent(name)}`;
-  const tags = el("span", { class: "attention" }), place = el("div"), plans = el("div");
-  const figures = ["Ready", "Scheduled", "Reserved", "Buried", "Put and done", "Failed"].map((title, at) => ({ title, shape: at < 4 ? title.toLowerCase() : "", number: el("dd", { class: "num" }), note: el("dd", { class: "note" }) }));
-  const tabs = TABS.map((one) => ({ one, n: el("span", { class: "n" }), node: link(`${here}?state=${one}`, one === state ? { "aria-current": "page" } : {}, mark(one), capital(one), " ") }));
+  const here = `#/queue/${encode(name)}`;
+  const tags = el("span.attention"), place = el("div"), plans = el("div");
+  const figures = ["Ready", "Scheduled", "Reserved", "Buried", "Put and done", "Failed"].map((title, at) => ({ title, shape: at < 4 ? title.toLowerCase() : "", number: el("dd.num"), note: el("dd.note") }));
+  const tabs = TABS.map((one) => ({ one, n: el("span.n"), node: link(`${here}?state=${one}`, one === state ? { "aria-current": "page" } : {}, mark(one), capital(one), " ") }));
   for (const tab of tabs) tab.node.append(tab.n);
-  const flow = el("div"), backlog = el("div"), bar = el("div", { class: "bar" }), foot = el("div", { class: "foot-line" });
+  const flow = el("div"), backlog = el("div"), bar = el(".bar"), foot = el(".foot-line");
   const act = (/** @type {string} */ refusal, /** @type {() => Promise<any>} */ what) => attempt(place, refusal, async () => { await what(); await both(); });
 
   function figuresOf() {
@@ -63,7 +63,7 @@ export async function openQueue(rest, query, { reopen }) {
     }
     figures[0].note.className = (queue.oldest_ready_ms ?? 0) > OLD ? "note warn" : "note";
     figures[3].note.className = counts().buried ? "note bad" : "note";
-    const words = JSON.stringify([remarks(queue), queue.index]);
+    const words = json([remarks(queue), queue.index]);
     if (tags.dataset.words !== words) {
       tags.dataset.words = words;
       put(tags, ...remarks(queue).map(([kind, shape, text]) => tag(kind, shape, text)), queue.index && tag("", "", "index on"));
@@ -92,9 +92,9 @@ export async function openQueue(rest, query, { reopen }) {
     const answer = await get(`${path}/jobs`, { state, limit: PAGE_ROWS, cursor: order });
     next = answer.next_cursor;
     const left = grid.set(answer.items, inPlace);
-    put(foot, el("span", {}, answer.items.length ? `${many(answer.items.length)} on this page` : next ? "Nothing on this page; there is a next one" : `No job is ${state}.`),
-      left > 0 && button(`${many(left)} more: show them`, () => jobs(), { kind: "quiet" }), (order || next) && el("span", { class: "push" }),
-      order && link(`${here}?state=${state}`, { class: "btn" }, "First page"), next && link(`${here}?state=${state}&cursor=${encodeURIComponent(next)}`, { class: "btn" }, "Next page"));
+    put(foot, el("span", answer.items.length ? `${many(answer.items.length)} on this page` : next ? "Nothing on this page; there is a next one" : `No job is ${state}.`),
+      left > 0 && button(`${many(left)} more: show them`, () => jobs(), "quiet"), (order || next) && el("span.push"),
+      order && buttonLink(`${here}?state=${state}`, "First page"), next && buttonLink(`${here}?state=${state}&cursor=${encode(next)}`, "Next page"));
   }
   async function both() {
     queue = await get(path);
@@ -115,18 +115,20 @@ export async function openQueue(rest, query, { reopen }) {
   /** @param {Set<string>} chosen */
   function select(chosen) {
     if (chosen.size < (grid?.size() ?? 0)) everything = false;
+    const was = bar.classList.contains("sel");
     bar.classList.toggle("sel", chosen.size > 0);
     document.body.classList.toggle("has-sel", chosen.size > 0);
-    if (!chosen.size) return put(bar, ...tools);
+    // What is typed into a tool stays as long as the tools do.
+    if (!chosen.size) return was && put(bar, ...tools);
     const total = counts()[state], isPage = chosen.size === grid?.size() && total > chosen.size;
     const what = everything ? `all ${many(total, `${state} job`)}` : `${many(chosen.size)} chosen`;
     const where = () => everything ? { state } : { ids: [...chosen].map(Number) };
-    put(bar, el("span", { class: "count" }, capital(what)), isPage && button(everything ? "Only those on this page" : `All ${count(total)} ${state}`, () => { everything = !everything; select(chosen); }, { kind: "quiet link" }), el("span", { class: "push" }),
-      ...verbs.map((verb) => button(verb === "delete" ? "Delete…" : verb === "kick" ? "Kick…" : `${capital(verb)}…`, () => begin(where(), what, verb), { kind: verb === "delete" ? "grave" : "", changes: true })),
+    put(bar, el("span.count", capital(what)), isPage && button(everything ? "Only those on this page" : `All ${count(total)} ${state}`, () => { everything = !everything; select(chosen); }, "quiet link"), el("span.push"),
+      ...verbs.map((verb) => changing(verb === "delete" ? "Delete…" : verb === "kick" ? "Kick…" : `${capital(verb)}…`, () => begin(where(), what, verb), verb === "delete" ? "grave" : "")),
       button("", () => grid?.clear(), { kind: "square quiet", icon: "close", "aria-label": "Choose none" }));
   }
-  const tools = [peeks && link(`#/search?queue=${encodeURIComponent(name)}`, { class: "btn quiet" }, "Search in this queue"), el("span", { class: "push" }),
-    manages && verbs.length > 0 && button(`All ${state}…`, () => begin({ state }, `all ${state} jobs`), { kind: "quiet", changes: true }),
+  const tools = [peeks && link(`#/search?queue=${encode(name)}`, { class: "btn quiet" }, "Search in this queue"), el("span.push"),
+    manages && verbs.length > 0 && changing(`All ${state}…`, () => begin({ state }, `all ${state} jobs`), "quiet"),
     peeks && link(url("export", { queue: name, state }), { class: "btn quiet", download: `${plain(name)}-${state}.ndjson` }, "Export")];
   put(bar, ...tools);
 
@@ -134,28 +136,26 @@ export async function openQueue(rest, query, { reopen }) {
     await call("DELETE", path, { query: { force: true } });
     location.hash = "#/queues";
   }, { keep: "Keep it", typed: name });
-  const purge = () => confirm(`Purge ${many(counts().ready + counts().scheduled + counts().blocked)} of ${plan.name_(name)}?`, "They are deleted at once and cannot be brought back. Reserved jobs stay with their workers; buried ones are not touched.", "Purge them",
-    () => act("It was not purged.", () => post(`${path}/purge`, { states: ["ready", "scheduled", "blocked"] })),
-    { typed: name, rows: [el("dl", { class: "kv" }, ...["ready", "scheduled", "blocked"].map((one) => el("div", {}, el("dt", {}, el("span", { class: "state" }, mark(one), capital(one))), el("dd", {}, count(counts()[one])))))] });
+  const purge = () => purgeDialog(queue, (what) => act("It was not purged.", what));
   const moveAll = () => {
-    const to = input({ class: "mono full large", "aria-label": "To which queue", placeholder: "queue" });
-    dialog(`Move the ready and scheduled jobs of ${plan.name_(name)}`, [el("p", {}, "They keep their ids, priorities and histories."), to], { verb: "Move them", act: () => act("They were not moved.", () => post(`${path}/move`, { to: to.value, states: ["ready", "scheduled"] })) });
+    const to = input("mono full large", { "aria-label": "To which queue", placeholder: "queue" });
+    dialog(`Move the ready and scheduled jobs of ${plan.name_(name)}`, [el("p", "They keep their ids, priorities and histories."), to], { verb: "Move them", act: () => act("They were not moved.", () => post(`${path}/move`, { to: to.value, states: ["ready", "scheduled"] })) });
   };
-  const more = manages && menu("More actions", [{ text: queue.index ? "Switch the index off" : "Switch the index on", act: () => act("The index was not switched.", () => call(queue.index ? "DELETE" : "PUT", `${path}/index`)) },
+  const more = manages && menu("More actions", () => [{ text: queue.index ? "Switch the index off" : "Switch the index on", act: () => act("The index was not switched.", () => call(queue.index ? "DELETE" : "PUT", `${path}/index`)) },
     { text: "Move all…", act: moveAll }, { text: "Purge…", kind: "grave-text", act: purge }, { text: "Delete the queue…", kind: "grave-text", act: drop }]);
   const pauses = el("span");
-  const showPause = () => put(pauses, manages && (queue.paused ? button("Resume", () => act("It was not resumed.", () => post(`${path}/resume`)).then(showPause), { changes: true })
-    : button("Pause…", () => pauseDialog(plan.name_(name), (body) => act("It was not paused.", () => post(`${path}/pause`, body)).then(showPause)), { changes: true })));
+  const showPause = () => put(pauses, manages && (queue.paused ? changing("Resume", () => act("It was not resumed.", () => post(`${path}/resume`)).then(showPause))
+    : changing("Pause…", () => pauseDialog(plan.name_(name), (body) => act("It was not paused.", () => post(`${path}/pause`, body)).then(showPause)))));
   showPause();
   figuresOf();
-  const node = el("div", {}, el("div", { class: "head" }, el("h1", {}, link("#/queues", { class: "crumb" }, "Queues"), el("span", { class: "crumb-sep" }, "/"), ...queueName(name)), tags,
-    el("div", { class: "actions push" }, may("put", name) && link(`#/put?queue=${encodeURIComponent(name)}`, { class: "btn" }, "Put"), pauses,
-      manages && button("Kick buried", () => act("They were not kicked.", () => post(`${path}/kick`)), { changes: true }), more)), place,
-  el("dl", { class: "figs small", "aria-label": plain(name) }, ...figures.map(({ title, shape, number, note }) => el("div", {}, el("dt", {}, shape && mark(shape), title), number, note))),
-  el("div", { class: "three section" }, plainSection("In and out, jobs a second", flow), plainSection("Ready jobs", backlog),
+  const node = el("div", el(".head", el("h1", link("#/queues", { class: "crumb" }, "Queues"), el("span.crumb-sep", "/"), ...queueName(name)), tags,
+    el(".actions push", may("put", name) && buttonLink(`#/put?queue=${encode(name)}`, "Put"), pauses,
+      manages && changing("Kick buried", () => act("They were not kicked.", () => post(`${path}/kick`))), more)), place,
+  el("dl.figs small", { "aria-label": plain(name) }, ...figures.map(({ title, shape, number, note }) => el("div", el("dt", shape && mark(shape), title), number, note))),
+  el(".three section", plainSection("In and out, jobs a second", flow), plainSection("Ready jobs", backlog),
     facts("Consumers", [["Waiting for a job", count(queue.waiting_consumers)], ["Reserved", count(counts().reserved)], ["Paused until", queue.paused ? moment(queue.paused_until) : "not paused"], ["Index", queue.index ? "on" : "off"]])),
-  el("nav", { class: "tabs section", "aria-label": "Jobs by state" }, ...tabs.map((tab) => tab.node)), bar, plans,
-  grid?.node ?? el("div", { class: "gone" }, el("h2", { class: "lead" }, "Payloads are hidden"), el("p", { class: "soft" }, "Your token may observe this queue, and not look into its jobs: that takes the right peek.")), foot);
+  el("nav.tabs section", { "aria-label": "Jobs by state" }, ...tabs.map((tab) => tab.node)), bar, plans,
+  grid?.node ?? el(".gone", el("h2.lead", "Payloads are hidden"), el("p.soft", "Your token may observe this queue, and not look into its jobs: that takes the right peek.")), foot);
   await Promise.all([jobs(), charts()]);
   let seconds = 0;
   return {

@@ -3,11 +3,12 @@
 import { call, get, kept, may, queuePath } from "./api.js";
 import { plan } from "./act.js";
 import { attempt, notice } from "./dialog.js";
-import { button, choice, copy, el, field, iconButton, input, link, plain, put } from "./dom.js";
+import { button, changing, choice, copy, el, field, iconButton, input, link, plain, put, save } from "./dom.js";
 import { wrong } from "./exact.js";
 import { count } from "./format.js";
 import { jobColumns } from "./queue.js";
 import { table } from "./table.js";
+import { encode, json } from "./text.js";
 
 const COMPARISONS = ["contains", "=", "!=", "<", "<=", ">", ">=", "LIKE", "GLOB", "IS", "IS NOT"];
 const MATCH_COLUMNS = ["payload", "id", "pri", "state", "modified", "events"];
@@ -57,16 +58,16 @@ export async function openSearch(_rest, query) {
   const names = list.items.filter((/** @type {any} */ queue) => queue.name !== "" && may("peek", queue.name)).sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.index) - Number(a.index));
   const chosen = query.get("queue") ?? names[0]?.name ?? "";
   if (!names.some((/** @type {any} */ queue) => queue.name === chosen) && chosen !== "") names.unshift({ name: chosen });
-  const from = choice(names.map((/** @type {any} */ queue) => [queue.name, plain(queue.name) + (queue.index === false ? " (no index)" : "")]), { onchange: () => { location.hash = `#/search?queue=${encodeURIComponent(from.value)}`; } });
+  const from = choice(names.map((/** @type {any} */ queue) => [queue.name, plain(queue.name) + (queue.index === false ? " (no index)" : "")]), { onchange: () => { location.hash = `#/search?queue=${encode(from.value)}`; } });
   from.value = chosen;
   const suggestions = el("datalist", { id: "paths" }, ...MATCH_COLUMNS.map((name) => el("option", { value: name })));
-  const conds = el("div", { class: "conds section-gap" }), raw = el("textarea", { class: "input mono full", rows: 5, spellcheck: "false" }), hint = el("p", { class: "hint" }, "Sent as it stands to the server.");
-  const place = el("div"), result = el("div", { class: "section" });
+  const conds = el(".conds section-gap"), raw = el("textarea.input mono full", { rows: 5, spellcheck: "false" }), hint = el("p.hint", "Sent as it stands to the server.");
+  const place = el("div"), result = el(".section");
   /** @type {{path: string, op: string, value: string}[]} */
   const terms = JSON.parse(query.get("terms") ?? "null") ?? [{ path: "payload", op: "contains", value: query.get("text") ?? "" }];
 
   function write() {
-    raw.value = `[${terms.map((term) => JSON.stringify(compile(term))).join(",\n ")}]`;
+    raw.value = `[${terms.map((term) => json(compile(term))).join(",\n ")}]`;
     raw.setAttribute("aria-invalid", "false");
   }
   function draw() {
@@ -76,8 +77,8 @@ export async function openSearch(_rest, query) {
         node.addEventListener("input", () => { term[key] = node.value; write(); });
         return node;
       };
-      return el("div", { class: "cond" }, el("span", { class: "and" }, at ? "and" : "where"), bind(input({ class: "mono", list: "paths", "aria-label": `Place ${at + 1}` }), "path"),
-        bind(choice(COMPARISONS.map((op) => [op, op]), { class: "mono", "aria-label": `Comparison ${at + 1}` }), "op"), bind(input({ class: "mono", "aria-label": `Value ${at + 1}`, placeholder: "a word" }), "value"),
+      return el(".cond", el("span.and", at ? "and" : "where"), bind(input("mono", { list: "paths", "aria-label": `Place ${at + 1}` }), "path"),
+        bind(choice(COMPARISONS.map((op) => [op, op]), { class: "mono", "aria-label": `Comparison ${at + 1}` }), "op"), bind(input("mono", { "aria-label": `Value ${at + 1}`, placeholder: "a word" }), "value"),
         iconButton("close", "Remove this condition", () => { if (terms.length > 1) { terms.splice(at, 1); draw(); write(); } }));
     }));
   }
@@ -95,16 +96,16 @@ export async function openSearch(_rest, query) {
   async function search(counts) {
     if (wrong(raw.value)) return;
     const run = ++runs, began = performance.now(), terms_ = raw.value;
-    const more = el("div", { class: "foot-line" }), title = el("span", { role: "status" }, "Searching…"), about = el("p");
-    const tools = el("div", { class: "actions push" });
+    const more = el(".foot-line"), title = el("span", { role: "status" }, "Searching…"), about = el("p");
+    const tools = el(".actions push");
     grid.set([]);
-    put(result, el("div", { class: "section-head" }, el("h2", { class: "lead" }, title), about, tools), plans, grid.node, more);
+    put(result, el(".section-head", el("h2.lead", title), about, tools), plans, grid.node, more);
     const answer = await attempt(place, "The search was refused.", async () => {
       const rows = [];
       let cursor = null, pages = 0, total = 0;
       do {
         /** @type {string} */
-        const body = `{"query":${terms_},"limit":${counts ? 1000 : MATCH_ROWS}${cursor ? `,"cursor":${JSON.stringify(cursor)}` : ""}}`;
+        const body = `{"query":${terms_},"limit":${counts ? 1000 : MATCH_ROWS}${cursor ? `,"cursor":${json(cursor)}` : ""}}`;
         /** @type {any} */
         const page = await call("POST", `${path()}/search`, { raw: body }).catch((error) => {
           if (error.status === 409) throw Object.assign(error, { noIndex: true });
@@ -125,9 +126,10 @@ export async function openSearch(_rest, query) {
     title.textContent = `${count(answer.total)}${answer.more ? "+" : ""} ${answer.total === 1 ? "job matches" : "jobs match"}`;
     about.textContent = `found in ${Math.round(performance.now() - began)} ms${answer.total > answer.rows.length ? `; the first ${answer.rows.length} are shown` : ""}`;
     grid.set(answer.rows);
-    if (!answer.total) put(more, el("span", {}, "Nothing matches. A value is compared as JSON: 5 is a number, \"5\" a text. Jobs that came before the index was switched on may still be on their way into it."));
+    if (!answer.total) put(more, el("span", "Nothing matches. A value is compared as JSON: 5 is a number, \"5\" a text. Jobs that came before the index was switched on may still be on their way into it."));
     const act = () => put(plans, plan({ queue: from.value, where: { query: JSON.parse(terms_) }, what: `all jobs of ${plain(from.value)} that match`, done: () => search(), close: () => put(plans) }));
-    put(tools, answer.more && button("Count all", () => search(true), { kind: "quiet" }), answer.total > 0 && may("manage", from.value) && button(`Act on all ${answer.more ? "that match" : count(answer.total)}`, act, { changes: true }));
+    const exported = async () => save(await call("POST", `${path()}/search`, { raw: `{"query":${terms_},"limit":${MATCH_ROWS}}`, exact: true }), "jobs.json", "application/json");
+    put(tools, answer.total > 0 && button("Export", () => attempt(place, "Nothing was exported.", exported), { kind: "quiet", icon: "down", title: "What is shown, as JSON" }), answer.more && button("Count all", () => search(true), "quiet"), answer.total > 0 && may("manage", from.value) && changing(`Act on all ${answer.more ? "that match" : count(answer.total)}`, act));
   }
 
   /** The queue cannot be searched yet. */
@@ -135,7 +137,7 @@ export async function openSearch(_rest, query) {
     const queue = names.find((/** @type {any} */ one) => one.name === from.value);
     if (queue?.index !== false) return put(result);
     for (const old of place.querySelectorAll(".notice")) old.remove();
-    put(result, notice("", "stuck", "This queue has no index yet.", "It is searched by its index, which also keeps the history of each job. It takes some memory, and can be switched off again.", [may("manage", from.value) && button("Switch it on", () => attempt(place, "The index was not switched on.", async () => {
+    put(result, notice("", "stuck", "This queue has no index yet.", "It is searched by its index, which also keeps the history of each job. It takes some memory, and can be switched off again.", [may("manage", from.value) && changing("Switch it on", () => attempt(place, "The index was not switched on.", async () => {
       let state = await call("PUT", `${path()}/index`);
       for (let tries = 0; state.building && tries < 100; tries++) {
         await new Promise((done) => setTimeout(done, 100));
@@ -143,19 +145,19 @@ export async function openSearch(_rest, query) {
       }
       queue.index = true;
       await search();
-    }), { changes: true, kind: "go" })].filter(Boolean)));
+    }), "go")].filter(Boolean)));
   }
 
-  const address = () => `#/search?queue=${encodeURIComponent(from.value)}&terms=${encodeURIComponent(JSON.stringify(terms))}`;
+  const address = () => `#/search?queue=${encode(from.value)}&terms=${encode(json(terms))}`;
   const begin = () => {
     put(plans);
     history.replaceState(null, "", address());
-    kept("searches", [{ queue: from.value, terms }, ...(kept("searches") ?? []).filter((/** @type {any} */ one) => JSON.stringify(one.terms) !== JSON.stringify(terms))].slice(0, 20));
+    kept("searches", [{ queue: from.value, terms }, ...(kept("searches") ?? []).filter((/** @type {any} */ one) => json(one.terms) !== json(terms))].slice(0, 20));
     return search();
   };
   const form = el("form", { "aria-label": "Conditions", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); begin(); } },
-    el("div", { class: "actions" }, el("label", { for: "from" }, "Jobs of"), from, el("span", { class: "soft" }, "where all of these hold:")), conds,
-    el("div", { class: "actions indent" }, button("Condition", () => { terms.push({ path: "", op: "=", value: "" }); draw(); write(); /** @type {any} */ (conds.lastElementChild)?.querySelector("input").focus(); }, { kind: "quiet", icon: "plus" }), el("span", { class: "push" }), el("button", { type: "submit", class: "btn go" }, "Search")));
+    el(".actions", el("label", { for: "from" }, "Jobs of"), from, el("span.soft", "where all of these hold:")), conds,
+    el(".actions indent", button("Condition", () => { terms.push({ path: "", op: "=", value: "" }); draw(); write(); /** @type {any} */ (conds.lastElementChild)?.querySelector("input").focus(); }, { kind: "quiet", icon: "plus" }), el("span.push"), el("button.btn go", { type: "submit" }, "Search")));
   from.id = "from";
   form.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" && event.ctrlKey) begin(); });
   raw.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" && event.ctrlKey) search(); });
@@ -166,9 +168,9 @@ export async function openSearch(_rest, query) {
     await copy(location.href.replace(/#.*/, "") + address());
     copied.textContent = "Copied";
     setTimeout(() => { copied.textContent = "Copy link"; }, 1500);
-  }, { kind: "quiet" });
-  const node = el("div", {}, el("div", { class: "head" }, el("h1", {}, "Search"), el("p", { class: "meta" }, `queues with an index: ${names.filter((/** @type {any} */ queue) => queue.index).length} of ${names.length}`), el("div", { class: "actions push" }, copied)), place,
-    names.length ? el("div", { class: "query" }, form, el("div", {}, field("The same as a query", raw), hint), suggestions) : el("div", { class: "gone" }, el("h2", { class: "lead" }, "There is nothing to search"), el("p", { class: "soft" }, "No queue has jobs that you may see. ", link("#/put", {}, "Put a job"), ".")), result);
+  }, "quiet");
+  const node = el("div", el(".head", el("h1", "Search"), el("p.meta", `queues with an index: ${names.filter((/** @type {any} */ queue) => queue.index).length} of ${names.length}`), el(".actions push", copied)), place,
+    names.length ? el(".query", form, el("div", field("The same as a query", raw), hint), suggestions) : el(".gone", el("h2.lead", "There is nothing to search"), el("p.soft", "No queue has jobs that you may see. ", link("#/put", "Put a job"), ".")), result);
   if (names.length) {
     learn();
     if (query.has("terms") || query.has("raw")) search();

@@ -1,13 +1,13 @@
 // Tables: cells change in place, rows keep their place until they are to be ordered anew, and the
 // keyboard moves a cursor over them.
 
-import { el } from "./dom.js";
+import { el, put } from "./dom.js";
 
 /**
  * @template T
  * @typedef {{label: string, kind?: string, sort?: string, direction?: "ascending" | "descending", cell: (row: T) => any, mark?: (row: T) => string, tone?: (row: T) => string}} Column
- * `cell`: a text, a node, or several; `mark`: a text that changes when the cell does; `tone`: the class
- * of the cell, never a text of somebody.
+ * `cell`: a text, a node, or several; `mark`: a text that changes when the cell does, if its own text
+ * says too little or is dear to make; `tone`: the class of the cell, never a text of somebody.
  */
 
 /** The table that the keys are for. @type {any} */
@@ -33,11 +33,15 @@ export function table(options) {
     told();
   } });
   const heads = columns.map((column) => el("th", { scope: "col", class: column.kind, "aria-sort": column.sort && column.sort === options.sort ? column.direction ?? "descending" : null },
-    column.sort && options.onSort ? el("button", { type: "button", class: "sort", onclick: () => options.onSort?.(column.sort ?? "") }, column.label) : column.label || el("span", { class: "hidden-text" }, "Actions")));
-  const node = el("table", { class: `grid ${options.kind ?? ""}`, "aria-label": options.label },
-    el("thead", {}, el("tr", {}, select && el("td", { class: "pick" }, all), ...heads)), body);
+    column.sort && options.onSort ? el("button.sort", { type: "button", onclick: () => options.onSort?.(column.sort ?? "") }, column.label) : column.label || el("span.hidden-text", "Actions")));
+  const node = el(`table.grid ${options.kind ?? ""}`, { "aria-label": options.label },
+    el("thead", el("tr", select && el("td.pick", all), ...heads)), body);
 
+  /** How many are chosen, and of how many. */
+  const sizes = () => `${chosen.size} of ${rows.size}`;
+  let toldSizes = "";
   const told = () => {
+    toldSizes = sizes();
     all.checked = rows.size > 0 && chosen.size === rows.size;
     all.indeterminate = chosen.size > 0 && chosen.size < rows.size;
     select?.(chosen);
@@ -61,9 +65,9 @@ export function table(options) {
 
   /** @param {string} key */
   function make(key) {
-    const cells = columns.map((column, at) => ({ mark: "\0", node: el(at === 0 ? "th" : "td", { class: column.kind, scope: at === 0 ? "row" : null }) }));
-    const box = select && el("input", { type: "checkbox", "aria-label": `Choose ${key}` });
-    const row = el("tr", { "data-key": key }, select && el("td", { class: "pick" }, box), ...cells.map((cell) => cell.node));
+    const cells = columns.map((column, at) => ({ mark: "", node: el(at === 0 ? "th" : "td", { class: column.kind, scope: at === 0 ? "row" : null }) }));
+    const box = select && !key.startsWith("\0") ? el("input", { type: "checkbox", "aria-label": `Choose ${key}` }) : undefined;
+    const row = el("tr", { "data-key": key }, select && el("td.pick", box), ...cells.map((cell) => cell.node));
     box?.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       if (event.shiftKey && anchor) range(key, box.checked); else pick(key, box.checked);
       anchor = key;
@@ -82,13 +86,13 @@ export function table(options) {
   function write(row, cells) {
     for (const [at, column] of columns.entries()) {
       const cell = cells[at];
-      let content = column.mark ? null : column.cell(row);
-      const tone = column.tone?.(row) ?? "", mark = `${tone}\0${column.mark ? column.mark(row) : content}`;
+      const content = column.mark ? [] : [column.cell(row)].flat();
+      const text = column.mark ? column.mark(row) : content.map((part) => part?.textContent ?? part).join("");
+      const tone = column.tone?.(row) ?? "", mark = `${tone}\0${text}`;
       if (cell.mark === mark) continue;
       cell.mark = mark;
-      content ??= column.cell(row);
-      cell.node.className = `${column.kind ?? ""} ${content === "0" || content === "–" ? "z" : tone}`;
-      cell.node.replaceChildren(...[content].flat().filter((part) => part !== null && part !== false && part !== undefined));
+      cell.node.className = `${column.kind ?? ""} ${text === "0" || text === "–" ? "z" : tone}`;
+      put(cell.node, column.mark ? column.cell(row) : content);
     }
   }
 
@@ -121,7 +125,7 @@ export function table(options) {
       /** @type {any} */ (had)?.focus({ preventScroll: true });
     }
     node.hidden = rows.size === 0 && !options.sum;
-    if (select) told();
+    if (select && toldSizes !== sizes()) told();
     return left;
   }
 
@@ -164,16 +168,19 @@ export function table(options) {
     size: () => rows.size,
     /** The figures of all rows, in the head of the table. @param {any} row */
     sum(row) {
-      const cells = columns.map(() => ({ mark: "\0", node: el("td") }));
+      const cells = columns.map(() => ({ mark: "", node: el("td") }));
       write(row, cells);
       for (const [at, cell] of cells.entries()) cell.node.className = columns[at].kind ?? "";
       node.querySelector(".sum")?.remove();
-      node.tHead.append(el("tr", { class: "sum" }, select && el("td", { class: "pick" }), ...cells.map((cell) => cell.node)));
+      node.tHead.append(el("tr.sum", select && el("td.pick"), ...cells.map((cell) => cell.node)));
     },
   };
   if (options.open || select) current = found;
   return found;
 }
 
-/** A cell with a number. @template T @param {string} label @param {(row: T) => string} cell @param {Partial<Column<T>>} [rest] @returns {Column<T>} */
-export const figure = (label, cell, rest = {}) => ({ label, cell, ...rest, kind: `r ${rest.kind ?? ""}` });
+/** @template T @param {string} kind @param {string} label @param {(row: T) => any} cell @param {Partial<Column<T>>} [rest] @returns {Column<T>} */
+export const column = (kind, label, cell, rest) => ({ kind, label, cell, ...rest });
+
+/** A cell with a number. @template T @param {string} kind @param {string} label @param {(row: T) => string} cell @param {Partial<Column<T>>} [rest] @returns {Column<T>} */
+export const figure = (kind, label, cell, rest) => column(`r ${kind}`, label, cell, rest);
