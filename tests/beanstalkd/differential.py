@@ -22,15 +22,17 @@ ATTEMPTS = 6  # of a play that a stall of the machine spoils
 class Bench:
     """The two servers, and how plays are compared."""
 
-    def __init__(self, reference, subject, durable=False):
+    def __init__(self, reference, subject, durable=False, redis=None):
         self.is_real = pathlib.Path(subject).name == "beanstalkd"
         self.reference = functools.partial(Reference, reference)
         self.subject = functools.partial(Reference, subject)
         if not self.is_real:
-            self.subject = functools.partial(Subject, subject, durable=durable)
+            self.subject = functools.partial(
+                Subject, subject, durable=durable, redis=redis)
         self.allowed = None if self.is_real else compare.AllowList(HERE / "allowed.json")
-        self.at_once = DURABLE_AT_ONCE if durable else (PLAIN_AT_ONCE, TIMED_AT_ONCE)
-        self.late_s = compare.LATE_BY_A_DISK_S if durable else compare.LATE_S
+        is_late = durable or redis
+        self.at_once = DURABLE_AT_ONCE if is_late else (PLAIN_AT_ONCE, TIMED_AT_ONCE)
+        self.late_s = compare.LATE_BY_A_DISK_S if is_late else compare.LATE_S
         self.canary = play.Canary()
         self.replays = collections.Counter()
 

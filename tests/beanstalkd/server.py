@@ -1,6 +1,7 @@
 """Servers as child processes: beanstalkd, and jobcentre with its beanstalkd listener."""
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 
 PATIENCE_S = 60  # a busy machine is slow, a hanging server is for ever
 
@@ -35,10 +37,38 @@ class Reference:
         return None if died is None else f"beanstalkd ended early: {died}"
 
 
+class Redis:
+    """A redis-server for all subjects. Each has a prefix of its own for its keys."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="beanstalkd-redis-")
+        path = os.path.join(self.folder, "socket")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", path,
+             "--save", "", "--dir", self.folder], stdout=subprocess.DEVNULL)
+        self.url = f"redis://127.0.0.1:{port}"
+        self.prefixes = itertools.count()
+        end = time.monotonic() + PATIENCE_S
+        while not os.path.exists(path):
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError("redis-server did not start")
+            time.sleep(0.01)
+
+    def arguments(self):
+        return ["--engine", self.url, "--engine-prefix", f"p{next(self.prefixes)}"]
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 class Subject:
     """A fresh jobcentre whose only listener is that of beanstalkd's protocol."""
 
-    def __init__(self, binary, max_job_size=None, durable=False, arguments=()):
+    def __init__(self, binary, max_job_size=None, durable=False, redis=None, arguments=()):
         self.folder = tempfile.mkdtemp(prefix="beanstalkd-") if durable else None
         command = [binary, "serve", "--listen", "off", "--http", "off", "--log-format", "json",
                    "--beanstalkd", "127.0.0.1:0", *arguments]
@@ -46,6 +76,8 @@ class Subject:
             command += ["--beanstalkd-max-job-size", str(max_job_size)]
         if durable:
             command += ["--data", self.folder]
+        if redis:
+            command += redis.arguments()
         clean = {key: text for key, text in os.environ.items() if not key.startswith("JOBCENTRE_")}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=clean)
         self.log, lines = [], queue.Queue()
