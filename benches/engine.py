@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""What a shared engine costs: Redis' CPU a request and memory a job, loading, and taking over.
+
+    benches/engine.py BINARY [--rounds 5] [--jobs 1000000] [--takeover-jobs 100000]
+                     [--only cycle] [--only load] [--only takeover]
+
+Each round has a fresh redis-server (on /tmp, or --folder) and fresh servers, all on this machine:
+- cycle: `bench cycle` (put, get, delete) of 64 connections with jobs of 100 B through the leader;
+  the CPU time of Redis and of the leader for a request, and requests a second. Without an
+  append-only file, and with one (everysec);
+- load: --jobs jobs of 100 B are put; Redis' memory for each; then the leader ends (SIGTERM), and
+  the next one reads them: the time that it says it took, and the CPU time that both took for it;
+- takeover: --takeover-jobs jobs, the leader is killed (SIGKILL) while another server waits: the
+  time until that one answers a request, less the lease.
+A figure is the median of the rounds, with the least and the most.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE = 120
+TICK = os.sysconf("SC_CLK_TCK")
+LEASE = 3.0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def cpu_seconds(pid):
+    """What a process, with its threads, has used; those that have ended, too."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def wait(what, done):
+    end = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            sys.exit(f"timed out: {what}")
+        time.sleep(0.001)
+
+
+def answers(port, request):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as stream:
+        stream.sendall(request)
+        return stream.recv(1000) != b""
+    return False
+
+
+class Process:
+    def __init__(self, folder, name, command):
+        self.log = pathlib.Path(folder) / f"{name}.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+        self.pid = self.process.pid
+
+    def end(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+
+    def said(self, text):
+        return text in self.log.read_text()
+
+
+class Redis(Process):
+    def __init__(self, folder, append_only):
+        self.port = free_port()
+        super().__init__(folder, "redis", [
+            "redis-server", "--port", self.port, "--dir", folder, "--save", "", "--appendonly",
+            "yes" if append_only else "no", "--appendfsync", "everysec"])
+        wait("redis-server", lambda: answers(self.port, b"PING\r\n"))
+
+    def memory(self):
+        with socket.create_connection(("127.0.0.1", self.port)) as stream:
+            stream.sendall(b"INFO memory\r\n")
+            text = stream.recv(100_000).decode()
+        return int(re.search(r"used_memory:(\d+)", text).group(1))
+
+
+class Server(Process):
+    def __init__(self, binary, folder, name, redis):
+        self.port = free_port()
+        super().__init__(folder, name, [
+            binary, "serve", "--engine", f"redis://127.0.0.1:{redis.port}", "--server-name", name,
+            "--listen", f"127.0.0.1:{self.port}", "--http", "off"])
+
+    def wait_to_serve(self):
+        wait("the server", lambda: answers(self.port, b'{"request":"get","queues":["none"]}\n'))
+
+
+@contextlib.contextmanager
+def fresh(options, append_only):
+    """A folder, and a Redis; what is added to the list is ended with them."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        processes = [Redis(folder, append_only)]
+        try:
+            yield folder, processes
+        finally:
+            for process in reversed(processes):
+                process.end(signal.SIGKILL)
+
+
+def bench(options, port, *arguments):
+    command = [options.binary, "bench", *arguments, "--address", f"127.0.0.1:{port}", "--payload",
+               "100", "--json", "-"]
+    run = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)
+
+
+def cycle(options, depth, append_only):
+    with fresh(options, append_only) as (folder, processes):
+        redis, = processes
+        server = Server(options.binary, folder, "one", redis)
+        processes.append(server)
+        server.wait_to_serve()
+        bench(options, server.port, "cycle", "-c", 64, "-d", depth, "-n", 30_000)
+        requests = 600_000 if depth > 1 else 90_000
+        before, begun = [cpu_seconds(it.pid) for it in processes], time.monotonic()
+        bench(options, server.port, "cycle", "-c", 64, "-d", depth, "-n", requests)
+        seconds = time.monotonic() - begun
+        used = [cpu_seconds(it.pid) - was for it, was in zip(processes, before)]
+        redis_us, leader_us = [it * 1e6 / requests for it in used]
+        return {"us of Redis": redis_us, "us of the leader": leader_us,
+                "requests a second": requests / seconds}
+
+
+def fill(options, server, jobs):
+    bench(options, server.port, "put", "-c", 16, "-d", 64, "-n", jobs, "--keep")
+
+
+def load(options):
+    with fresh(options, False) as (folder, processes):
+        redis, = processes
+        server = Server(options.binary, folder, "one", redis)
+        processes.append(server)
+        server.wait_to_serve()
+        before = redis.memory()
+        fill(options, server, options.jobs)
+        figures = {"bytes of Redis a job": (redis.memory() - before) / options.jobs}
+        server.end()
+        busy = cpu_seconds(redis.pid)
+        again = Server(options.binary, folder, "two", redis)
+        processes.append(again)
+        again.wait_to_serve()
+        text = re.sub(r"\x1b\[[0-9;]*m", "", again.log.read_text())
+        figures["seconds to load"] = float(re.search(r"seconds=([0-9.]+)", text).group(1))
+        figures["CPU seconds of the server"] = cpu_seconds(again.pid)
+        figures["CPU seconds of Redis"] = cpu_seconds(redis.pid) - busy
+        return figures
+
+
+def takeover(options):
+    with fresh(options, False) as (folder, processes):
+        redis, = processes
+        server = Server(options.binary, folder, "one", redis)
+        processes.append(server)
+        server.wait_to_serve()
+        fill(options, server, options.takeover_jobs)
+        other = Server(options.binary, folder, "two", redis)
+        processes.append(other)
+        wait("a server that waits", lambda: other.said("waiting to lead"))
+        begun = time.monotonic()
+        server.end(signal.SIGKILL)
+        other.wait_to_serve()
+        took = time.monotonic() - begun
+        return {"seconds until answered": took, "of these beyond the lease": took - LEASE}
+
+
+def show(name, rounds):
+    print(f"{name}: median (least - most)")
+    for figure in rounds[0]:
+        values = [one[figure] for one in rounds]
+        low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+        print(f"  {figure:28}{statistics.median(values):12.2f}  ({low} - {high})")
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     description=__doc__)
+    parser.add_argument("binary", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--takeover-jobs", type=int, default=100_000)
+    parser.add_argument("--only", action="append", choices=["cycle", "load", "takeover"])
+    parser.add_argument("--folder", help="where Redis keeps its files")
+    options = parser.parse_args()
+    if not shutil.which("redis-server"):
+        sys.exit("redis-server is not installed")
+    print("load of the machine before:", *map("{:.2f}".format, os.getloadavg()))
+    only = options.only or ["cycle", "load", "takeover"]
+    for depth in [1, 16] if "cycle" in only else []:
+        for append_only in [False, True]:
+            name = f"cycle, 64 connections, depth {depth}"
+            name += ", append-only" if append_only else ""
+            show(name, [cycle(options, depth, append_only) for _ in range(options.rounds)])
+    if "load" in only:
+        show(f"load, {options.jobs} jobs of 100 B", [load(options) for _ in range(options.rounds)])
+    if "takeover" in only:
+        show(f"takeover, {options.takeover_jobs} jobs, lease {LEASE:.0f} s",
+             [takeover(options) for _ in range(options.rounds)])
+
+
+if __name__ == "__main__":
+    main()
