@@ -61,7 +61,7 @@ pub(super) fn open(
 
 /// The size of segments: a small part of the space for the directory. Warns if that space is too
 /// small.
-fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
+pub(super) fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
     let free = match files.free_bytes() {
         Ok(free) => free,
         Err(reason) => {

@@ -51,7 +51,7 @@ enum Command {
     /// Check, print or salvage a data directory (--data) while no server uses it.
     Journal(journal::Journal),
 
-    /// Look at the Redis or Valkey that servers share (--engine).
+    /// Look at, check, pause or copy what servers share in a Redis or Valkey (--engine).
     Engine {
         #[command(subcommand)]
         command: Box<engine::EngineCommand>,

@@ -2,7 +2,7 @@
 
 use super::engine::Pump;
 use crate::base::time::Now;
-use crate::engine::{CommandExecutor, Engine};
+use crate::engine::{CommandExecutor, Engine, RecordKeys};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;
@@ -70,17 +70,46 @@ pub(super) fn run_commands_over<'a>(
     Ok(())
 }
 
+/// Writes all records of an engine whose sink has none of them, and closes it.
+///
+/// # Errors
+/// The fatal error of the sink, or that it has no room for all.
+pub(super) fn write_records(
+    engine: &mut Engine,
+    pump: &mut Pump,
+    keys: &mut RecordKeys,
+    clock: &mut impl FnMut() -> Now,
+    mut progress: impl FnMut(usize, Now),
+) -> io::Result<()> {
+    while !keys.is_empty() {
+        check(engine)?;
+        let now = clock();
+        engine.write_records(keys, now).map_err(io::Error::other)?;
+        engine.commit(now);
+        progress(keys.len(), now);
+        pause(engine, pump, now);
+    }
+    close_over(engine, pump, clock)
+}
+
 /// Closes the journal, and runs passes until everything is durable.
 ///
 /// # Errors
 /// The fatal error of the journal.
 pub(super) fn close(engine: &mut Engine, clock: &mut impl FnMut() -> Now) -> io::Result<()> {
-    let mut pump = Pump::default();
+    close_over(engine, &mut Pump::default(), clock)
+}
+
+fn close_over(
+    engine: &mut Engine,
+    pump: &mut Pump,
+    clock: &mut impl FnMut() -> Now,
+) -> io::Result<()> {
     engine.close(clock());
     while !engine.is_closed() {
         let now = clock();
         engine.commit(now);
-        pause(engine, &mut pump, now);
+        pause(engine, pump, now);
     }
     check(engine)
 }

@@ -30,8 +30,10 @@ mod record;
 mod record_key;
 mod restore;
 pub mod shared;
+mod shared_check;
 mod sink;
 mod test_access;
+mod transfer;
 
 use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -54,8 +56,10 @@ use memory_limit::MemoryLimit;
 use query_scheduler::QueryScheduler;
 pub use restore::{Restored, RestoredShared};
 use shared::Leader;
+pub use shared_check::{SharedCheck, check_shared};
 use sink::Sink;
 use std::time::Duration;
+pub use transfer::{Moving, RecordKeys};
 
 /// A store, the queries that are evaluated over it, and its journal, if it has one.
 #[derive(Debug)]

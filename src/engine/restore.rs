@@ -99,42 +99,55 @@ impl Engine {
         now: Now,
         progress: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<RestoredShared, E> {
-        let mut store = Store::new(seed);
-        let mut beside = Vec::new();
-        let mut records = loaded.records().enumerate().peekable();
-        let read = |(field, bytes)| {
-            record::read(bytes, now)
-                .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))
-        };
-        while let Some((place, (field, bytes))) = records.next() {
-            let mut record = read((field, bytes))?;
-            // At once in its newest state: its key may have another owner since it was completed,
-            // which may be restored before it.
-            if let Record::Job(job) = &mut record
-                && let Some((_, (state, bytes))) =
-                    records.next_if(|(_, (next, _))| *next == Field::State(job.id.0))
-                && let Record::State(_, newest) = read((state, bytes))?
-            {
-                job.state = newest;
-                beside.push(state);
-            }
-            apply(&mut store, record, now);
-            if !field.is_base() {
-                beside.push(field);
-            }
-            let too_large =
-                max_memory.and_then(|limit| memory_limit::check_restored(limit, &store));
-            if let Some(why) = too_large {
-                return Err(E::from(why));
-            }
-            if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
-                progress()?;
-            }
-        }
-        store.finish_restore(now);
-        store.skip_ids(JobId(mark));
-        Ok(RestoredShared { store, beside })
+        let mut note = |_: JobId, _: RecordRole| {};
+        restore_shared(loaded, mark, (seed, max_memory), now, &mut note, progress)
     }
+}
+
+/// See [`Engine::restore_shared`]. `note` gets the id and the role of each record.
+pub(super) fn restore_shared<E: From<String>>(
+    loaded: &Loaded,
+    mark: u64,
+    (seed, max_memory): (u64, Option<u64>),
+    now: Now,
+    note: &mut dyn FnMut(JobId, RecordRole),
+    progress: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<RestoredShared, E> {
+    let mut store = Store::new(seed);
+    let mut beside = Vec::new();
+    let mut records = loaded.records().enumerate().peekable();
+    let read = |(field, bytes)| {
+        record::read(bytes, now)
+            .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))
+    };
+    while let Some((place, (field, bytes))) = records.next() {
+        let mut record = read((field, bytes))?;
+        // At once in its newest state: its key may have another owner since it was completed,
+        // which may be restored before it.
+        if let Record::Job(job) = &mut record
+            && let Some((_, (state, bytes))) =
+                records.next_if(|(_, (next, _))| *next == Field::State(job.id.0))
+            && let Record::State(_, newest) = read((state, bytes))?
+        {
+            job.state = newest;
+            beside.push(state);
+        }
+        let id = record.id();
+        note(id, apply(&mut store, record, now));
+        if !field.is_base() {
+            beside.push(field);
+        }
+        let too_large = max_memory.and_then(|limit| memory_limit::check_restored(limit, &store));
+        if let Some(why) = too_large {
+            return Err(E::from(why));
+        }
+        if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
+            progress()?;
+        }
+    }
+    store.finish_restore(now);
+    store.skip_ids(JobId(mark));
+    Ok(RestoredShared { store, beside })
 }
 
 /// For those that add jobs of another server under the ids that they had.
@@ -152,7 +165,7 @@ impl Engine {
 }
 
 /// Applies a record, and returns its role in the journal.
-fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
+pub(super) fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
     let base = match record {
         Record::Job(job) => store.restore(&job, now),
         Record::Worker(id, worker) => store.restore_worker(id, &worker),

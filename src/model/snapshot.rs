@@ -42,6 +42,27 @@ pub enum Record<'a> {
     Worker(WorkerId, PersistedWorker<'a>),
 }
 
+impl Record<'_> {
+    /// The id of what it is about.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        match self {
+            Self::Job(job) => job.id,
+            Self::State(id, _)
+            | Self::Deleted(id)
+            | Self::Event(id, ..)
+            | Self::Queue(id, _)
+            | Self::Constraint(id, _)
+            | Self::Pause(id, ..)
+            | Self::Schedule(id, ..)
+            | Self::PastKey(id, _)
+            | Self::PastRun(id, _)
+            | Self::Loss(id, _) => *id,
+            Self::Worker(id, _) => JobId(id.0),
+        }
+    }
+}
+
 /// A key that stays taken after the completion of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistedKey<'a> {

@@ -5,6 +5,7 @@ use crate::cli::settings::engine::{EngineConfig, EnginePrefix, EngineTls};
 use crate::cli::settings::engine_url::EngineUrl;
 use crate::engine::shared::Settings;
 use crate::engine::shared::redis::{Locator, Requests, StartError};
+use crate::reactor::TrustStore;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -43,6 +44,8 @@ pub(super) struct Reached {
     pub(super) connection: Connection,
     pub(super) settings: Settings,
     pub(super) requests: Requests,
+    /// The certificates that are trusted.
+    pub(super) trust: TrustStore,
 }
 
 impl Reached {
@@ -65,9 +68,9 @@ impl EngineArguments {
         let settings = super::settings(&config)?;
         let requests = Requests::new(&settings);
         let explain = |why: StartError| Reached::explain(&settings, &why);
-        let mut locator = Locator::new(settings.address.clone());
-        let connection = Connection::reach(&mut locator, &requests, &config.trust()?);
+        let (mut locator, trust) = (Locator::new(settings.address.clone()), config.trust()?);
+        let connection = Connection::reach(&mut locator, &requests, &trust);
         let connection = connection.map_err(explain)?;
-        Ok(Reached { connection, settings, requests })
+        Ok(Reached { connection, settings, requests, trust })
     }
 }

@@ -2,8 +2,13 @@
 //! server. All that blocks, so it has a thread; `standby` has the loop that serves meanwhile.
 
 mod arguments;
+mod check;
+mod command;
 mod connection;
+mod export;
+mod import;
 mod pump;
+mod reach;
 pub(super) mod standby;
 mod status;
 
@@ -14,9 +19,9 @@ use crate::engine::shared::redis::{self, CallError, Calls, Lead, Locator, Reques
 use crate::engine::shared::{Begin, Leader, Settings};
 use crate::engine::{Engine, RestoredShared};
 use crate::reactor::{Background, Clock, Foreground, LoopWaker, TrustStore};
+pub(super) use command::EngineCommand;
 use connection::Connection;
 pub(super) use pump::Pump;
-pub(super) use status::EngineCommand;
 use std::io;
 use std::time::Duration;
 use tracing::{info, warn};

@@ -6,7 +6,7 @@
 
 mod files;
 mod put;
-mod staging;
+pub(super) mod staging;
 mod survey;
 
 use super::{log, print_error};

@@ -12,9 +12,9 @@ const SUFFIX: &str = ".import";
 
 /// Where jobs are put.
 #[derive(Debug)]
-pub(super) struct Target<'a> {
+pub(in crate::cli) struct Target<'a> {
     /// The data directory, as the user has named it.
-    pub(super) data: &'a Path,
+    pub(in crate::cli) data: &'a Path,
     /// The directory that becomes it, if it is new.
     staging: Option<PathBuf>,
 }
@@ -25,7 +25,7 @@ fn explain(path: &Path, error: &io::Error) -> String {
 
 impl<'a> Target<'a> {
     /// Removes what an earlier import has left beside the directory.
-    pub(super) fn begin(data: &'a Path) -> Result<Self, String> {
+    pub(in crate::cli) fn begin(data: &'a Path) -> Result<Self, String> {
         let name = data.file_name().map(OsString::from);
         // One that is there, though it may be empty, keeps its owner, or is a mount.
         let Some(mut name) = name.filter(|_| !data.exists()) else {
@@ -42,12 +42,12 @@ impl<'a> Target<'a> {
     }
 
     /// The directory to open.
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::cli) fn path(&self) -> &Path {
         self.staging.as_deref().unwrap_or(self.data)
     }
 
     /// All jobs are on the disk, and the directory is closed: it gets its name.
-    pub(super) fn finish(&self) -> Result<(), String> {
+    pub(in crate::cli) fn finish(&self) -> Result<(), String> {
         let Some(staging) = &self.staging else { return Ok(()) };
         let named = fs::rename(staging, self.data).and_then(|()| {
             let parent = self.data.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -60,7 +60,7 @@ impl<'a> Target<'a> {
     }
 
     /// The message when the import ends early.
-    pub(super) fn explain_end(&self, why: &str, done: usize) -> String {
+    pub(in crate::cli) fn explain_end(&self, why: &str, done: usize) -> String {
         let data = self.data.display();
         match &self.staging {
             Some(staging) => format!(

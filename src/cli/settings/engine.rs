@@ -2,7 +2,8 @@
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
 use crate::cli::settings::engine_url::EngineUrl;
-use crate::reactor::TrustStore;
+use crate::model::driver::Protocol;
+use crate::reactor::{ListenAddress, TrustStore};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -134,6 +135,25 @@ impl EngineConfig {
         })
     }
 
+    /// Names a server that was given no name by where its clients connect, so that a client that
+    /// asks another one is told. An address that other machines cannot use is replaced by the name
+    /// of this one.
+    pub(in crate::cli) fn name_by(&mut self, protocols: &[(Protocol, ListenAddress)]) {
+        let address = protocols.iter().find_map(|(_, address)| match address {
+            ListenAddress::Tcp(address) | ListenAddress::Tls(address) => Some(*address),
+            ListenAddress::Unix(_) | ListenAddress::Passed { .. } => None,
+        });
+        let Some(address) = address.filter(|address| address.port() > 0) else { return };
+        let is_local = address.ip().is_loopback() || address.ip().is_unspecified();
+        self.name.get_or_insert_with(|| {
+            if !is_local {
+                return address.to_string().into();
+            }
+            let host = rustix::system::uname();
+            format!("{}:{}", host.nodename().to_string_lossy(), address.port()).into()
+        });
+    }
+
     /// Checks what can be checked without a file.
     ///
     /// # Errors
@@ -194,6 +214,27 @@ impl EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_without_a_name_is_called_by_its_first_address() {
+        let url = "redis://h".parse().unwrap();
+        let (tls, none) = (EngineTls::default(), (None, None));
+        let mut config = EngineConfig::new(Some(url), None, tls, none, None, (None, None));
+        let config = config.as_mut().unwrap();
+        let tcp = |text: &str| ListenAddress::Tcp(text.parse().unwrap());
+        config.name_by(&[(Protocol::JobCentre, tcp("127.0.0.1:0"))]);
+        assert_eq!(config.name, None);
+        config.name_by(&[(Protocol::JobCentre, tcp("127.0.0.1:7"))]);
+        let name = config.name.take().unwrap();
+        assert!(name.ends_with(":7") && !name.starts_with("127."), "{name}");
+        config.name_by(&[
+            (Protocol::Pinpriq, tcp("10.0.0.1:8")),
+            (Protocol::Http, tcp("10.0.0.1:9")),
+        ]);
+        assert_eq!(config.name.as_deref(), Some("10.0.0.1:8"));
+        config.name_by(&[(Protocol::JobCentre, tcp("10.0.0.2:8"))]);
+        assert_eq!(config.name.as_deref(), Some("10.0.0.1:8"), "it has a name");
+    }
 
     #[test]
     fn names_are_plain() {

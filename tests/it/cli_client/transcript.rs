@@ -11,9 +11,12 @@
 //!
 //! `! serve` before the first command adds flags of the server. The exit status stands at the end,
 //! if it is not 0. Moments may be others, and `…` is anything in the same line
-//! ([`fits`]). `127.0.0.1:11400` in a command line is the address of the server of the test.
+//! ([`fits`]). `127.0.0.1:11400` in a command line is the address of the server of the test, and
+//! `127.0.0.1:6379`, there and in the flags, that of a Redis of the test; where there is no
+//! `redis-server` such a transcript is passed over.
 
 use crate::documents::fits::fits;
+use crate::process::engine::Redis;
 use crate::support::{Program, Server, TempDir, plain_command};
 use std::fmt::Write as _;
 use std::fs;
@@ -22,6 +25,8 @@ use std::process::Stdio;
 
 /// The address in the examples.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:11400";
+
+const DEFAULT_REDIS: &str = "127.0.0.1:6379";
 
 /// A command line, and what it prints.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,17 +74,33 @@ impl Transcript {
         Self { flags, head, steps }
     }
 
-    /// Plays it against a server of its own. Returns it with what was printed.
-    fn play(&self) -> (Self, Vec<String>) {
+    /// The address of a Redis, if it needs one; the system may have none.
+    fn start_redis(&self) -> Option<Option<(Redis, String)>> {
+        if !self.flags.iter().any(|flag| flag.contains(DEFAULT_REDIS)) {
+            return Some(None);
+        }
+        let redis = Redis::start()?;
+        let address = format!("127.0.0.1:{}", redis.port());
+        Some(Some((redis, address)))
+    }
+
+    /// Plays it against a server of its own. Returns it with what was printed, or `None` if this
+    /// system cannot play it.
+    fn play(&self) -> Option<(Self, Vec<String>)> {
+        let redis = self.start_redis()?;
+        let redis = redis.as_ref().map_or(DEFAULT_REDIS, |(_, address)| address);
         let dir = TempDir::new();
         fs::create_dir(dir.path()).unwrap();
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--listen", ":0", "--log-format", "json", "--http", ":0"]);
-        command.args(&self.flags).current_dir(dir.path());
+        let flags = self.flags.iter().map(|flag| flag.replace(DEFAULT_REDIS, redis));
+        command.args(flags).current_dir(dir.path());
         let server = Server::spawn(command);
         let (mut steps, mut wrong) = (Vec::new(), Vec::new());
         for Step { command, expected, before } in &self.steps {
-            let printed = run(command, dir.path(), &server.address.to_string());
+            let line = command.replace(DEFAULT_REDIS, redis);
+            let printed = run(&line, dir.path(), &server.address.to_string());
+            let printed = printed.replace(redis, DEFAULT_REDIS);
             assert!(!printed.contains("panicked at"), "{command}:\n{printed}");
             let is_same = fits(expected, &printed);
             if !is_same {
@@ -88,7 +109,7 @@ impl Transcript {
             let expected = if is_same { expected.clone() } else { printed };
             steps.push(Step { command: command.clone(), expected, before: before.clone() });
         }
-        (Self { flags: self.flags.clone(), head: self.head.clone(), steps }, wrong)
+        Some((Self { flags: self.flags.clone(), head: self.head.clone(), steps }, wrong))
     }
 
     fn text(&self) -> String {
@@ -138,7 +159,7 @@ fn run(line: &str, folder: &Path, address: &str) -> String {
 pub(super) fn play(path: &Path) {
     let text = fs::read_to_string(path).unwrap();
     let transcript = Transcript::parse(&text);
-    let (played, wrong) = transcript.play();
+    let Some((played, wrong)) = transcript.play() else { return };
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(path, played.text()).unwrap();
         return;

@@ -27,6 +27,7 @@ mod blocks;
 mod files;
 pub(crate) mod fits;
 mod links;
+mod promises;
 mod reader;
 mod reference;
 mod where_is;

@@ -194,6 +194,10 @@ impl Simulation {
 
     /// Lets the disk make durable what the last life wrote; false if it cannot.
     fn settle(&mut self, engine: &mut Engine) -> bool {
+        // A replica that stays late would keep it back for ever.
+        if let Some(node) = &self.node {
+            node.borrow_mut().catch_up();
+        }
         let ticket = Ticket { client: ClientId { index: 97, ..self.ticket().client }, serial: 0 };
         engine.submit(ticket, &Command::Peek { id: JobId(u64::MAX) }, self.now);
         for _ in 0..10_000 {

@@ -65,7 +65,7 @@ impl Kept {
     /// Calls a function with its arguments, the keys not counted.
     fn call(&mut self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
         match function {
-            b"jl_version" => b":2\r\n".to_vec(),
+            b"jl_version" => b":3\r\n".to_vec(),
             b"jl_init" => {
                 if self.birth.is_empty() {
                     self.birth = args[3].to_vec();
@@ -267,6 +267,11 @@ impl SimNode {
     /// Memory is full, or has room again.
     pub(super) fn set_full(&mut self, is_full: bool) {
         self.kept.is_full = is_full;
+    }
+
+    /// Replicas are late no more.
+    pub(super) fn catch_up(&mut self) {
+        self.kept.are_late = false;
     }
 
     /// This many replicas are connected, and late or not.

@@ -95,14 +95,6 @@ impl Job {
 }
 
 impl Oracle {
-    /// A buried job is kicked: if its time to live is over, it has none any more.
-    pub(super) fn outlive(&mut self, id: u64) {
-        if self.has_passed(self.find(id).unwrap()) {
-            self.see("kick: its time to live was over");
-            self.job(id).ttl_end = None;
-        }
-    }
-
     pub(crate) fn put_native(&mut self, ticket: Ticket, job: NewJob) {
         self.see("native: put");
         let (id, said) = match self.put_keyed(job.clone()) {

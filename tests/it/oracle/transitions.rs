@@ -77,6 +77,14 @@ impl Oracle {
         self.drop_indexes();
     }
 
+    /// A buried job is kicked: if its time to live is over, it has none any more.
+    pub(super) fn outlive(&mut self, id: u64) {
+        if self.has_passed(self.find(id).unwrap()) {
+            self.see("kick: its time to live was over");
+            self.job(id).ttl_end = None;
+        }
+    }
+
     /// A job may be reserved from now on; it is gone if its ttl has passed.
     pub(super) fn requeue(&mut self, id: u64) {
         let job = self.find(id).unwrap();

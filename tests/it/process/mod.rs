@@ -7,7 +7,7 @@ mod data;
 mod descriptors;
 mod disconnects;
 mod drop_in;
-mod engine;
+pub(crate) mod engine;
 mod files;
 mod load;
 mod logs;

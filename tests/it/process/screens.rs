@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 /// Every command with a help.
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 16] = [
     &[],
     &["serve"],
     &["bench"],
@@ -15,6 +15,13 @@ const COMMANDS: [&[&str]; 9] = [
     &["journal", "check"],
     &["journal", "dump"],
     &["journal", "salvage"],
+    &["engine"],
+    &["engine", "status"],
+    &["engine", "check"],
+    &["engine", "pause"],
+    &["engine", "resume"],
+    &["engine", "export"],
+    &["engine", "import"],
 ];
 
 #[test]

@@ -54,6 +54,7 @@ mod answers;
 mod parse;
 mod pure;
 mod real;
+mod shared;
 #[cfg(target_os = "linux")]
 mod variants;
 
@@ -268,11 +269,20 @@ fn transcripts(folder: &str) -> Vec<(String, Transcript)> {
 fn play_all(
     wanted: impl Fn(&Transcript) -> bool,
     modes: &[Mode],
+    play: impl FnMut(&Transcript, Mode) -> Result<(), String>,
+) {
+    play_named(|_, transcript| wanted(transcript), modes, play);
+}
+
+/// The same, with the names of transcripts: folder and file.
+fn play_named(
+    wanted: impl Fn(&str, &Transcript) -> bool,
+    modes: &[Mode],
     mut play: impl FnMut(&Transcript, Mode) -> Result<(), String>,
 ) {
     let (mut problems, mut played) = (String::new(), 0);
     let transcripts = PLAYED.into_iter().flat_map(transcripts);
-    for (name, transcript) in transcripts.filter(|(_, transcript)| wanted(transcript)) {
+    for (name, transcript) in transcripts.filter(|(name, transcript)| wanted(name, transcript)) {
         let in_order = |mode| matches!(mode, Mode::Steps | Mode::Bytes);
         for &mode in modes.iter().filter(|&&mode| !transcript.tokens || in_order(mode)) {
             played += 1;

@@ -2,6 +2,7 @@
 //! so.
 
 use super::Target;
+use super::shared::BlockingLink;
 use crate::late_engine::LateEngine;
 use crate::query::ImmediateExecutor;
 use jobcentre::base::limits::READ_BUDGET_BYTES;
@@ -52,6 +53,8 @@ pub(super) struct Pure<E = Engine> {
     /// The most bytes that one pass reads of one client.
     piece: usize,
     peers: BTreeMap<char, Peer>,
+    /// The connection of an engine that has one.
+    link: Option<BlockingLink>,
 }
 
 fn engine(settings: Settings) -> Engine {
@@ -73,6 +76,16 @@ impl Pure<LateEngine> {
     }
 }
 
+impl Pure {
+    /// A server over an engine that keeps its jobs behind this connection.
+    pub(super) fn over_link(engine: Engine, link: BlockingLink, settings: Settings) -> Self {
+        let queries = Box::new(ImmediateExecutor::new());
+        let engine = engine.with_queries(queries, Duration::MAX);
+        let engine = engine.with_memory_limit(settings.max_memory);
+        Self { link: Some(link), ..Self::over(engine, settings, false) }
+    }
+}
+
 impl<E: CommandExecutor> Pure<E> {
     fn over(engine: E, settings: Settings, byte_by_byte: bool) -> Self {
         Self {
@@ -80,6 +93,7 @@ impl<E: CommandExecutor> Pure<E> {
             now: Now::default(),
             piece: if byte_by_byte { 1 } else { READ_BUDGET_BYTES },
             peers: BTreeMap::new(),
+            link: None,
         }
     }
 
@@ -118,6 +132,9 @@ impl<E: CommandExecutor> Pure<E> {
                 if action == Action::Close(client) {
                     peer.client = None;
                 }
+            }
+            if let (Some(connection), Some(link)) = (&mut self.link, self.server.link()) {
+                busy |= connection.drive(link, self.now);
             }
             let due = self.server.poll_timeout(self.now).is_some_and(|at| at <= self.now.mono);
             idle = if busy || due { 0 } else { idle + 1 };

@@ -43,7 +43,16 @@ struct Ports {
 pub(super) struct Process {
     server: Server,
     probe: Client,
+    /// What the probe sends, and how the answer to it begins.
+    asks: (&'static str, &'static str),
 }
+
+/// Of an engine in memory: answered by the session, so that it leaves no trace.
+const EMPTY_LINE: (&str, &str) = ("", r#"{"status":"error","error":"the line is empty"#);
+
+/// Of an engine that keeps its jobs: answered once everything before it is kept.
+pub(super) const EMPTY_GET: (&str, &str) =
+    (r#"{"request":"get","queues":["none"]}"#, r#"{"status":"no-job"}"#);
 
 impl Host for Process {
     fn address(&self, protocol: &str) -> SocketAddr {
@@ -53,15 +62,24 @@ impl Host for Process {
     fn settle(&mut self, sent: usize) {
         // Much input takes the server many passes.
         for _ in 0..2 + sent / 4096 {
-            self.probe.send("");
+            self.probe.send(self.asks.0);
             let answer = self.probe.receive();
-            assert!(answer.contains("is empty"), "the probe was answered {answer}");
+            assert!(answer.starts_with(self.asks.1), "the probe was answered {answer}");
         }
     }
 }
 
 impl Real<Process> {
     pub(super) fn start(transcript: &Transcript) -> Self {
+        Self::start_with(transcript, &[], EMPTY_LINE)
+    }
+
+    /// With these flags besides, and a probe that asks this.
+    pub(super) fn start_with(
+        transcript: &Transcript,
+        more: &[&str],
+        asks: (&'static str, &'static str),
+    ) -> Self {
         let settings = transcript.settings;
         let mut flags = vec!["--max-request".to_owned(), settings.max_request.to_string()];
         flags.extend(["--max-clients".to_owned(), (settings.max_clients + 1).to_string()]);
@@ -71,10 +89,11 @@ impl Real<Process> {
         for protocol in transcript.protocols.values().collect::<BTreeSet<_>>() {
             flags.extend([format!("--{protocol}"), ":0".to_owned()]);
         }
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let flags: Vec<&str> =
+            flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let server = Server::start(&flags);
         let probe = server.connect();
-        Self::new(Process { server, probe })
+        Self::new(Process { server, probe, asks })
     }
 }
 

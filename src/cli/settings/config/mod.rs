@@ -191,8 +191,8 @@ pub(in crate::cli) struct Options {
     #[serde(default, deserialize_with = "from_text::deserialize")]
     engine_prefix: Option<EnginePrefix>,
 
-    /// How this server is called in the logs of the others of its --engine [default: its host and
-    /// process].
+    /// How this server is called by the others of its --engine, in their logs and GET /health: best
+    /// where clients reach it, HOST:PORT [default: its host and the port of its first listener].
     #[arg(long, value_name = "NAME", env = "JOBCENTRE_SERVER_NAME")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     server_name: Option<ServerName>,
@@ -379,7 +379,7 @@ impl Options {
 
     /// Fills in the defaults.
     pub(in crate::cli) fn complete(mut self) -> Config {
-        let engine = self.take_engine();
+        let mut engine = self.take_engine();
         let processor = self.processor.unwrap_or(false);
         let default_address = |protocol: Protocol| {
             let address = SocketAddr::from(([127, 0, 0, 1], protocol.default_port()));
@@ -401,6 +401,9 @@ impl Options {
                 protocols.push((protocol, address));
                 listener_users.push(user);
             }
+        }
+        if let Some(engine) = &mut engine {
+            engine.name_by(&protocols);
         }
         let names = self.http_names.unwrap_or_default();
         let default_format = if processor { Format::Processor } else { Format::Human };

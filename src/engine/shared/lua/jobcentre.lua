@@ -4,7 +4,7 @@
 -- servers. Nothing is written before everything is checked, because a function that fails does not
 -- take back what it has done.
 
-local VERSION = 2
+local VERSION = 3
 -- Arguments of one HSET or HDEL: Lua's stack is bounded.
 local PART = 7000
 
@@ -19,11 +19,19 @@ end
 
 -- What the meta of this partition says about who leads.
 local function leader_of(meta)
-  local found = redis.call('HMGET', meta, 'birth', 'epoch', 'seq', 'until', 'leader', 'name')
+  local found = redis.call('HMGET', meta, 'birth', 'epoch', 'seq', 'until', 'leader', 'name',
+    'paused')
   return {
     birth = found[1], epoch = tonumber(found[2] or 0), seq = tonumber(found[3] or 0),
     till = tonumber(found[4] or 0), leader = found[5] or '', name = found[6] or '',
+    paused = found[7],
   }
+end
+
+-- While the partition is paused nothing is written, and no server begins to lead. Servers take this
+-- error for one that passes: they try again, and refuse requests after their patience.
+local function paused()
+  return redis.error_reply('TRYAGAIN the engine is paused, until `jobcentre engine resume`')
 end
 
 -- Calls a command with a key and the arguments from one place to another, in parts.
@@ -76,6 +84,9 @@ local function lead(keys, args)
   if led.till > now and led.leader ~= args[2] then
     return {'HELD', led.name, text(led.till - now)}
   end
+  if led.paused then
+    return paused()
+  end
   local epoch = text(math.max(led.epoch + 1, tonumber(args[5])))
   redis.call('HSET', keys[1], 'epoch', epoch, 'leader', args[2], 'name', args[3],
     'until', text(now + tonumber(args[4])))
@@ -109,6 +120,9 @@ local function write(keys, args)
   end
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
+  end
+  if led.paused then
+    return paused()
   end
   local till = text(now_ms() + tonumber(args[5]))
   if led.seq == seq then
@@ -151,6 +165,68 @@ local function resign(keys, args)
   return {'OK'}
 end
 
+-- 1 or 0, lease: pauses the partition, or ends that. The leader, if it is there still, leads on: it
+-- has this time to write.
+local function pause(keys, args)
+  local led = leader_of(keys[1])
+  if led.birth == false then
+    return {'NONE'}
+  end
+  if args[1] == '1' then
+    redis.call('HSET', keys[1], 'paused', text(now_ms()))
+  elseif led.paused then
+    redis.call('HDEL', keys[1], 'paused')
+    if led.leader ~= '' then
+      redis.call('HSET', keys[1], 'until', text(now_ms() + tonumber(args[2])))
+    end
+  end
+  return {'OK', led.paused and '1' or '0', led.name}
+end
+
+-- Whether no server has begun to lead after this one, which may have given the lead back.
+local function is_term(led, birth, epoch)
+  return led.birth == birth and led.epoch == tonumber(epoch)
+end
+
+-- birth, epoch: removes the keys of the one that leads.
+local function drop(keys, args)
+  if not is_term(leader_of(keys[1]), args[1], args[2]) then
+    return {'FENCED'}
+  end
+  for place = 1, 4 do
+    redis.call('DEL', keys[place])
+  end
+  return {'OK'}
+end
+
+-- birth, epoch: the keys of the one that leads get the names that follow them among the keys, if
+-- there are no jobs under those names, and no server leads there. Ids are not given twice.
+local function adopt(keys, args)
+  local led, there = leader_of(keys[1]), leader_of(keys[5])
+  if not is_term(led, args[1], args[2]) then
+    return {'FENCED'}
+  end
+  if there.till > now_ms() and there.leader ~= '' then
+    return {'HELD', there.name}
+  end
+  if redis.call('HLEN', keys[6]) > 1 or redis.call('HLEN', keys[7]) > 1 then
+    return {'TAKEN'}
+  end
+  local mark = redis.call('HMGET', keys[1], 'mark')[1]
+  local other = redis.call('HMGET', keys[5], 'mark')[1]
+  if other and tonumber(other) > tonumber(mark) then
+    redis.call('HSET', keys[1], 'mark', other)
+  end
+  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '')
+  if there.paused then
+    redis.call('HSET', keys[1], 'paused', there.paused)
+  end
+  for place = 1, 4 do
+    redis.call('RENAME', keys[place], keys[place + 4])
+  end
+  return {'OK'}
+end
+
 -- Everything about the partition, for people.
 local function status(keys)
   local servers, now = {}, now_ms()
@@ -174,4 +250,7 @@ redis.register_function{function_name = 'jl_write', callback = write}
 redis.register_function{function_name = 'jl_tight', callback = write, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_read', callback = read, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_resign', callback = resign, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_pause', callback = pause, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_drop', callback = drop, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_adopt', callback = adopt, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_status', callback = status, flags = {'no-writes'}}

@@ -3,11 +3,13 @@
 //! What is written there, and under which conditions, is said by the functions in
 //! `lua/jobcentre.lua`; this module calls them. `docs/redis.md` is for operators.
 
+mod admin;
 mod answer;
 mod locate;
 mod request;
 mod start;
 
+pub use admin::{Adopted, Paused, Scanned, adopt, drop_all, pause, scan};
 pub use answer::Answer;
 pub use locate::{Address, Hop, Locator, Primary, Role};
 pub(in crate::engine::shared) use request::Term;
@@ -18,7 +20,7 @@ pub use start::{
 };
 
 /// The version of the library of functions.
-pub const LIBRARY_VERSION: i64 = 2;
+pub const LIBRARY_VERSION: i64 = 3;
 
 /// The version of what the records and keys mean.
 pub const SCHEMA: u64 = 1;

@@ -82,11 +82,37 @@ impl Requests {
         }
     }
 
-    fn call_with(&self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
+    pub(super) fn call_with(&self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
         self.call(&mut out, function, args.len());
         for arg in args {
             push_bulk(&mut out, arg);
+        }
+        out
+    }
+
+    /// Gives the keys the names of those of `to`.
+    pub(super) fn adopt(&self, term: &Term, to: &Self) -> Vec<u8> {
+        let (mut out, epoch) = (Vec::new(), term.epoch.to_string());
+        push_array(&mut out, 3 + self.keys.len() + to.keys.len() + 2);
+        push_bulk(&mut out, b"FCALL");
+        push_bulk(&mut out, b"jl_adopt");
+        push_bulk_unsigned(&mut out, (self.keys.len() + to.keys.len()) as u64);
+        for key in self.keys.iter().chain(&to.keys) {
+            push_bulk(&mut out, key);
+        }
+        push_bulk(&mut out, &term.birth);
+        push_bulk(&mut out, epoch.as_bytes());
+        out
+    }
+
+    /// Reads a part of the records, without a word about who leads.
+    pub(super) fn scan(&self, bases: bool, cursor: &[u8], count: usize) -> Vec<u8> {
+        let (mut out, count) = (Vec::new(), count.to_string());
+        let key = &self.keys[if bases { 1 } else { 2 }];
+        push_array(&mut out, 5);
+        for word in [&b"HSCAN"[..], key, cursor, b"COUNT", count.as_bytes()] {
+            push_bulk(&mut out, word);
         }
         out
     }

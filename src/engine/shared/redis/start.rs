@@ -106,12 +106,12 @@ pub struct Status {
 }
 
 /// The value that a call has returned.
-fn whole(bytes: &[u8]) -> Result<Raw<'_>, StartError> {
+pub(super) fn whole(bytes: &[u8]) -> Result<Raw<'_>, StartError> {
     let framed = Framer::new(ANSWER_BYTES_MAX).next(&mut Input::new(bytes));
     framed.ok().flatten().ok_or_else(|| StartError::Fatal("an answer is not whole".to_owned()))
 }
 
-fn explain(text: &[u8]) -> StartError {
+pub(super) fn explain(text: &[u8]) -> StartError {
     let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);
     match code {
@@ -136,7 +136,7 @@ fn explain(text: &[u8]) -> StartError {
 }
 
 /// The answer of a function, as its parts; those of errors are explained.
-fn parts(answer: &[u8]) -> Result<Vec<Raw<'_>>, StartError> {
+pub(super) fn parts(answer: &[u8]) -> Result<Vec<Raw<'_>>, StartError> {
     let raw = whole(answer)?;
     match raw.error() {
         Some((_, text)) => Err(explain(text)),
@@ -149,7 +149,7 @@ fn number(parts: &[Raw<'_>], place: usize) -> u64 {
     number.and_then(|number| number.try_into().ok()).unwrap_or(0)
 }
 
-fn text(raw: Option<&Raw<'_>>) -> String {
+pub(super) fn text(raw: Option<&Raw<'_>>) -> String {
     String::from_utf8_lossy(raw.and_then(|raw| raw.data()).unwrap_or_default()).into_owned()
 }
 
@@ -236,7 +236,7 @@ pub fn primary(answer: &[u8]) -> Result<Primary, String> {
 ///
 /// # Errors
 /// It cannot be loaded.
-fn load_library(calls: &mut dyn Calls) -> Result<(), StartError> {
+pub(super) fn load_library(calls: &mut dyn Calls) -> Result<(), StartError> {
     let answer = calls.call(&Requests::version())?;
     let raw = whole(&answer)?;
     if let Some((_, error)) = raw.error()
@@ -350,9 +350,7 @@ fn load_part(
     for (name, value) in parts.get(2).into_iter().flat_map(|list| list.entries()) {
         let (name, value) = (name.data().unwrap_or_default(), value.data().unwrap_or_default());
         if let Some(field) = Field::read(name, bases) {
-            let from = loaded.bytes.len();
-            loaded.bytes.extend_from_slice(value);
-            loaded.fields.push((field, from..loaded.bytes.len()));
+            loaded.push(field, value);
         }
     }
     Ok(parts.get(1).and_then(|cursor| cursor.data()).unwrap_or(b"0").to_vec())
@@ -379,9 +377,7 @@ pub fn load(
             }
         }
     }
-    // A scan may return a field twice; no other server writes meanwhile, so both are the same.
-    loaded.fields.sort_unstable_by_key(|&(field, _)| field.place_in_order());
-    loaded.fields.dedup_by_key(|&mut (field, _)| field);
+    loaded.put_in_order();
     Ok(loaded)
 }
 
@@ -408,6 +404,18 @@ impl Requests {
 }
 
 impl Loaded {
+    pub(super) fn push(&mut self, field: Field, value: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.fields.push((field, from..self.bytes.len()));
+    }
+
+    /// A scan may return a field twice. If no server writes meanwhile, both are the same.
+    pub(super) fn put_in_order(&mut self) {
+        self.fields.sort_unstable_by_key(|&(field, _)| field.place_in_order());
+        self.fields.dedup_by_key(|&mut (field, _)| field);
+    }
+
     /// How many records there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -21,7 +21,7 @@ impl Cluster {
     fn start(with_replicas: bool) -> Option<Self> {
         let count = if with_replicas { 6 } else { 3 };
         let setup = Setup { in_cluster: true, ..Setup::default() };
-        let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(setup.clone())).collect();
+        let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(&setup)).collect();
         let nodes = nodes?;
         let mut command = Command::new("redis-cli");
         command.args(["--cluster-yes", "--cluster", "create"]);

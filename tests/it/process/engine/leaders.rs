@@ -170,6 +170,27 @@ fn nothing_answered_is_lost_when_leaders_are_killed() {
 }
 
 #[test]
+fn reserved_jobs_of_a_killed_leader_are_ready_at_the_next_one() {
+    let Some(redis) = Redis::start() else { return };
+    let mut leader = start(&redis, "first");
+    let mut client = leader.connect();
+    for value in [3, 6, 9] {
+        client.ask(&job(value));
+    }
+    assert_eq!(number(&client.ask(&get("q")), "id"), 1);
+    assert_eq!(number(&client.ask(&get("q")), "id"), 2);
+    assert_eq!(client.ask(&delete(2)), r#"{"status":"ok"}"#);
+    leader.signal("KILL");
+    leader.wait();
+    let next = start(&redis, "second");
+    let mut client = next.connect();
+    assert_eq!(number(&client.ask(&get("q")), "id"), 1);
+    assert_eq!(number(&client.ask(&get("q")), "id"), 3);
+    assert_eq!(client.ask(&get("q")), NO_JOB);
+    assert!(number(&client.ask(&job(12)), "id") > 3);
+}
+
+#[test]
 fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     let Some(redis) = Redis::start() else { return };
     let url = redis.url();

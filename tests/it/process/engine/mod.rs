@@ -1,6 +1,7 @@
 //! Servers that share a real Redis (`--engine`). Without a `redis-server` on this machine these
 //! tests are passed over, and say so.
 
+mod admin;
 mod cluster;
 mod functions;
 mod leaders;
@@ -8,4 +9,4 @@ mod redis;
 mod sentinels;
 mod tls;
 
-pub(super) use redis::Redis;
+pub(crate) use redis::Redis;

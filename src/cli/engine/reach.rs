@@ -1,0 +1,36 @@
+//! What all verbs about a shared engine ask it.
+
+use super::arguments::Reached;
+use crate::engine::shared::redis::{self, StartError, Status};
+
+impl Reached {
+    /// A sentence with the engine's address.
+    pub(super) fn fault(&self, why: &StartError) -> String {
+        Self::explain(&self.settings, why)
+    }
+
+    /// For people: which node it is.
+    pub(super) fn place(&self) -> String {
+        self.settings.address.to_string()
+    }
+
+    /// What is known of the partition. `None`: there is none.
+    pub(super) fn look(&mut self) -> Result<Option<Status>, String> {
+        redis::status(&mut self.connection, &self.requests).map_err(|why| self.fault(&why))
+    }
+
+    /// What is known of the partition.
+    pub(super) fn status(&mut self) -> Result<Status, String> {
+        let found = self.look()?;
+        found.ok_or_else(|| self.explain_none())
+    }
+
+    pub(super) fn explain_none(&self) -> String {
+        format!(
+            "there are no jobs with the prefix {} at {}: is it the right address, with the right \
+             number of the database, and the right --engine-prefix?",
+            self.settings.prefix,
+            self.place()
+        )
+    }
+}
