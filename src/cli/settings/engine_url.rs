@@ -43,6 +43,9 @@ fn target(text: &str, usual_port: u16, tls: bool) -> Result<Arc<Target>, String>
     if host.is_empty() {
         return Err(format!("a host is missing: {HELP}"));
     }
+    if host.contains(',') {
+        return Err(format!("{host:?} are several hosts, and redis:// has one: {HELP}"));
+    }
     Ok(Arc::new(Target { host: host.into(), port, tls }))
 }
 

@@ -123,6 +123,7 @@ pub(super) fn report<'a>(
 }
 
 /// A number in a range, or none. `None`: something else.
+#[expect(clippy::option_option, reason = "left out, said, or wrong")]
 fn number(value: Value<'_>, range: RangeInclusive<u64>) -> Option<Option<u64>> {
     match value {
         Value::Absent => Some(None),
@@ -133,11 +134,13 @@ fn number(value: Value<'_>, range: RangeInclusive<u64>) -> Option<Option<u64>> {
     }
 }
 
+#[expect(clippy::option_option, reason = "left out, said, or wrong")]
 fn duration(value: Value<'_>) -> Option<Option<u64>> {
     number(value, 0..=DURATION_MAX_MS)
 }
 
 /// A text that is not cut, or none. `None`: something else.
+#[expect(clippy::option_option, reason = "left out, said, or wrong")]
 fn text(value: Value<'_>) -> Option<Option<&str>> {
     match value {
         Value::Absent => Some(None),

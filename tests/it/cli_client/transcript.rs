@@ -74,21 +74,17 @@ impl Transcript {
         Self { flags, head, steps }
     }
 
-    /// The address of a Redis, if it needs one; the system may have none.
-    fn start_redis(&self) -> Option<Option<(Redis, String)>> {
-        if !self.flags.iter().any(|flag| flag.contains(DEFAULT_REDIS)) {
-            return Some(None);
-        }
-        let redis = Redis::start()?;
-        let address = format!("127.0.0.1:{}", redis.port());
-        Some(Some((redis, address)))
+    /// Whether its server keeps jobs in a Redis.
+    fn needs_redis(&self) -> bool {
+        self.flags.iter().any(|flag| flag.contains(DEFAULT_REDIS))
     }
 
     /// Plays it against a server of its own. Returns it with what was printed, or `None` if this
     /// system cannot play it.
     fn play(&self) -> Option<(Self, Vec<String>)> {
-        let redis = self.start_redis()?;
-        let redis = redis.as_ref().map_or(DEFAULT_REDIS, |(_, address)| address);
+        let started = if self.needs_redis() { Some(Redis::start()?) } else { None };
+        let redis = started.as_ref().map(|redis| format!("127.0.0.1:{}", redis.port()));
+        let redis = redis.as_deref().unwrap_or(DEFAULT_REDIS);
         let dir = TempDir::new();
         fs::create_dir(dir.path()).unwrap();
         let mut command = plain_command(Program::PATH);

@@ -194,10 +194,7 @@ impl Simulation {
 
     /// Lets the disk make durable what the last life wrote; false if it cannot.
     fn settle(&mut self, engine: &mut Engine) -> bool {
-        // A replica that stays late would keep it back for ever.
-        if let Some(node) = &self.node {
-            node.borrow_mut().catch_up();
-        }
+        self.let_replicas_catch_up();
         let ticket = Ticket { client: ClientId { index: 97, ..self.ticket().client }, serial: 0 };
         engine.submit(ticket, &Command::Peek { id: JobId(u64::MAX) }, self.now);
         for _ in 0..10_000 {
@@ -232,6 +229,7 @@ impl Simulation {
 
     /// An orderly end: afterwards not even a power cut costs anything.
     fn close(&mut self, engine: &mut Engine) {
+        self.let_replicas_catch_up();
         // On a full disk it could wait for ever.
         self.disk.platter.lock().unwrap().capacity = u64::MAX;
         engine.close(self.now);

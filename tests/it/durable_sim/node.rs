@@ -269,11 +269,6 @@ impl SimNode {
         self.kept.is_full = is_full;
     }
 
-    /// Replicas are late no more.
-    pub(super) fn catch_up(&mut self) {
-        self.kept.are_late = false;
-    }
-
     /// This many replicas are connected, and late or not.
     fn set_replicas(&mut self, replicas: usize, are_late: bool) {
         self.kept.replicas = replicas;
@@ -289,6 +284,13 @@ impl Simulation {
             None => {
                 self.disk.work(most);
             }
+        }
+    }
+
+    /// Replicas that stay late would keep answers back for ever.
+    pub(super) fn let_replicas_catch_up(&self) {
+        if let Some(node) = &self.node {
+            node.borrow_mut().kept.are_late = false;
         }
     }
 

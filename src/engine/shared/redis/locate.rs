@@ -282,7 +282,7 @@ mod tests {
         locator.fail();
         locator.fail();
         assert_eq!(locator.hop(), Hop::Node(target("b", 2)));
-        assert_eq!(moved("ASK 8192 h:1").or(moved("MOVED 8192")), None);
+        assert_eq!((moved("ASK 8192 h:1"), moved("MOVED 8192")), (None, None));
     }
 
     #[test]

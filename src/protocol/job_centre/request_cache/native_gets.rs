@@ -6,11 +6,14 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+/// A line and its arguments.
+type CachedGet = (Box<[u8]>, Arc<Args>);
+
 /// The cached gets. Memory: a small multiple of [`LINE_MAX_BYTES`] for each slot in use.
 #[derive(Debug, Default)]
 pub(super) struct NativeGetCache {
     hasher: FixedState,
-    entries: Vec<Option<(Box<[u8]>, Arc<Args>)>>,
+    entries: Vec<Option<CachedGet>>,
 }
 
 impl NativeGetCache {

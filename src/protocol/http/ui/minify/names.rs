@@ -82,7 +82,7 @@ fn end_of_brackets(tokens: &[Token<'_>], partners: &[usize], begin: usize) -> us
 /// The functions, each from its parameters to its end, the outer ones first.
 fn functions(tokens: &[Token<'_>], partners: &[usize]) -> Vec<Range<usize>> {
     let text = |at| text(tokens, at);
-    let mut found = vec![0..tokens.len()];
+    let mut found: Vec<Range<usize>> = std::iter::once(0..tokens.len()).collect();
     for (at, token) in tokens.iter().enumerate() {
         if token.kind == Kind::Word && text(at + 1) == "=" && text(at + 2) == ">" {
             found.push(at..end_of_body(tokens, partners, at + 3));
@@ -196,6 +196,6 @@ fn choose(
             }
         }
     }
-    let named = names.into_iter().enumerate().filter(|&(_, name)| name != usize::MAX);
-    named.map(|(at, name)| (at, fresh[name].clone())).collect()
+    let renamed = names.into_iter().enumerate().filter(|&(_, name)| name != usize::MAX);
+    renamed.map(|(at, name)| (at, fresh[name].clone())).collect()
 }

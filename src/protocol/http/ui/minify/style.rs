@@ -78,8 +78,10 @@ fn short_colour(text: &str) -> Option<[char; 3]> {
     let is_long = digits.get(6).is_some_and(char::is_ascii_hexdigit);
     let is_colour = digits.iter().take(6).all(char::is_ascii_hexdigit);
     match digits[..] {
-        [a, b, c, d, e, f, ..] if is_colour && !is_long && a == b && c == d && e == f => {
-            Some([a, c, e])
+        [red, red2, green, green2, blue, blue2, ..]
+            if is_colour && !is_long && (red, green, blue) == (red2, green2, blue2) =>
+        {
+            Some([red, green, blue])
         }
         _ => None,
     }
