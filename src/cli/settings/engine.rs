@@ -1,16 +1,13 @@
 //! `--engine`: where the engine is that servers share, and what is not supported of that yet.
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
-use crate::cli::settings::engine_url::EngineUrl;
+use crate::cli::settings::engine_url::{EngineUrl, PASSWORD_VARIABLE};
 use crate::model::driver::Protocol;
 use crate::reactor::{ListenAddress, TrustStore};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
-
-/// The variable with the password: there is no argument, because other programs can read those.
-pub(in crate::cli) const PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_PASSWORD";
 
 const PREFIX_MAX_BYTES: usize = 64;
 const NAME_MAX_BYTES: usize = 128;

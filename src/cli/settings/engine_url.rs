@@ -1,10 +1,12 @@
 //! The address of `--engine`: one node, or Sentinels that know it, or nodes of a cluster.
 
-use super::engine::PASSWORD_VARIABLE;
 use crate::engine::shared::redis::Address;
 use crate::model::driver::Target;
 use std::str::FromStr;
 use std::sync::Arc;
+
+/// The variable with the password: there is no argument, because other programs can read those.
+pub(in crate::cli) const PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_PASSWORD";
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -13,8 +15,8 @@ const SENTINEL_PORT: u16 = 26379;
 const HOSTS_MAX: usize = 32;
 
 const HELP: &str = "give redis://HOST, redis://HOST:PORT, redis://USER@HOST:PORT/DB, or \
-                    redis+sentinel://HOST,HOST,HOST/SERVICE, redis+cluster://HOST,HOST,HOST, or the \
-                    same with rediss for TLS";
+                    redis+sentinel://HOST,HOST,HOST/SERVICE, redis+cluster://HOST,HOST,HOST, or \
+                    the same with rediss for TLS";
 
 /// What `--engine` names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,8 +30,8 @@ struct Kept {
     is_full: bool,
     /// Replicas that are connected.
     replicas: usize,
-    /// They have nothing of what is written now.
-    are_late: bool,
+    /// They have nothing of what is written for this many questions.
+    late: u64,
 }
 
 /// The node, and the link of the life that runs.
@@ -144,7 +144,8 @@ impl Kept {
                     out.extend_from_slice((role + &replicas).as_bytes());
                 }
                 b"WAIT" => {
-                    let count = if self.are_late { 0 } else { self.replicas };
+                    let count = if self.late > 0 { 0 } else { self.replicas };
+                    self.late = self.late.saturating_sub(1);
                     out.extend_from_slice(format!(":{count}\r\n").as_bytes());
                 }
                 _ => {
@@ -261,7 +262,7 @@ impl SimNode {
     pub(super) fn steady(&mut self) {
         self.is_steady = true;
         self.kept.is_full = false;
-        self.kept.are_late = false;
+        self.kept.late = 0;
     }
 
     /// Memory is full, or has room again.
@@ -269,10 +270,10 @@ impl SimNode {
         self.kept.is_full = is_full;
     }
 
-    /// This many replicas are connected, and late or not.
-    fn set_replicas(&mut self, replicas: usize, are_late: bool) {
+    /// This many replicas are connected, and late for that many questions.
+    fn set_replicas(&mut self, replicas: usize, late: u64) {
         self.kept.replicas = replicas;
-        self.kept.are_late = are_late;
+        self.kept.late = late;
     }
 }
 
@@ -290,7 +291,7 @@ impl Simulation {
     /// Replicas that stay late would keep answers back for ever.
     pub(super) fn let_replicas_catch_up(&self) {
         if let Some(node) = &self.node {
-            node.borrow_mut().kept.are_late = false;
+            node.borrow_mut().kept.late = 0;
         }
     }
 
@@ -307,9 +308,9 @@ impl Simulation {
         match self.rng.below(60) {
             0 => node.borrow_mut().set_full(true),
             1..=9 => node.borrow_mut().set_full(false),
-            10 => node.borrow_mut().set_replicas(1, true),
-            11..=16 => node.borrow_mut().set_replicas(1, false),
-            17 => node.borrow_mut().set_replicas(0, false),
+            10 => node.borrow_mut().set_replicas(1, 5),
+            11..=16 => node.borrow_mut().set_replicas(1, 0),
+            17 => node.borrow_mut().set_replicas(0, 0),
             _ => {}
         }
     }

@@ -8,6 +8,7 @@ mod answer;
 mod locate;
 mod request;
 mod start;
+mod start_error;
 
 pub use admin::{Adopted, Paused, Scanned, adopt, drop_all, pause, scan};
 pub use answer::Answer;
@@ -15,9 +16,10 @@ pub use locate::{Address, Hop, Locator, Primary, Role};
 pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
-    CallError, Calls, Lead, Loaded, StartError, Status, Warnings, check_node, init, lead, load,
-    moved, primary, register, status,
+    Calls, Lead, Loaded, Status, Warnings, check_node, init, lead, load, moved, primary, register,
+    status,
 };
+pub use start_error::{CallError, StartError};
 
 /// The version of the library of functions.
 pub const LIBRARY_VERSION: i64 = 3;

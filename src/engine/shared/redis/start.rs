@@ -2,17 +2,13 @@
 //! be, the lead taken, and the records read. The caller has the connection.
 
 use super::request::Term;
+use super::start_error::{CallError, StartError};
 use super::{Address, Answer, LIBRARY_VERSION, Primary, Requests, SCHEMA};
 use crate::base::buf::Input;
 use crate::engine::shared::batch::Field;
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, PART_RECORDS};
 use crate::wire::resp::{Framer, Raw};
-use std::fmt;
 use std::ops::Range;
-
-/// The connection was lost, or could not be made: a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallError(pub String);
 
 /// A connection that waits for each answer.
 pub trait Calls {
@@ -21,44 +17,6 @@ pub trait Calls {
     /// # Errors
     /// The connection is lost.
     fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError>;
-}
-
-/// Why a start goes no further. Displays as a sentence without its full stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StartError {
-    /// The connection is lost, or the node does not serve now: to be tried again.
-    Passing(String),
-    /// Another server leads by now.
-    Fenced(String),
-    /// It has to be mended.
-    Fatal(String),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passing(why) | Self::Fatal(why) => f.write_str(why),
-            Self::Fenced(name) => write!(f, "another server leads by now: {name}"),
-        }
-    }
-}
-
-impl StartError {
-    /// The same of this node.
-    #[must_use]
-    pub fn at(self, node: &str) -> Self {
-        match self {
-            Self::Passing(why) => Self::Passing(format!("{node}: {why}")),
-            Self::Fatal(why) => Self::Fatal(format!("{node}: {why}")),
-            Self::Fenced(name) => Self::Fenced(name),
-        }
-    }
-}
-
-impl From<CallError> for StartError {
-    fn from(error: CallError) -> Self {
-        Self::Passing(error.0)
-    }
 }
 
 /// What an operator should know of the node.

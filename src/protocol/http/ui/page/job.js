@@ -38,7 +38,7 @@ function runs(history) {
   }
   const row = (/** @type {string} */ tag, /** @type {any[]} */ cells) => el("tr", ...cells.map((cell) => el(tag, { scope: tag === "th" ? "col" : null }, cell)));
   return found.length > 0 && section("Runs", "the last ones, newest first", el("table.grid", el("thead", row("th", ["Begun, UTC", "Lasted", "Ended"])),
-    el("tbody", ...found.map(({ from, end }) => row("td", [moment(from), age((end ? Date.parse(end.at) : now()) - Date.parse(from)), end ? el("span", { class: ["failed", "expired", "abandoned", "buried"].includes(end.event) ? "bad" : "" }, end.event) : "not yet"])))));
+    el("tbody", ...found.map(({ from, end }) => row("td", [moment(from), end?.at === from ? "under 1 s" : age((end ? Date.parse(end.at) : now()) - Date.parse(from)), end ? el("span", { class: ["failed", "expired", "abandoned", "buried"].includes(end.event) ? "bad" : "" }, end.event) : "not yet"])))));
 }
 
 /** When the job came into which state, as far as it is known. @param {any} job */
