@@ -45,9 +45,6 @@ fn target(text: &str, usual_port: u16, tls: bool) -> Result<Arc<Target>, String>
     if host.is_empty() {
         return Err(format!("a host is missing: {HELP}"));
     }
-    if host.contains(',') {
-        return Err(format!("{host:?} are several hosts, and redis:// has one: {HELP}"));
-    }
     Ok(Arc::new(Target { host: host.into(), port, tls }))
 }
 
@@ -91,6 +88,7 @@ impl FromStr for EngineUrl {
                 return Err(format!("a cluster has no numbers of databases: {HELP}"));
             }
             "cluster" => (Address::Cluster(several(REDIS_PORT)?), ""),
+            _ if hosts.contains(',') => return Err(format!("one node has one host: {HELP}")),
             _ => (Address::Node(target(hosts, REDIS_PORT, tls)?), path),
         };
         let number = if database.is_empty() { Ok(0) } else { database.parse() };
@@ -151,7 +149,7 @@ mod tests {
             ("redis://u:p@h", "password"),
             ("redis://h/x", "database"),
             ("redis://h/1?x=1", "?"),
-            ("redis://a,b", ""),
+            ("redis://a,b", "one host"),
             ("redis+sentinel://a,b", "the name of the service"),
             ("redis+sentinel://a,,b/n", "a host is missing"),
             ("redis+sentinel://a/n/x", "database"),
