@@ -6,7 +6,7 @@ use crate::base::time::Mono;
 use crate::engine::query_turns::Rank;
 use crate::model::id::ClientId;
 use crate::model::row::RowKey;
-use crate::query::{FreeLane, QueryExecutor, QueryTask, StopRequest, Task, TaskState};
+use crate::query::{FreeLane, QueryExecutor, QueryTask, ResultShape, StopRequest, Task, TaskState};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
@@ -27,6 +27,8 @@ pub(super) struct BusyLane {
     rank: Rank,
     /// The query's task, which the lane owns.
     task: Weak<QueryTask>,
+    /// What is made of the rows that it finds.
+    shape: ResultShape,
     /// The row at which the turn started.
     pub(super) start: Bound<RowKey>,
     pub(super) stop: StopRequest,
@@ -45,7 +47,7 @@ impl BusyLane {
     ) -> Self {
         let FreeLane { lane, has_share } = free;
         let (start, stop, client_gone) = (task.progress.place(), StopRequest::None, false);
-        let task = Arc::downgrade(&task.work);
+        let (task, shape) = (Arc::downgrade(&task.work), task.progress.shape);
         let query = Some(query);
         Self {
             lane,
@@ -55,6 +57,7 @@ impl BusyLane {
             client_gone,
             rank,
             task,
+            shape,
             start,
             stop,
             stop_since: now,
@@ -147,7 +150,9 @@ impl QueryScheduler {
                 // Without a task the turn has just ended.
                 let Some(work) = out.task.upgrade() else { continue };
                 debug_assert!(query.task.is_none(), "a lane has the task of its query");
-                query.task = Some(Task { work, progress: TaskState::default() });
+                let mut progress = TaskState::default();
+                progress.shape = out.shape;
+                query.task = Some(Task { work, progress });
                 out.query = None;
                 out.request_stop(StopRequest::Cancel, executor.as_mut(), now);
                 self.turn_lane = self.turn_lane.filter(|&lane| lane != out.lane);

@@ -4,8 +4,11 @@
 use super::engine::{Harness, Mode, client, free, reply, second};
 use super::{query, text};
 use jobcentre::engine::CommandExecutor;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::manage::ManageCommand;
 use jobcentre::model::query::{Op, Query};
-use jobcentre::query::StopRequest;
+use jobcentre::query::{ResultShape, StopRequest};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +32,30 @@ fn search_times_out_from_its_arrival_even_if_the_thread_hangs() {
         harness.mode(Mode::End);
         let later = harness.find(3, &free());
         assert_eq!(harness.reply_serials_at(second(4.6)), [later]);
+    }
+}
+
+#[test]
+fn page_that_is_begun_anew_on_another_lane_keeps_its_limit() {
+    let mut harness = Harness::in_memory();
+    harness.mode(Mode::Hang);
+    let (name, query) = (b"q", free());
+    for who in 1..3 {
+        let (behind, limit) = (JobId(0), 1);
+        let search = ManageCommand::Search { queue: name, query: &query, behind, limit };
+        let ticket = Ticket { client: client(who), serial: who };
+        harness.engine.submit(ticket, &Command::Manage(search), harness.now);
+        for tenth in 0..20 {
+            harness.reply_serials_at(second(f64::from(who - 1) + f64::from(tenth) / 20.0));
+        }
+    }
+    for tenth in 20..39 {
+        harness.reply_serials_at(second(f64::from(tenth) / 10.0));
+    }
+    let executor = harness.executor.lock().unwrap();
+    assert!(executor.said.iter().any(|said| said.1 == StopRequest::Cancel), "none is begun anew");
+    for (task, _) in executor.lanes.iter().flatten() {
+        assert_eq!(task.progress.shape, ResultShape::LowestIds(1));
     }
 }
 
