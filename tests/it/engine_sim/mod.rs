@@ -36,7 +36,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 49] = [
+const FAILED_ONCE: [u64; 50] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -86,6 +86,7 @@ const FAILED_ONCE: [u64; 49] = [
     39_376_662_142,
     940_122_146_872,
     460_344_465_411,
+    595_725_932_781,
 ];
 
 /// The first of these failed before requests of the native API were drawn.

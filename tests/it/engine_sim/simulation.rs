@@ -341,11 +341,11 @@ impl Simulation {
                 break;
             }
             self.engine.commit(self.now);
-            self.engine.expire(self.now);
         }
         let Some(id) = begun else { return said };
         for _ in 0..BATCHES {
             self.engine.commit(self.now);
+            said.append(&mut self.completions());
             self.engine.expire(self.now);
             said.append(&mut self.completions());
             self.asked += 1;
