@@ -1,6 +1,8 @@
 //! Passes of an engine that no loop drives: before the server runs, or instead of it.
 
+use super::bench::float;
 use super::engine::Pump;
+use super::progress_line::ProgressLine;
 use crate::base::time::Now;
 use crate::engine::{CommandExecutor, Engine, RecordKeys};
 use crate::model::command::Command;
@@ -70,7 +72,8 @@ pub(super) fn run_commands_over<'a>(
     Ok(())
 }
 
-/// Writes all records of an engine whose sink has none of them, and closes it.
+/// Writes all records of an engine whose sink has none of them, and closes it. A progress line has
+/// `name` before it.
 ///
 /// # Errors
 /// The fatal error of the sink, or that it has no room for all.
@@ -79,16 +82,22 @@ pub(super) fn write_records(
     pump: &mut Pump,
     keys: &mut RecordKeys,
     clock: &mut impl FnMut() -> Now,
-    mut progress: impl FnMut(usize, Now),
+    name: &str,
 ) -> io::Result<()> {
+    let (total, mut progress) = (keys.len(), ProgressLine::new());
     while !keys.is_empty() {
         check(engine)?;
         let now = clock();
         engine.write_records(keys, now).map_err(io::Error::other)?;
         engine.commit(now);
-        progress(keys.len(), now);
+        if progress.is_due(now.mono.0) {
+            let done = total - keys.len();
+            let part = float(done as u64) / float(total as u64);
+            progress.show(now.mono.0, name, part, format_args!("{done} of {total} records"));
+        }
         pause(engine, pump, now);
     }
+    progress.clear();
     close_over(engine, pump, clock)
 }
 

@@ -4,8 +4,7 @@ use super::Pump;
 use super::arguments::Reached;
 use crate::cli::import_binlog::staging::Target;
 use crate::cli::passes::write_records;
-use crate::cli::progress_line::ProgressLine;
-use crate::cli::{bench::float, data_dir, entropy};
+use crate::cli::{data_dir, entropy};
 use crate::engine::shared::redis::{self, Lead, Loaded};
 use crate::engine::{Engine, Moving};
 use crate::journal::disk::DiskError;
@@ -108,20 +107,8 @@ fn write(moving: Moving, target: &Target<'_>, clock: &mut Clock) -> Result<(), S
     let (mut engine, mut keys) =
         moving.into_journal(empty, Box::new(disk.map_err(of_disk)?), clock.sample());
     let mut pump = Pump::default();
-    let (total, mut progress) = (keys.len(), ProgressLine::new());
-    let written =
-        write_records(&mut engine, &mut pump, &mut keys, &mut || clock.sample(), |left, now| {
-            if progress.is_due(now.mono.0) {
-                let done = total - left;
-                let part = float(done as u64) / float(total.max(1) as u64);
-                progress.show(
-                    now.mono.0,
-                    "export",
-                    part,
-                    format_args!("{done} of {total} records"),
-                );
-            }
-        });
+    let mut time = || clock.sample();
+    let written = write_records(&mut engine, &mut pump, &mut keys, &mut time, "export");
     written.map_err(|error| {
         format!(
             "{}: {error}. The engine is as it was: make room, and export again, which begins anew",

@@ -6,9 +6,8 @@
 use super::Pump;
 use super::arguments::Reached;
 use crate::cli::data_dir::{RestoreProgress, explain_open_error};
+use crate::cli::entropy;
 use crate::cli::passes::write_records;
-use crate::cli::progress_line::ProgressLine;
-use crate::cli::{bench::float, entropy};
 use crate::engine::Moving;
 use crate::engine::shared::redis::{self, Adopted, Lead, Requests, StartError, Status};
 use crate::engine::shared::{Begin, Leader, Settings};
@@ -36,21 +35,8 @@ pub(super) fn import(mut reached: Reached, data: &Path) -> Result<String, String
     let (birth, epoch) = (begin.birth.clone(), begin.epoch);
     let (mut engine, mut keys) = moving.into_shared(Leader::new(settings, begin));
     let mut pump = Pump::new(Some(reached.trust.clone()));
-    let (total, mut progress) = (keys.len(), ProgressLine::new());
-    let written =
-        write_records(&mut engine, &mut pump, &mut keys, &mut || clock.sample(), |left, now| {
-            if progress.is_due(now.mono.0) {
-                let done = total - left;
-                let part = float(done as u64) / float(total.max(1) as u64);
-                progress.show(
-                    now.mono.0,
-                    "import",
-                    part,
-                    format_args!("{done} of {total} records"),
-                );
-            }
-        });
-    drop(progress);
+    let (total, mut time) = (keys.len(), || clock.sample());
+    let written = write_records(&mut engine, &mut pump, &mut keys, &mut time, "import");
     written.map_err(|error| {
         format!("{}: {error}. Nothing was imported: import again", reached.place())
     })?;
