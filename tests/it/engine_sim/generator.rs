@@ -381,7 +381,7 @@ pub(super) fn a_load(rng: &mut TestRng) -> Load {
     load(rng, encoding, b"", filler)
 }
 
-/// The least filler of a payload that no other job has. Of two jobs with the same payload the oracle
+/// The least filler of a payload that no other job has: of two jobs with one payload the oracle
 /// could not tell which one a pop was answered with.
 fn least_filler(key: &[u8], oracle: &Oracle) -> usize {
     let bare = Text::new(key);
