@@ -270,23 +270,15 @@ impl AccessControl {
         access.become_user(user, access.token);
     }
 
-    /// Why the client may not submit a command, if that is so.
+    /// Whether commands are checked at all. O(1), and in front of [`Self::denies`].
     #[inline(always)]
-    pub(super) fn denies<E: CommandExecutor>(
-        &self,
-        (access, ticket, protocol): (&mut Option<Box<Access>>, Ticket, Protocol),
-        command: &Command<'_>,
-        (engine, origins): (&E, &Origins),
-        now: Now,
-    ) -> Option<Box<Denial>> {
-        if !self.is_checking {
-            return None;
-        }
-        self.denies_cold((access, ticket, protocol), command, (engine, origins), now)
+    pub(super) fn is_checking(&self) -> bool {
+        self.is_checking
     }
 
+    /// Why the client may not submit a command, if that is so.
     #[cold]
-    fn denies_cold<E: CommandExecutor>(
+    pub(super) fn denies<E: CommandExecutor>(
         &self,
         (access, ticket, protocol): (&mut Option<Box<Access>>, Ticket, Protocol),
         command: &Command<'_>,

@@ -1,7 +1,7 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
 use super::access::Access;
-use crate::base::buf::{InBuf, OutBuf};
+use crate::base::buf::{InBuf, Input, OutBuf};
 use crate::base::limits::{
     OUTPUT_HIGH_WATER_BYTES, POOLED_BUFFER_MAX_BYTES, STALLED_INPUT_MAX_BYTES,
 };
@@ -9,7 +9,7 @@ use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
 use crate::model::driver::{Incident, Protocol};
 use crate::model::reply::{Completion, Reply};
-use crate::protocol::Session;
+use crate::protocol::{Session, SessionAction, SessionContext};
 
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,16 @@ impl Connection {
     /// the replies to its requests are still due.
     pub(super) fn may_submit_pending(&self) -> bool {
         self.session.has_pending_submit() && !self.is_peer_closed()
+    }
+
+    /// Lets the session consume its next request.
+    #[inline(always)]
+    pub(super) fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        context: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
+        self.session.poll_command(input, context, &mut self.output)
     }
 
     /// Lets the session write a reply.

@@ -301,7 +301,8 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     /// Begins a turn and submits its commands. Returns whether the session takes no more of its
-    /// input for now; `None`: its connection has ended.
+    /// input for now; `None`: its connection has ended. In most cases a command completes at once,
+    /// and nothing else with it.
     #[inline(always)]
     fn serve_input(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) -> Option<bool> {
         let (begun, running) = (self.begin_turn(now), Some(client));
@@ -313,8 +314,7 @@ impl<E: CommandExecutor> Server<E> {
                 }
                 connection = self.connections.get_mut(client)?;
             }
-            let output = &mut connection.output;
-            match connection.session.poll_command(input, &mut self.context, output) {
+            match connection.poll_command(input, &mut self.context) {
                 SessionAction::NeedInput => break Some(false),
                 SessionAction::Stalled => break Some(true),
                 SessionAction::Continue => {}
@@ -324,14 +324,15 @@ impl<E: CommandExecutor> Server<E> {
                 }
                 SessionAction::Submit(serial, ref command) => {
                     let (ticket, mut has_others) = (Ticket { client, serial }, false);
-                    let who = (&mut connection.access, ticket, connection.protocol);
-                    let known = (&self.engine, &self.origins);
-                    if let Some(denial) = self.access.denies(who, command, known, now) {
-                        self.deny(client, Some(serial), &denial, now);
-                        continue;
+                    if self.access.is_checking() {
+                        let who = (&mut connection.access, ticket, connection.protocol);
+                        let known = (&self.engine, &self.origins);
+                        if let Some(denial) = self.access.denies(who, command, known, now) {
+                            self.deny(client, Some(serial), &denial, now);
+                            continue;
+                        }
                     }
                     self.engine.submit(ticket, command, now);
-                    // In most cases there is only its own reply.
                     while let Some(completion) = &mut self.engine.poll_completion() {
                         if completion.ticket.client != client {
                             let (others, queues) = (&mut self.connections, &mut self.run_queues);

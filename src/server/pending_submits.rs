@@ -30,7 +30,9 @@ impl<E: CommandExecutor> Server<E> {
                     let ticket = Ticket { client, serial };
                     let who = (&mut connection.access, ticket, connection.protocol);
                     let known = (&self.engine, &self.origins);
-                    if let Some(denial) = self.access.denies(who, &command, known, now) {
+                    if self.access.is_checking()
+                        && let Some(denial) = self.access.denies(who, &command, known, now)
+                    {
                         self.deny(client, Some(serial), &denial, now);
                         continue;
                     }
@@ -56,7 +58,9 @@ impl<E: CommandExecutor> Server<E> {
         let ticket = Ticket { client, serial };
         let who = (&mut connection.access, ticket, connection.protocol);
         let known = (&self.engine, &self.origins);
-        if let Some(denial) = self.access.denies(who, &command, known, now) {
+        if self.access.is_checking()
+            && let Some(denial) = self.access.denies(who, &command, known, now)
+        {
             self.deny(client, Some(serial), &denial, now);
             return false;
         }

@@ -32,6 +32,7 @@ use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
+use crate::base::time::Now;
 use crate::model::command::{Command, Wait};
 use crate::model::driver::Incident;
 use crate::model::manage::ManageCommand;
@@ -43,6 +44,7 @@ use native::NativeCalls;
 pub(super) use native_request::NativeScratch;
 pub(super) use reply::{write_closing, write_full};
 use request::RequestError;
+use request_cache::CachedRequest;
 pub(super) use request_cache::RequestCache;
 use std::sync::Arc;
 
@@ -113,6 +115,16 @@ impl Session {
                 return SessionAction::Continue;
             }
         };
+        match shared.scratch.request_cache.find(line) {
+            Some(CachedRequest::Plain(known)) => {
+                return self.submit(shared.scratch.request_cache.command(known));
+            }
+            Some(CachedRequest::NativeGet(slot)) => {
+                self.begin_native(shared.scratch.request_cache.native_get(slot));
+                return SessionAction::Continue;
+            }
+            None => {}
+        }
         match request::parse(
             line,
             &mut shared.scratch.json,
@@ -120,32 +132,46 @@ impl Session {
             &mut shared.scratch.options,
             &mut shared.scratch.native_line,
         ) {
-            Ok(command) => {
-                let serial = self.replies.open();
-                match &command {
-                    Command::Reserve { wait: Wait::Forever | Wait::Milliseconds(_), .. } => {
-                        self.state = State::Waiting(serial);
-                    }
-                    Command::Manage(ManageCommand::Report { id, report, .. }) => {
-                        self.expect_native(serial, PromptCall::of_report(*id, report));
-                    }
-                    _ => {}
-                }
-                SessionAction::Submit(serial, command)
-            }
-            Err(RequestError::NativeGet(args)) => {
-                self.begin_native(args);
-                SessionAction::Continue
-            }
-            Err(RequestError::Native(kind)) => {
-                match parse_line(kind, line, shared.turn.now) {
-                    Ok(args) => self.begin_native(Arc::new(args)),
-                    Err(problem) => self.reject(&RequestError::Problem(Box::new(problem)), out),
-                }
-                SessionAction::Continue
-            }
-            Err(problem) => self.reject_or_authenticate(line, &problem, out),
+            Ok(command) => self.submit(command),
+            Err(error) => self.begin_or_reject(line, error, shared.turn.now, out),
         }
+    }
+
+    /// Begins a request of the native API, or answers a line that is no request. By value: the
+    /// frequent path does not drop what is wrong.
+    #[cold]
+    fn begin_or_reject(
+        &mut self,
+        line: &[u8],
+        error: RequestError,
+        now: Now,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        match error {
+            RequestError::NativeGet(args) => self.begin_native(args),
+            RequestError::Native(kind) => match parse_line(kind, line, now) {
+                Ok(args) => self.begin_native(Arc::new(args)),
+                Err(problem) => self.reject(&RequestError::Problem(Box::new(problem)), out),
+            },
+            problem => return self.reject_or_authenticate(line, &problem, out),
+        }
+        SessionAction::Continue
+    }
+
+    /// Submits the command of a request, and waits for its reply if that may come late.
+    #[inline(always)]
+    fn submit<'s>(&mut self, command: Command<'s>) -> SessionAction<'s> {
+        let serial = self.replies.open();
+        match command {
+            Command::Reserve { wait: Wait::Forever | Wait::Milliseconds(_), .. } => {
+                self.state = State::Waiting(serial);
+            }
+            Command::Manage(ManageCommand::Report { id, report, .. }) => {
+                self.expect_native(serial, PromptCall::of_report(id, report));
+            }
+            _ => {}
+        }
+        SessionAction::Submit(serial, command)
     }
 
     /// Checks the first bytes of a connection. `None`: the line is parsed like any other.

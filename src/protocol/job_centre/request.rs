@@ -113,7 +113,7 @@ const A_TIME: &str = "a non-negative integer of milliseconds, written without fr
 const A_QUEUE: &str = "a string";
 const SOME_QUEUES: &str = "an array of strings";
 
-/// Parses one request.
+/// Parses a request that is not in the cache, and caches it if it is of a kind that is repeated.
 #[inline]
 pub(super) fn parse<'a>(
     line: &'a [u8],
@@ -122,9 +122,6 @@ pub(super) fn parse<'a>(
     options: &'a mut JobOptions,
     native: &'a mut NativeScratch,
 ) -> Result<Command<'a>, RequestError> {
-    if let Some(known) = cache.find(line) {
-        return cache.get(known).map_err(RequestError::NativeGet);
-    }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
         Ok(arrays) => arrays,
@@ -284,6 +281,7 @@ mod tests {
     use super::*;
     use crate::base::rng::Rng;
     use crate::base::time::Now;
+    use crate::protocol::job_centre::request_cache::CachedRequest;
     use crate::protocol::operations::{Call, Style, parse_line};
 
     const NAMES: [&str; 7] = ["delete", "get", "abort", "put", "nothing", "del\\u0065te", "done"];
@@ -314,6 +312,23 @@ mod tests {
         let value =
             if key == "id" { id.to_owned() } else { format!("[\"{}\"]", id.trim_matches('"')) };
         format!("{{\"request\":{blank}\"{name}\",{blank}\"{key}\":{blank}{value}{more}{end}")
+    }
+
+    /// As a session does it: what is in the cache is not parsed.
+    fn parse<'a>(
+        line: &'a [u8],
+        json: &'a mut Parser,
+        cache: &'a mut RequestCache,
+        options: &'a mut JobOptions,
+        native: &'a mut NativeScratch,
+    ) -> Result<Command<'a>, RequestError> {
+        match cache.find(line) {
+            Some(CachedRequest::NativeGet(slot)) => {
+                Err(RequestError::NativeGet(cache.native_get(slot)))
+            }
+            Some(CachedRequest::Plain(known)) => Ok(cache.command(known)),
+            None => super::parse(line, json, cache, options, native),
+        }
     }
 
     fn said(result: Result<Command<'_>, RequestError>) -> String {

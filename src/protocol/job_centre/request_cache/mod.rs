@@ -26,9 +26,16 @@ pub(in crate::protocol) struct RequestCache {
 /// The slot of a cached line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CachedRequest {
+    Plain(CachedCommand),
+    /// A get of the native API.
+    NativeGet(usize),
+}
+
+/// The slot of a cached line that is a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CachedCommand {
     Get(usize),
     WithId(usize, u64),
-    NativeGet(usize),
 }
 
 /// The kind of request, judged by the two bytes at which most clients name it: `{"request":"get"`,
@@ -47,24 +54,29 @@ impl RequestCache {
     pub(super) fn find(&self, line: &[u8]) -> Option<CachedRequest> {
         match prefix_key(line) {
             [b'g', _] | [_, b'g'] => match self.gets.find(line) {
-                Some(slot) => Some(CachedRequest::Get(slot)),
+                Some(slot) => Some(CachedRequest::Plain(CachedCommand::Get(slot))),
                 None => self.native_gets.find(line).map(CachedRequest::NativeGet),
             },
             [b'd' | b'a' | b't', _] | [_, b'd' | b'a' | b't'] => {
-                self.ids.find(line).map(|(slot, id)| CachedRequest::WithId(slot, id))
+                let (slot, id) = self.ids.find(line)?;
+                Some(CachedRequest::Plain(CachedCommand::WithId(slot, id)))
             }
             _ => None,
         }
     }
 
-    /// The command of a cached line, or the arguments of a get of the native API.
+    /// The command of a cached line.
     #[inline]
-    pub(super) fn get(&self, known: CachedRequest) -> Result<Command<'_>, Arc<Args>> {
+    pub(super) fn command(&self, known: CachedCommand) -> Command<'_> {
         match known {
-            CachedRequest::Get(slot) => Ok(self.gets.get(slot)),
-            CachedRequest::WithId(slot, id) => Ok(self.ids.get(slot, id)),
-            CachedRequest::NativeGet(slot) => Err(self.native_gets.get(slot)),
+            CachedCommand::Get(slot) => self.gets.get(slot),
+            CachedCommand::WithId(slot, id) => self.ids.get(slot, id),
         }
+    }
+
+    /// The arguments of a cached get of the native API.
+    pub(super) fn native_get(&self, slot: usize) -> Arc<Args> {
+        self.native_gets.get(slot)
     }
 
     /// Caches a get of the native API. O(line).
