@@ -72,8 +72,7 @@ impl Queues {
             let known = self.names.remove(&record.name);
             debug_assert_eq!(known, Some(queue), "a listed queue is found by its name");
         }
-        let (hash, slots) = (record.hash, &self.slots);
-        self.by_name.remove(hash, |&other| other == queue, |&other| slots[other].hash);
+        self.by_name.remove(record.hash, |entry| entry.queue == queue, |entry| entry.hash);
         self.flows_forgotten = true;
         if let Some(queue) = self.slots.remove(queue) {
             self.name_bytes -= queue.name.len();

@@ -185,14 +185,22 @@ impl Queue {
     }
 }
 
+/// An entry of the table of names. It has the hash, so that a part of the table that grows or
+/// shrinks reads no slots: those of a million queues are in no cache.
+#[derive(Debug)]
+struct NamedQueue {
+    hash: u64,
+    queue: QueueIdx,
+}
+
 /// A queue without its name: its slot, and an entry in the table of names.
-const QUEUE_MEMORY_BYTES: usize = size_of::<Queue>() + 16;
+const QUEUE_MEMORY_BYTES: usize = size_of::<Queue>() + 2 * size_of::<NamedQueue>();
 
 /// All queues.
 #[derive(Debug)]
 pub(super) struct Queues {
     slots: PagedSlab<Queue, QueueIdx>,
-    by_name: ShardedTable<QueueIdx>,
+    by_name: ShardedTable<NamedQueue>,
     hasher: FixedState,
     idle: VecDeque<QueueIdx>,
     /// How many idle queues this pass may still drop.
@@ -262,7 +270,8 @@ impl Queues {
     #[inline(always)]
     pub(super) fn find(&self, name: &[u8]) -> Option<QueueIdx> {
         let hash = self.hasher.hash_one(name);
-        self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()
+        let entry = self.by_name.find(hash, |entry| *self.slots[entry.queue].name == *name)?;
+        Some(entry.queue)
     }
 
     /// [`Queues::find`] for commands that name one queue: most name the one that was named before.
@@ -371,8 +380,7 @@ impl Queues {
             holds: HoldMarks::default(),
             listed: false,
         });
-        let slots = &self.slots;
-        self.by_name.insert_unique(hash, queue, |&queue| slots[queue].hash);
+        self.by_name.insert_unique(hash, NamedQueue { hash, queue }, |entry| entry.hash);
         queue
     }
 
