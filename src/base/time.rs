@@ -43,3 +43,31 @@ pub struct Now {
     /// For what people read and for what survives a restart: may jump.
     pub wall: Wall,
 }
+
+impl Now {
+    /// The wall-clock time of a moment, as far as can be known now. The milliseconds of both clocks
+    /// begin together, so it is the same in every pass, unless the wall clock jumps.
+    #[must_use]
+    pub fn wall_at(self, at: Mono) -> Wall {
+        let (at, now) = (at.0 / 1_000_000, self.mono.0 / 1_000_000);
+        let ahead = self.wall.0.saturating_add(at.saturating_sub(now));
+        Wall(ahead.saturating_sub(now.saturating_sub(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moment_has_one_wall_clock_time_in_every_pass() {
+        let put = Now { mono: Mono(1_700_000), wall: Wall(1_001) };
+        let due = put.mono.after(Duration::from_millis(5));
+        for mono in [1_700_000, 1_999_999, 2_000_000, 3_100_000, 6_699_999, 6_700_000, 9_000_000] {
+            let now = Now { mono: Mono(mono), wall: Wall(1_000 + mono / 1_000_000) };
+            assert_eq!(now.wall_at(due), Wall(1_006), "{mono}");
+        }
+        assert_eq!(put.wall_at(Mono(u64::MAX)).0, 1_000 + u64::MAX / 1_000_000);
+        assert_eq!(Now { mono: Mono(5_000_000), wall: Wall(1) }.wall_at(Mono(0)), Wall(0));
+    }
+}

@@ -7,11 +7,14 @@ use crate::base::time::{Mono, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Samples both clocks. The monotonic one never runs backwards.
+/// Samples both clocks. The monotonic one never runs backwards. Their milliseconds begin together,
+/// as long as the wall clock does not jump.
 /// A copy counts from the same moment.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
+    /// The monotonic time of the start: what the wall clock had of its millisecond, in nanoseconds.
+    start_ns: u64,
     last: Mono,
 }
 
@@ -53,22 +56,55 @@ impl Clock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub fn start() -> Self {
-        Self { start: Instant::now(), last: Mono(0) }
+        let start_ns = wall_ns() % NS_PER_MS;
+        Self { start: Instant::now(), start_ns, last: Mono(0) }
     }
 
     /// The current monotonic time.
     pub fn moment(&mut self) -> Mono {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.last = self.last.max(Mono(nanos));
+        self.last = self.last.max(Mono(nanos.saturating_add(self.start_ns)));
         self.last
     }
 
     /// The current monotonic and wall time.
-    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     pub fn sample(&mut self) -> Now {
         let mono = self.moment();
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX));
-        Now { mono, wall }
+        Now { mono, wall: wall_beside(mono, wall_ns()) }
+    }
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The wall clock, in nanoseconds since the Unix epoch: up to the year 2554.
+#[expect(clippy::disallowed_methods, reason = "it is the clock")]
+fn wall_ns() -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The wall-clock time beside a monotonic one that was read just before. Their difference is
+/// rounded: between the two reads a millisecond may have begun.
+fn wall_beside(mono: Mono, wall_ns: u64) -> Wall {
+    let begun = mono.0 % NS_PER_MS;
+    let nearest = (wall_ns.saturating_sub(begun) + NS_PER_MS / 2) / NS_PER_MS;
+    Wall(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_of_both_clocks_begin_together() {
+        // Read a little later, or exactly together, in all parts of a millisecond.
+        for begun in [0, 1, 499_999, 500_000, 999_999] {
+            for later in [0, 1, 70, 400_000] {
+                let mono = Mono(7 * NS_PER_MS + begun);
+                let wall = wall_beside(mono, 1_000 * NS_PER_MS + begun + later);
+                assert_eq!(wall, Wall(1_000), "{begun} {later}");
+            }
+        }
+        assert_eq!(wall_beside(Mono(5), 0), Wall(0));
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Dict
 
 import pytest
 
@@ -11,38 +12,26 @@ from jobcentre import Retry, RetryIn, address, errors, protocol, requests
 from jobcentre.retry import NoRetry, failure_of
 
 
-def test_address_of_each_scheme() -> None:
-    plain = address.parse("jobcentre://jobs.example:5000")
-    assert (plain.host, plain.port, plain.tls) == ("jobs.example", 5000, False)
-    assert address.parse("jobcentre://[::1]").host == "::1"
-    assert str(address.parse("jobcentre://[::1]")) == "[::1]:11400"
-    assert address.parse("jobcentre+unix:///run/a%20b").path == "/run/a b"
-    tls = address.parse("jobcentre+tls://h?ca=/ca.pem&cert=/c&key=/k&server_name=n")
-    assert (tls.tls, tls.ca, tls.cert, tls.key, tls.server_name) == (
-        True,
-        "/ca.pem",
-        "/c",
-        "/k",
-        "n",
-    )
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://h",
-        "h:11400",
-        "jobcentre://h:99999",
-        "jobcentre://h/path",
-        "jobcentre://h?cafile=x",
-        "jobcentre://h?ca=x",
-        "jobcentre+unix://host/path",
-        "jobcentre+unix://",
-    ],
+TABLE = json.loads(
+    (Path(__file__).parents[2] / "scenarios" / "addresses.json").read_text(encoding="utf-8")
 )
-def test_wrong_address_is_a_value_error(url: str) -> None:
-    with pytest.raises(ValueError):
-        address.parse(url)
+
+
+@pytest.mark.parametrize("case", TABLE["accepted"], ids=lambda case: str(case["url"]))
+def test_address_is_parsed_as_by_all_clients(case: Dict[str, str]) -> None:
+    found = address.parse(case["url"])
+    assert str(found) == case["address"]
+    for name in ("token", "ca", "cert", "key", "server_name"):
+        assert getattr(found, name) == case.get(name), name
+    assert found.token is None or found.token not in repr(found)
+
+
+@pytest.mark.parametrize("case", TABLE["refused"], ids=lambda case: str(case["url"]))
+def test_wrong_address_is_a_value_error_without_its_token(case: Dict[str, str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        address.parse(case["url"])
+    assert case["says"] in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_token_is_found_and_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

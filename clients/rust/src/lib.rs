@@ -46,7 +46,7 @@
 //! # Features
 //!
 //! `async` (unless switched off): the client and worker on tokio. `blocking`: the client of
-//! threads. `tls`: addresses of `jobcentre+tls://`, by rustls. `tower`: layers around handlers. `test`: the
+//! threads. `tls`: addresses of `jobcentres://`, by rustls. `tower`: layers around handlers. `test`: the
 //! real server as a child process, for tests.
 
 #[cfg(not(any(feature = "async", feature = "blocking")))]

@@ -1,9 +1,11 @@
 //! The TLS of both clients: which authorities are trusted.
 
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::core::address::Address;
@@ -20,15 +22,9 @@ impl Tls {
     pub(crate) fn of(address: &Address) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         if let Some(path) = &address.ca {
-            let wrong = |what: String| Error::Settings(format!("{}: {what}", path.display()));
-            let certificates =
-                CertificateDer::pem_file_iter(path).map_err(|e| wrong(e.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
-                roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(wrong("there is no certificate in this file".into()));
+            for certificate in certificates(path)? {
+                let wrong = |e| Error::Settings(format!("{}: {e}", path.display()));
+                roots.add(certificate).map_err(wrong)?;
             }
         } else {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -37,13 +33,33 @@ impl Tls {
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::Settings(e.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match &address.identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = certificates(certificate)?;
+                let wrong =
+                    |e: &dyn fmt::Display| Error::Settings(format!("{}: {e}", key.display()));
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(&e))?;
+                config.with_client_auth_cert(chain, key).map_err(|e| wrong(&e))?
+            }
+        };
         let name = address.server_name.clone().unwrap_or_else(|| address.host.clone());
         let name = ServerName::try_from(name.clone())
             .map_err(|_| Error::Settings(format!("{name:?} is not the name of a server")))?;
         Ok(Self { config: Arc::new(config), name })
     }
+}
+
+/// The certificates of a file: one at least.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let wrong = |what: &dyn fmt::Display| Error::Settings(format!("{}: {what}", path.display()));
+    let found = CertificateDer::pem_file_iter(path).map_err(|e| wrong(&e))?;
+    let found: Vec<_> = found.collect::<std::result::Result<_, _>>().map_err(|e| wrong(&e))?;
+    if found.is_empty() {
+        return Err(wrong(&"there is no certificate in this file"));
+    }
+    Ok(found)
 }
 
 /// Whether a handshake failed because of the certificate: waiting does not make it better.

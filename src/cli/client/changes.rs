@@ -1,8 +1,8 @@
 //! Verbs that change jobs: `delete`, `kick`, `bury`, `release`, `move` and `change`.
 
 use super::ClientArgs;
+use super::action_client::{ActionClient, act_on_query, act_on_states, act_or_request, of_query};
 use super::completions::queue_names;
-use super::connection::Server;
 use super::failure::{Failure, Outcome};
 use super::jobs::{State, each_id, found_job};
 use super::line_client::{LineClient, Reply};
@@ -10,12 +10,15 @@ use super::output::{Meaning, OutputArgs, column};
 use super::queues::pages;
 use super::record::{Record, quoted};
 use super::request::Request;
-use super::selection::{Chosen, Selection, act, confirm, count};
+use super::selection::{Chosen, Selection, confirm, count};
 use super::units::jobs;
 use super::values::{parse_json, parse_time};
 use clap::Args;
 use std::io::{IsTerminal as _, Write as _, stdout};
 use std::time::Duration;
+
+/// What a deletion says to an action.
+const DELETE: &str = "\"do\":\"delete\"";
 
 /// States of which jobs can be moved and changed.
 const WAITING: [State; 4] = [State::Ready, State::Scheduled, State::Blocked, State::Buried];
@@ -36,24 +39,6 @@ fn print_count(output: &OutputArgs, name: &'static str, number: u64) -> Outcome 
     let mut printer = output.printer(&[column(name, name, Meaning::Number)]);
     printer.row(&record);
     printer.finish()
-}
-
-/// A filter of an action.
-fn of_state(state: State) -> String {
-    format!("{{\"state\":\"{}\"}}", state.name())
-}
-
-fn of_query(query: &str) -> String {
-    format!("{{\"query\":{query}}}")
-}
-
-/// Does something to each job of a state, and then of the next one. Returns how many it were.
-fn act_on_states(server: &Server, (queue, states): (&str, &[State]), rest: &str) -> Outcome<u64> {
-    let mut done = 0;
-    for &state in states {
-        done += act(server, (queue, &of_state(state)), rest, false)?;
-    }
-    Ok(done)
 }
 
 /// How many of the jobs with these ids there are.
@@ -106,6 +91,7 @@ pub(in crate::cli) struct Delete {
 
 impl Delete {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(&[], &["deleted", "to delete"])?;
         let server = self.client.connect.server()?;
         let mut client = LineClient::connect(&server)?;
         let is_dry_run = self.jobs.is_dry_run();
@@ -118,23 +104,23 @@ impl Delete {
                     number
                 } else {
                     confirm(number, queue, self.yes)?;
-                    let request = Request::new("purge").text("queue", queue);
-                    bulk(&mut client, request.texts("states", &names(&states)), "deleted")?
+                    act_or_request(&server, (queue, &states), DELETE, || {
+                        let request = Request::new("purge").text("queue", queue);
+                        bulk(&mut client, request.texts("states", &names(&states)), "deleted")
+                    })?
                 }
             }
             Chosen::Query(queue, query) => {
+                let actions = ActionClient::new(&server)?;
                 let filter = of_query(query);
                 let what = (queue, &*filter);
-                let number = if is_dry_run || !self.yes {
-                    act(&server, what, "\"do\":\"delete\"", true)?
-                } else {
-                    0
-                };
+                let number =
+                    if is_dry_run || !self.yes { actions.act(what, DELETE, true)? } else { 0 };
                 if is_dry_run {
                     number
                 } else {
                     confirm(number, queue, self.yes)?;
-                    act(&server, what, "\"do\":\"delete\"", false)?
+                    actions.act(what, DELETE, false)?
                 }
             }
         };
@@ -162,7 +148,8 @@ pub(in crate::cli) struct Kick {
 
 impl Kick {
     pub(super) fn run(&self) -> Outcome {
-        let what = Verb { past: "kicked", request: "kick", states: &[State::Buried] };
+        let (past, future, states) = ("kicked", "to kick", &[State::Buried]);
+        let what = Verb { past, future, request: "kick", states };
         what.run(&self.jobs, &self.output, &self.client)
     }
 }
@@ -190,7 +177,7 @@ pub(in crate::cli) struct Bury {
 impl Bury {
     pub(super) fn run(&self) -> Outcome {
         let states = &[State::Ready, State::Scheduled, State::Blocked, State::Reserved];
-        let what = Verb { past: "buried", request: "bury", states };
+        let what = Verb { past: "buried", future: "to bury", request: "bury", states };
         what.run(&self.jobs, &self.output, &self.client)
     }
 }
@@ -198,6 +185,8 @@ impl Bury {
 /// A verb that is the same for one job and for many.
 struct Verb<'a> {
     past: &'static str,
+    /// The same for a dry run.
+    future: &'static str,
     request: &'static str,
     /// What --all means.
     states: &'a [State],
@@ -205,6 +194,7 @@ struct Verb<'a> {
 
 impl Verb<'_> {
     fn run(&self, jobs: &Selection, output: &OutputArgs, client: &ClientArgs) -> Outcome {
+        output.check(&[], &[self.past, self.future])?;
         let server = client.connect.server()?;
         let mut client = LineClient::connect(&server)?;
         let is_dry_run = jobs.is_dry_run();
@@ -216,19 +206,18 @@ impl Verb<'_> {
             Chosen::States(queue, states)
                 if self.request == "kick" && states == [State::Buried] =>
             {
-                bulk(&mut client, Request::new("kick").text("queue", queue), "kicked")?
+                act_or_request(&server, (queue, &states), &rest, || {
+                    bulk(&mut client, Request::new("kick").text("queue", queue), "kicked")
+                })?
             }
-            Chosen::States(queue, states) => act_on_states(&server, (queue, &states), &rest)?,
+            Chosen::States(queue, states) => {
+                act_on_states(&ActionClient::new(&server)?, (queue, &states), &rest)?
+            }
             Chosen::Query(queue, query) => {
-                act(&server, (queue, &of_query(query)), &rest, is_dry_run)?
+                act_on_query(&server, (queue, query), &rest, is_dry_run)?
             }
         };
-        let name = match (is_dry_run, self.past) {
-            (false, past) => past,
-            (true, "kicked") => "to kick",
-            (true, _) => "to bury",
-        };
-        print_count(output, name, done)
+        print_count(output, if is_dry_run { self.future } else { self.past }, done)
     }
 }
 
@@ -276,6 +265,7 @@ pub(in crate::cli) struct Release {
 
 impl Release {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(&[], &["released", "to release"])?;
         let mut client = self.client.line_client()?;
         let mut ids = self.ids.clone();
         if let Some(queue) = &self.queue {
@@ -335,9 +325,11 @@ pub(in crate::cli) struct Move {
 
 impl Move {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(&[], &["moved", "to move"])?;
         let server = self.client.connect.server()?;
         let mut client = LineClient::connect(&server)?;
         let is_dry_run = self.jobs.is_dry_run();
+        let rest = format!("\"do\":\"move\",\"to\":{}", quoted(&self.to));
         let moved = match self.jobs.chosen(&WAITING)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => {
@@ -346,12 +338,13 @@ impl Move {
             }
             Chosen::States(queue, states) if is_dry_run => count(&mut client, queue, &states)?,
             Chosen::States(queue, states) => {
-                let request = Request::new("move").text("queue", queue).text("to", &self.to);
-                bulk(&mut client, request.texts("states", &names(&states)), "moved")?
+                act_or_request(&server, (queue, &states), &rest, || {
+                    let request = Request::new("move").text("queue", queue).text("to", &self.to);
+                    bulk(&mut client, request.texts("states", &names(&states)), "moved")
+                })?
             }
             Chosen::Query(queue, query) => {
-                let rest = format!("\"do\":\"move\",\"to\":{}", quoted(&self.to));
-                act(&server, (queue, &of_query(query)), &rest, is_dry_run)?
+                act_on_query(&server, (queue, query), &rest, is_dry_run)?
             }
         };
         print_count(&self.output, if is_dry_run { "to move" } else { "moved" }, moved)
@@ -440,6 +433,7 @@ impl NewValues {
 
 impl Change {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(&[], &["changed", "to change"])?;
         let server = self.client.connect.server()?;
         let mut client = LineClient::connect(&server)?;
         let is_dry_run = self.jobs.is_dry_run();
@@ -449,9 +443,11 @@ impl Change {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => change_ids(&mut client, ids, &fields)?,
             Chosen::States(queue, states) if is_dry_run => count(&mut client, queue, &states)?,
-            Chosen::States(queue, states) => act_on_states(&server, (queue, &states), &rest)?,
+            Chosen::States(queue, states) => {
+                act_on_states(&ActionClient::new(&server)?, (queue, &states), &rest)?
+            }
             Chosen::Query(queue, query) => {
-                act(&server, (queue, &of_query(query)), &rest, is_dry_run)?
+                act_on_query(&server, (queue, query), &rest, is_dry_run)?
             }
         };
         print_count(&self.output, if is_dry_run { "to change" } else { "changed" }, changed)

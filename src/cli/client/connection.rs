@@ -77,6 +77,8 @@ pub(super) struct Server {
     pub(super) timeout: Duration,
     tls_ca: Option<PathBuf>,
     tls_identity: Option<(PathBuf, PathBuf)>,
+    /// The name in its certificate, if that is not its host.
+    server_name: Option<String>,
 }
 
 /// A variable that is not empty.
@@ -128,7 +130,7 @@ impl ConnectArgs {
         if let Some(name) = variable(TARGET_VARIABLE)? {
             return self.of_target(TARGET_VARIABLE, &name);
         }
-        self.with_url(ServerUrl { address: Address::default(), token: None })
+        self.with_url(ServerUrl::default())
     }
 
     fn of_target(&self, source: &str, name: &str) -> Outcome<Server> {
@@ -151,25 +153,34 @@ impl ConnectArgs {
 
     fn with_url(&self, url: ServerUrl) -> Outcome<Server> {
         let http_address = match (&self.http_url, variable(HTTP_URL_VARIABLE)?) {
-            (Some(text), _) => Some(parse("--http-url", text)?.address),
-            (None, Some(text)) => Some(parse(HTTP_URL_VARIABLE, &text)?.address),
+            (Some(text), _) => Some(parse_http("--http-url", text)?),
+            (None, Some(text)) => Some(parse_http(HTTP_URL_VARIABLE, &text)?),
             (None, None) => None,
         };
-        let of_variable = std::env::var_os(TOKEN_VARIABLE).filter(|_| url.token.is_none());
+        let of_file = url.token_file.as_deref().filter(|_| !self.token.has_file());
+        let of_file = of_file.map(ClientToken::of_file).transpose().map_err(Failure::usage)?;
+        let of_url = of_file.or(url.token);
+        let of_variable = std::env::var_os(TOKEN_VARIABLE).filter(|_| of_url.is_none());
         let token = self.token.token(of_variable).map_err(Failure::usage)?;
+        let identity = self.tls_cert.clone().zip(self.tls_key.clone());
         Ok(Server {
             address: url.address,
             http_address,
-            token: token.or(url.token),
+            token: token.or(of_url),
             timeout: self.timeout.unwrap_or(Duration::from_secs(30)),
-            tls_ca: self.tls_ca.clone(),
-            tls_identity: self.tls_cert.clone().zip(self.tls_key.clone()),
+            tls_ca: self.tls_ca.clone().or(url.ca),
+            tls_identity: identity.or_else(|| url.cert.zip(url.key)),
+            server_name: url.server_name,
         })
     }
 }
 
 fn parse(source: &str, text: &str) -> Outcome<ServerUrl> {
     ServerUrl::parse(text).map_err(|why| Failure::usage(format!("{source}: {why}")))
+}
+
+fn parse_http(source: &str, text: &str) -> Outcome<Address> {
+    ServerUrl::parse_http(text).map_err(|why| Failure::usage(format!("{source}: {why}")))
 }
 
 fn read(file: &Path) -> Outcome<Vec<u8>> {
@@ -184,7 +195,8 @@ impl Server {
             Address::Tls { .. } => self.trust()?,
             Address::Tcp { .. } | Address::Unix(_) => TrustStore::default(),
         };
-        Stream::connect(address, &trust, self.timeout).map_err(Failure::unreachable)
+        let name = self.server_name.as_deref();
+        Stream::connect(address, (&trust, name), self.timeout).map_err(Failure::unreachable)
     }
 
     fn trust(&self) -> Outcome<TrustStore> {

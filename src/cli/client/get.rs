@@ -3,6 +3,7 @@
 use super::ClientArgs;
 use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
+use super::fields::JOB_FIELDS;
 use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::payload::payload_bytes;
@@ -86,6 +87,7 @@ impl Get {
                  --wait=3650d if a queue has this name"
             )));
         }
+        self.output.check(GET_COLUMNS, JOB_FIELDS)?;
         let mut client = self.client.line_client()?;
         let mut printer = self.exec.is_none().then(|| self.output.printer(GET_COLUMNS));
         let (mut taken, mut failed) = (0, 0);

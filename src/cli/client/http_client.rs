@@ -1,9 +1,10 @@
 //! Requests of the native API over HTTP, for what lines cannot say: searches, actions, exports,
 //! imports, backups, schedules and constraints.
 
-use super::address::Address;
+use super::address::{Address, bracketed};
 use super::connection::Server;
 use super::failure::{Exit, Failure, Outcome};
+use super::interrupts::Interrupts;
 use super::line_client::LineClient;
 use super::record::Record;
 use super::request::Request;
@@ -14,8 +15,10 @@ use crate::wire::http::{
     push_field_number, push_last_chunk, push_request_line,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 const READ_BYTES: usize = 64 * 1024;
 
@@ -47,8 +50,7 @@ impl<'a> HttpClient<'a> {
         if let Some(address) = &server.http_address {
             let host = match address {
                 Address::Tcp { host, port } | Address::Tls { host, port } => {
-                    let is_v6 = host.contains(':');
-                    if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+                    format!("{}:{port}", bracketed(host))
                 }
                 Address::Unix(_) => "localhost".to_owned(),
             };
@@ -68,6 +70,26 @@ impl<'a> HttpClient<'a> {
         exchange.send_head(method, path, body.map(|body| (JSON, Some(body.len()))))?;
         exchange.send(body.unwrap_or_default().as_bytes())?;
         exchange.answer()
+    }
+
+    /// The same, unless a signal arrives while it waits: then it fails as interrupted.
+    pub(super) fn ask_unless(
+        &self,
+        method: &str,
+        path: &str,
+        interrupts: &Interrupts,
+    ) -> Outcome<Record> {
+        let mut exchange = Exchange::begin(self)?;
+        exchange.interrupts = Some(interrupts);
+        exchange.send_head(method, path, None)?;
+        exchange.answer()
+    }
+
+    /// The same listener, which has less time for an answer.
+    pub(super) fn within(&self, timeout: Duration) -> QuickServer {
+        let mut server = self.server.clone();
+        server.timeout = server.timeout.min(timeout);
+        QuickServer { server, place: self.place.clone() }
     }
 
     /// Sends a request, and writes the body of its answer as it comes. `write` says whether more is
@@ -111,6 +133,19 @@ impl<'a> HttpClient<'a> {
                 return if answer.is_ok() { sent.and(answer) } else { answer };
             }
         }
+    }
+}
+
+/// See [`HttpClient::within`].
+#[derive(Debug)]
+pub(super) struct QuickServer {
+    server: Server,
+    place: Place,
+}
+
+impl QuickServer {
+    pub(super) fn client(&self) -> HttpClient<'_> {
+        HttpClient { server: &self.server, place: self.place.clone() }
     }
 }
 
@@ -163,12 +198,22 @@ struct Exchange<'a> {
     client: &'a HttpClient<'a>,
     stream: Stream,
     unread: Vec<u8>,
+    /// Signals that end it.
+    interrupts: Option<&'a Interrupts>,
 }
 
 impl<'a> Exchange<'a> {
     fn begin(client: &'a HttpClient<'a>) -> Outcome<Self> {
         let stream = client.server.connect(&client.place.address)?;
-        Ok(Self { client, stream, unread: Vec::new() })
+        Ok(Self { client, stream, unread: Vec::new(), interrupts: None })
+    }
+
+    fn ended(&self, error: &io::Error) -> Failure {
+        let failure = self.lost(&ended(error));
+        match error.kind() {
+            ErrorKind::Interrupted => Failure::new(Exit::Interrupted, failure.sentence),
+            _ => failure,
+        }
     }
 
     fn lost(&self, why: &str) -> Failure {
@@ -212,12 +257,19 @@ impl<'a> Exchange<'a> {
     fn read_more(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
+            if let Some(interrupts) = self.interrupts {
+                let timeout = self.client.server.timeout;
+                if interrupts.wait_beside(self.stream.as_fd(), timeout)? {
+                    return Err(ErrorKind::Interrupted.into());
+                }
+            }
+            match self.stream.read_once(&mut buffer) {
+                Ok(Some(0)) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(Some(count)) => {
                     self.unread.extend_from_slice(&buffer[..count]);
                     return Ok(());
                 }
+                Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -239,7 +291,7 @@ impl<'a> Exchange<'a> {
                     self.unread.drain(..taken);
                     return Ok(head);
                 }
-                Ok(None) => self.read_more().map_err(|error| self.lost(&ended(&error)))?,
+                Ok(None) => self.read_more().map_err(|error| self.ended(&error))?,
             }
         }
     }
@@ -271,7 +323,7 @@ impl<'a> Exchange<'a> {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof && body.ends_well() => {
                     return Ok(());
                 }
-                read => read.map_err(|error| self.lost(&ended(&error)))?,
+                read => read.map_err(|error| self.ended(&error))?,
             }
         }
     }

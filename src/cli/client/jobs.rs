@@ -3,6 +3,7 @@
 use super::ClientArgs;
 use super::completions::queue_names;
 use super::failure::{Exit, Failure, Outcome};
+use super::fields::JOB_FIELDS;
 use super::http_client::{HttpClient, part};
 use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
@@ -82,6 +83,7 @@ pub(in crate::cli) struct Peek {
 
 impl Peek {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(JOB_COLUMNS, JOB_FIELDS)?;
         let ids: Option<Vec<u64>> = self.what.iter().map(|it| it.parse().ok()).collect();
         let queue = match (&self.queue, &*self.what, ids) {
             (None, [_, ..], Some(ids)) => return self.of_ids(&ids),
@@ -225,6 +227,7 @@ fn end_of_list(printer: Printer, next: Option<String>) -> Outcome {
 
 impl List {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(JOB_COLUMNS, JOB_FIELDS)?;
         let most = if self.all { usize::MAX } else { self.limit };
         let server = self.client.connect.server()?;
         if let Some(query) = &self.r#where {

@@ -4,12 +4,15 @@
 //! is a socket; [`line_client`] speaks the Job Centre protocol; [`record`] holds answers;
 //! [`output`] prints rows. One module for each group of verbs uses them.
 
+mod action_client;
+mod actions;
 mod address;
 mod changes;
 mod check;
 mod completions;
 mod connection;
 mod failure;
+mod fields;
 mod get;
 mod http_client;
 mod interrupts;
@@ -119,6 +122,7 @@ verbs! {
     Latency(probes::Latency),
     Health(probes::Health),
     Check(check::Check),
+    Actions(actions::Actions),
     Connections(server_verbs::Connections),
     Workers(server_verbs::Workers),
     Constraints(server_verbs::Constraints),

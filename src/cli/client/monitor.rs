@@ -3,6 +3,7 @@
 use super::ClientArgs;
 use super::completions::queue_names;
 use super::failure::Outcome;
+use super::fields::MONITOR_FIELDS;
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::record::Record;
 use super::request::Request;
@@ -52,6 +53,7 @@ const MONITOR_COLUMNS: &[Column] = &[
 
 impl Monitor {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(MONITOR_COLUMNS, MONITOR_FIELDS)?;
         let mut client = self.client.line_client()?;
         let mut printer = self.output.printer(MONITOR_COLUMNS);
         let mut left = self.count.unwrap_or(u64::MAX);

@@ -9,6 +9,7 @@ use super::payload::payload_bytes;
 use super::record::Record;
 use super::style::{Colours, Style};
 use super::table::{Align, Cell, Table};
+use crate::base::names::unknown;
 use crate::cli::escape::push_escaped;
 use clap::{Args, ValueEnum};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Stdout, Write as _};
@@ -39,7 +40,7 @@ pub(super) struct OutputArgs {
     output: Option<Format>,
 
     /// The columns to print, with commas between them: fields of the API, such as
-    /// id,lease.worker.
+    /// id,lease.worker. An unknown one is answered with those that there are.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Vec<String>,
 
@@ -104,6 +105,28 @@ pub(super) struct Printer {
 }
 
 impl OutputArgs {
+    /// Fails if a column is asked for that is neither one of these nor one of these fields: see
+    /// `fields`. For the beginning of a verb, before anything is sent.
+    pub(super) fn check(&self, columns: &[Column], fields: &[&str]) -> Outcome {
+        let paths = columns.iter().map(|it| it.path).chain(fields.iter().copied());
+        let names = columns.iter().map(|it| it.name);
+        let mut known: Vec<&str> = Vec::new();
+        for name in paths.chain(names) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        let is_known = |asked: &String| {
+            known.iter().any(|name| match name.strip_suffix('*') {
+                Some(object) => asked.strip_prefix(object).is_some_and(|rest| !rest.is_empty()),
+                None => name == asked,
+            })
+        };
+        let Some(wrong) = self.columns.iter().find(|asked| !is_known(asked)) else { return Ok(()) };
+        let why = unknown(wrong, &known);
+        Err(Failure::usage(format!("--columns: '{}' {why}", wrong.escape_debug())))
+    }
+
     /// A printer of rows with these columns, unless others are asked for.
     pub(super) fn printer(&self, columns: &[Column]) -> Printer {
         let is_terminal = io::stdout().is_terminal();

@@ -114,6 +114,7 @@ const LATENCY_COLUMNS: &[Column] = &[
 
 impl Latency {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(LATENCY_COLUMNS, &[])?;
         let mut client = self.client.line_client()?;
         let mut clock = Clock::start();
         let made = Histogram::<u64>::new(3);

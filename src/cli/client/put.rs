@@ -153,6 +153,7 @@ impl Put {
     }
 
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(PUT_COLUMNS, &["duplicate", "state"])?;
         let request = self.request();
         if self.lines || self.null {
             let separator = if self.null { 0 } else { b'\n' };

@@ -3,6 +3,7 @@
 use super::ClientArgs;
 use super::completions::queue_names;
 use super::failure::Outcome;
+use super::fields::QUEUE_FIELDS;
 use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
 use super::queues::QUEUE_COLUMNS;
@@ -84,6 +85,7 @@ fn each_queue(
 
 impl Pause {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(PAUSE_COLUMNS, QUEUE_FIELDS)?;
         let printer = self.output.printer(PAUSE_COLUMNS);
         each_queue(&mut self.client.line_client()?, &self.queues, printer, |queue| {
             let request = Request::new("pause").text("queue", queue);
@@ -94,6 +96,7 @@ impl Pause {
 
 impl Resume {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(PAUSE_COLUMNS, QUEUE_FIELDS)?;
         let printer = self.output.printer(PAUSE_COLUMNS);
         each_queue(&mut self.client.line_client()?, &self.queues, printer, |queue| {
             Request::new("resume").text("queue", queue)
@@ -199,6 +202,11 @@ fn for_people(name: &str, text: String) -> String {
 
 impl Stats {
     pub(super) fn run(&self) -> Outcome {
+        if self.queues.is_empty() {
+            self.output.check(FIELD_COLUMNS, &[])?;
+        } else {
+            self.output.check(QUEUE_COLUMNS, QUEUE_FIELDS)?;
+        }
         let mut client = self.client.line_client()?;
         if self.queues.is_empty() {
             let record = client.ask(Request::new("stats"), "the server has no counters")?;
@@ -220,6 +228,7 @@ impl Stats {
 
 impl Info {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(FIELD_COLUMNS, &[])?;
         let mut client = self.client.line_client()?;
         let stats = client.ask(Request::new("stats"), "the server does not say what it is")?;
         let mut record = Record::default();
@@ -282,6 +291,7 @@ pub(in crate::cli) struct Reload {
 
 impl Reload {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(FIELD_COLUMNS, &[])?;
         let mut client = self.client.line_client()?;
         let record = client.ask(Request::new("reload"), "the server cannot read anything again")?;
         let is_null = |name: &&str| record.get(name) == Some("null");

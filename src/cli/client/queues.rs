@@ -2,6 +2,7 @@
 
 use super::ClientArgs;
 use super::failure::Outcome;
+use super::fields::QUEUE_FIELDS;
 use super::line_client::LineClient;
 use super::output::{Column, Meaning, OutputArgs, column};
 use super::record::Record;
@@ -103,6 +104,7 @@ pub(super) fn pages_after(
 
 impl Queues {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(QUEUE_COLUMNS, QUEUE_FIELDS)?;
         let mut client = self.client.line_client()?;
         let request = Request::new("queues")
             .maybe(self.r#match.as_ref(), |request, glob| request.text("match", glob));

@@ -2,12 +2,9 @@
 //! for which a query holds.
 
 use super::completions::queue_names;
-use super::connection::Server;
 use super::failure::{Failure, Outcome};
-use super::http_client::HttpClient;
 use super::jobs::State;
 use super::line_client::LineClient;
-use super::record::{Record, quoted};
 use super::request::Request;
 use super::units::jobs;
 use super::where_terms::parse_where;
@@ -97,34 +94,4 @@ pub(super) fn confirm(count: u64, queue: &str, is_said: bool) -> Outcome {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(Failure::failed("nothing was deleted")),
     }
-}
-
-/// Does something to all jobs of a queue that are chosen, as an action of the server. `rest` are
-/// the members of the request besides. Returns how many it were.
-pub(super) fn act(
-    server: &Server,
-    (queue, filter): (&str, &str),
-    rest: &str,
-    is_dry_run: bool,
-) -> Outcome<u64> {
-    let http = HttpClient::new(server)?;
-    let queue = quoted(queue);
-    let body = format!("{{\"queue\":{queue},\"where\":{filter},\"dry_run\":{is_dry_run},{rest}}}");
-    let mut action = http.ask("POST", "/actions", Some(&body))?;
-    let path = format!("/actions/{}", action.at("id").unwrap_or_default());
-    while action.get("ended_at").is_none_or(|at| at == "null") {
-        super::pause(std::time::Duration::from_millis(20));
-        action = http.ask("GET", &path, None)?;
-    }
-    if let Some(error) = action.text("error") {
-        let done = jobs(counted(&action, is_dry_run));
-        return Err(Failure::refused(format!("{error} (it was done for {done})")));
-    }
-    Ok(counted(&action, is_dry_run))
-}
-
-/// How many jobs an action has changed, or would change.
-fn counted(action: &Record, is_dry_run: bool) -> u64 {
-    let field = if is_dry_run && action.number("done") == Some(0) { "matched" } else { "done" };
-    action.number(field).unwrap_or(0)
 }

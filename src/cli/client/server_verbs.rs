@@ -2,8 +2,9 @@
 
 use super::ClientArgs;
 use super::failure::{Failure, Outcome};
+use super::fields::{CONNECTION_FIELDS, CONSTRAINT_FIELDS, JOB_FIELDS, SCHEDULE_FIELDS};
 use super::http_client::{HttpClient, part};
-use super::jobs::{each_id, found_job};
+use super::jobs::{JOB_COLUMNS, each_id, found_job};
 use super::line_client::Reply;
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
 use super::queues::pages;
@@ -60,6 +61,7 @@ impl Connections {
             let why = "all connections are listed: --columns, -o and grep find one of them";
             return Err(Failure::usage(why));
         }
+        self.output.check(CONNECTION_COLUMNS, CONNECTION_FIELDS)?;
         let mut client = self.client.line_client()?;
         if !is_list {
             let closed = each_id(&self.ids, client.ignores_missing, |id| {
@@ -105,6 +107,7 @@ const WORKER_COLUMNS: &[Column] = &[
 
 impl Workers {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(WORKER_COLUMNS, &[])?;
         let server = self.client.connect.server()?;
         let http = HttpClient::new(&server)?;
         print_list(&http, "/workers", &mut self.output.printer(WORKER_COLUMNS))
@@ -112,7 +115,7 @@ impl Workers {
 }
 
 /// Prints all pages of a list of the API.
-fn print_list(http: &HttpClient<'_>, path: &str, printer: &mut Printer) -> Outcome {
+pub(super) fn print_list(http: &HttpClient<'_>, path: &str, printer: &mut Printer) -> Outcome {
     let mut cursor = String::new();
     loop {
         let page = http.ask("GET", &format!("{path}?limit=100{cursor}"), None)?;
@@ -193,6 +196,7 @@ fn act_on_named(
 
 impl Constraints {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(CONSTRAINT_COLUMNS, CONSTRAINT_FIELDS)?;
         let what = (self.action, self.name.as_deref(), self.constraint.as_deref());
         let printer = self.output.printer(CONSTRAINT_COLUMNS);
         act_on_named(&self.client, "/constraints", what, printer)
@@ -258,16 +262,18 @@ impl Schedules {
             ScheduleAction::Delete => NamedAction::Delete,
             ScheduleAction::Run => return self.run_now(),
         };
+        self.output.check(SCHEDULE_COLUMNS, SCHEDULE_FIELDS)?;
         let what = (action, self.name.as_deref(), self.schedule.as_deref());
         let printer = self.output.printer(SCHEDULE_COLUMNS).with(next_run);
         act_on_named(&self.client, "/schedules", what, printer)
     }
 
     fn run_now(&self) -> Outcome {
+        self.output.check(JOB_COLUMNS, JOB_FIELDS)?;
         let server = self.client.connect.server()?;
         let path = format!("/schedules/{}/run", part(self.name.as_deref().unwrap_or_default()));
         let job = HttpClient::new(&server)?.ask("POST", &path, None)?;
-        let mut printer = self.output.printer(super::jobs::JOB_COLUMNS);
+        let mut printer = self.output.printer(JOB_COLUMNS);
         printer.row(&job);
         printer.finish()
     }

@@ -17,13 +17,13 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects within `timeout`.
+    /// Connects within `timeout`. `name`: that in the certificate, if it is not the host.
     ///
     /// # Errors
     /// A sentence with the address.
     pub(super) fn connect(
         address: &Address,
-        trust: &TrustStore,
+        (trust, name): (&TrustStore, Option<&str>),
         timeout: Duration,
     ) -> Result<Self, String> {
         let explain = |error: io::Error| match error.kind() {
@@ -41,7 +41,7 @@ impl Stream {
             Address::Tls { host, port } => {
                 let tcp = connect_tcp(host, *port, timeout).map_err(explain)?;
                 tcp.set_read_timeout(Some(timeout)).map_err(explain)?;
-                let tls = BlockingTls::connect(tcp, host, trust);
+                let tls = BlockingTls::connect(tcp, name.unwrap_or(host), trust);
                 Self::Tls(Box::new(tls.map_err(|why| format!("no TLS with {address}: {why}"))?))
             }
         };

@@ -33,8 +33,7 @@ impl TargetTable {
     }
 
     pub(super) fn http_address(&self) -> Result<Option<Address>, String> {
-        let parse = |text: &String| ServerUrl::parse(text).map(|url| url.address);
-        self.http_url.as_ref().map(parse).transpose()
+        self.http_url.as_deref().map(ServerUrl::parse_http).transpose()
     }
 
     /// The token of the file that is named, whose path may begin with `~/`.

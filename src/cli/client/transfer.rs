@@ -88,6 +88,7 @@ const IMPORT_COLUMNS: &[Column] = &[
 
 impl Import {
     pub(super) fn run(&self) -> Outcome {
+        self.output.check(IMPORT_COLUMNS, &[])?;
         let server = self.client.connect.server()?;
         let http = HttpClient::new(&server)?;
         let answer = http.upload("/import", &mut io::stdin().lock())?;

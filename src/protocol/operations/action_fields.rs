@@ -66,14 +66,15 @@ fn states(fields: &Fields<'_>) -> Result<JobStates, Problem> {
     let wanted = "an array of states: ready, scheduled, blocked, buried, completed";
     let names = fields.strings("states", 1..=5)?;
     let names = names.ok_or_else(|| Problem::missing("states", wanted))?;
-    let mut states = JobStates::default();
-    for name in &names {
-        match JobState::from_name(name) {
-            Some(state) if state != JobState::Reserved => states = states.with(state),
-            _ => return Err(Problem::wrong("states", wanted)),
-        }
-    }
-    Ok(states)
+    let states = set_of(&names).filter(|states| !states.contains(JobState::Reserved));
+    states.ok_or_else(|| Problem::wrong("states", wanted))
+}
+
+/// The states with these names. `None`: there is no such state.
+fn set_of(names: &[String]) -> Option<JobStates> {
+    names.iter().try_fold(JobStates::default(), |states, name| {
+        Some(states.with(JobState::from_name(name)?))
+    })
 }
 
 fn limit(fields: &Fields<'_>) -> Result<Option<u64>, Problem> {
@@ -108,20 +109,32 @@ pub(super) fn queue_action(
     Ok((spec, ActionAnswer::Count(name)))
 }
 
+/// Which jobs an action is about.
+fn filter(fields: &Fields<'_>) -> Result<ActionFilter, Problem> {
+    let wanted = "an object with 'state', 'states', 'query' or 'ids'";
+    let filter = fields.object("where", &["state", "states", "query", "ids"])?;
+    let filter = filter.ok_or_else(|| Problem::missing("where", wanted))?;
+    let terms = filter.text("query").map(|text| query(text, "where.query")).transpose()?;
+    let one = filter.state("state")?.map(|state| JobStates::default().with(state));
+    let names = filter.strings("states", 1..=JobState::ALL.len())?;
+    let some = names.map(|names| {
+        set_of(&names).ok_or_else(|| filter.wrong("states", "an array of states of jobs"))
+    });
+    match (one, some.transpose()?, terms, filter.ids("ids", IDS_MAX)?) {
+        (Some(states), None, None, None) | (None, Some(states), None, None) => {
+            Ok(ActionFilter::States(states))
+        }
+        (None, None, Some(terms), None) => Ok(ActionFilter::Query(terms)),
+        (None, None, None, Some(ids)) => Ok(ActionFilter::Ids(ids.into())),
+        _ => Err(Problem::wrong("where", wanted)),
+    }
+}
+
 /// `POST /actions`.
 pub(super) fn action(fields: &Fields<'_>, now: Now) -> Result<ActionSpec, Problem> {
     let queue = queue_name(fields, "queue")?;
     let queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?;
-    let wanted = "an object with 'state', 'query' or 'ids'";
-    let filter = fields.object("where", &["state", "query", "ids"])?;
-    let filter = filter.ok_or_else(|| Problem::missing("where", wanted))?;
-    let terms = filter.text("query").map(|text| query(text, "where.query")).transpose()?;
-    let filter = match (filter.state("state")?, terms, filter.ids("ids", IDS_MAX)?) {
-        (Some(state), None, None) => ActionFilter::States(JobStates::default().with(state)),
-        (None, Some(terms), None) => ActionFilter::Query(terms),
-        (None, None, Some(ids)) => ActionFilter::Ids(ids.into()),
-        _ => return Err(Problem::wrong("where", wanted)),
-    };
+    let filter = filter(fields)?;
     let words = [("delete", 0), ("kick", 1), ("bury", 2), ("move", 3), ("change", 4)];
     let verb = fields.word("do", &words)?;
     let wanted = "one of 'delete', 'kick', 'bury', 'move', 'change'";

@@ -4,7 +4,7 @@ use crate::base::api_limits::{
     ANSWER_BYTES_ENOUGH, EVENTS_SHOWN, GLOB_STEPS_MAX, LISTED_NAMES_PER_STEP, QUEUE_JOBS_SCANNED,
     QUEUE_WAITERS_COUNTED, SCANNED_PER_PAGE,
 };
-use crate::base::time::{Mono, Now, Wall};
+use crate::base::time::{Now, Wall};
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::manage::{
@@ -17,13 +17,6 @@ use crate::store::jobs::Jobs;
 use crate::store::queues::Queue;
 use crate::store::spread_work::HoldMarks;
 use crate::store::{JobIdx, Store};
-
-/// The wall-clock time of a moment, as far as can be known now.
-pub(super) fn wall(at: Mono, now: Now) -> Wall {
-    let ahead = u64::try_from(at.until(now.mono).as_nanos().div_ceil(1_000_000));
-    let behind = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
-    Wall(now.wall.0.saturating_add(ahead.unwrap_or(u64::MAX)).saturating_sub(behind))
-}
 
 /// Whether the whole name matches, in at most [`GLOB_STEPS_MAX`] steps, which are added to `steps`.
 /// O(name * glob).
@@ -138,7 +131,7 @@ impl Store {
         let available_at = match status {
             Status::Delayed => {
                 let due = if job.is_held() { job.held_until() } else { due };
-                due.map_or(ready_since, |at| wall(at, now))
+                due.map_or(ready_since, |at| now.wall_at(at))
             }
             _ => ready_since,
         };
@@ -158,7 +151,7 @@ impl Store {
             payload: payload.bytes.into(),
             created_at: Wall(created * 1_000),
             available_at,
-            expires_at: job.has_ttl().then(|| wall(job.expires(), now)),
+            expires_at: job.has_ttl().then(|| now.wall_at(job.expires())),
             attempts: ended.saturating_add(u32::from(reserved)),
             max_attempts: Some(job.max_attempts()).filter(|&most| most > 0),
             lease: reserved.then(|| self.lease_details(slot, now)),
@@ -187,7 +180,7 @@ impl Store {
             after_group: job.deps().and_then(|deps| Some((*deps.after_group.as_ref()?.0).into())),
             runs_if_lost: job.deps().is_some_and(|deps| deps.runs_if_lost),
             retries: job.retries(),
-            kept_until: due.map(|at| wall(at, now)),
+            kept_until: due.map(|at| now.wall_at(at)),
             history: None,
         };
         JobDetails { terms: Some(Box::new(terms)), ..self.details(slot, now) }
@@ -215,7 +208,7 @@ impl Store {
             (None, HolderKind::Client(_)) => "connection",
             (None, HolderKind::Token) => "http",
         };
-        let until = job.due(&self.deadlines).map(|at| wall(at, now));
+        let until = job.due(&self.deadlines).map(|at| now.wall_at(at));
         let lease = job.token_lease();
         let said = lease.map(|lease| &*lease.worker);
         let registered = || self.workers.name(job.worker()?);
@@ -284,7 +277,7 @@ impl Store {
         QueueDetails {
             name: (*record.name).into(),
             paused: record.holds.has(HoldMarks::PAUSED),
-            paused_until: self.paused_until(queue).map(|at| wall(at, now)),
+            paused_until: self.paused_until(queue).map(|at| now.wall_at(at)),
             indexed: record.is_indexed(),
             counts: state_counts(record),
             rates: self.queue_rates(queue),

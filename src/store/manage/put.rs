@@ -1,6 +1,5 @@
 //! Puts of the native API.
 
-use super::details::wall;
 use super::keys::Duplicate;
 use crate::base::time::{Now, Wall};
 use crate::model::id::{JobId, Ticket};
@@ -123,7 +122,7 @@ fn taken(queue: &[u8], job: &NewJob, id: JobId, now: Now) -> JobDetails {
         payload: payload.clone(),
         created_at: Wall(now.wall.0 / 1_000 * 1_000),
         available_at: now.wall,
-        expires_at: (options.ttl_ms > 0 && expires < NEVER).then(|| wall(expires, now)),
+        expires_at: (options.ttl_ms > 0 && expires < NEVER).then(|| now.wall_at(expires)),
         attempts: 0,
         max_attempts: Some(options.max_attempts).filter(|&most| most > 0),
         lease: None,

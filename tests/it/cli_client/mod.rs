@@ -1,6 +1,8 @@
 //! The client verbs as a user types them, against a real server: one transcript for each verb in
 //! `tests/cli`, in which all examples of its help are run.
 
+mod cancelled_actions;
+mod columns;
 mod signals;
 mod terminal;
 mod transcript;

@@ -41,3 +41,18 @@ fn completion_is_answered_once_more_after_a_kill() {
     let other = r#"{"token":"0123456789abcdef"}"#;
     assert_eq!(ask(&mut client, "POST /api/v1/jobs/1/complete", other).0, "409");
 }
+
+#[test]
+fn job_is_available_when_its_put_says() {
+    let server = Server::start(&["--http", ":0"]);
+    let mut client = Client::connect(server.address_of("http"));
+    for number in 0..20 {
+        let moment = format!("2099-12-31T12:00:00.{number:03}Z");
+        let body = format!("{{\"payload\":1,\"run_at\":\"{moment}\"}}");
+        let (_, put) = ask(&mut client, "POST /api/v1/queues/q/jobs", &body);
+        for _ in 0..5 {
+            let (_, job) = ask(&mut client, &format!("GET /api/v1/jobs/{}", put["id"]), "");
+            assert_eq!(job["available_at"], moment.as_str());
+        }
+    }
+}

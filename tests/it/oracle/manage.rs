@@ -66,9 +66,9 @@ impl Oracle {
 
     /// A moment on the wall clock, as far as is known now.
     pub(super) fn wall(&self, at: Mono) -> Wall {
-        let ahead = at.0.saturating_sub(self.now.mono.0).div_ceil(1_000_000);
-        let behind = self.now.mono.0.saturating_sub(at.0) / 1_000_000;
-        Wall(self.now.wall.0.saturating_add(ahead).saturating_sub(behind))
+        let (at, now) = (at.0 / 1_000_000, self.now.mono.0 / 1_000_000);
+        let ahead = self.now.wall.0.saturating_add(at.saturating_sub(now));
+        Wall(ahead.saturating_sub(now.saturating_sub(at)))
     }
 
     pub(super) fn absence_of(&self, id: JobId) -> Missing {

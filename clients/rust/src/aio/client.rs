@@ -95,8 +95,8 @@ impl ClientBuilder {
 
 impl Client {
     /// Connects to `jobcentre://HOST:PORT`, `jobcentre+unix:///PATH` or, with the feature `tls`,
-    /// `jobcentre+tls://HOST:PORT?ca=FILE`; a token stands before the host:
-    /// `jobcentre://TOKEN@HOST`.
+    /// `jobcentres://HOST:PORT?ca=FILE`; a token stands before the host: `jobcentre://TOKEN@HOST`.
+    /// `HOST:PORT`, `tls:HOST:PORT` and `unix:PATH` are addresses too.
     pub async fn connect(url: &str) -> Result<Self> {
         Self::builder(url).connect().await
     }

@@ -30,7 +30,7 @@ impl Target {
     #[cfg(not(feature = "tls"))]
     pub(super) fn new(address: Address) -> Result<Self> {
         if address.way == Way::Tls {
-            return Err(Error::Settings("jobcentre+tls:// needs the feature `tls`".into()));
+            return Err(Error::Settings("an address with TLS needs the feature `tls`".into()));
         }
         Ok(Self { address })
     }

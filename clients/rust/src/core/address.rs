@@ -1,5 +1,6 @@
-//! Where the server is, and how to get in: `jobcentre://HOST:PORT`, `jobcentre+tls://HOST:PORT`,
-//! `jobcentre+unix:///PATH`, with `TOKEN@` before the host.
+//! Where the server is, and how to get in: `jobcentre://HOST:PORT`, `jobcentres://HOST:PORT`,
+//! `jobcentre+unix:///PATH`, with `TOKEN@` before the host; `unix:PATH`, `HOST:PORT`. All clients
+//! and the program `jobcentre` take the same texts: `clients/scenarios/addresses.json`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub(crate) struct Address {
     pub(crate) token: Option<String>,
     /// The file with the authorities that are trusted.
     pub(crate) ca: Option<PathBuf>,
+    /// The files with the certificate of the client and its key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
     pub(crate) server_name: Option<String>,
 }
 
@@ -47,85 +50,161 @@ impl fmt::Debug for Address {
     }
 }
 
+const HELP: &str = "give HOST:PORT, tls:HOST:PORT, unix:PATH, jobcentre://HOST:PORT or, for TLS, \
+                    jobcentres://HOST:PORT";
+
+fn wrong(what: &dyn fmt::Display) -> Error {
+    Error::Settings(format!("{what}: {HELP}"))
+}
+
 impl std::str::FromStr for Address {
     type Err = Error;
 
-    fn from_str(url: &str) -> Result<Self> {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (user, place) = match rest.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
-            None => (None, rest),
-        };
-        let wrong = |what: &str| Error::Settings(format!("the address {scheme}://{place} {what}"));
+    /// Errors do not show a token.
+    fn from_str(text: &str) -> Result<Self> {
         let mut address = Self {
             way: Way::Tcp,
             host: "127.0.0.1".into(),
             port: DEFAULT_PORT,
-            token: user.map(|user| decoded(user.trim_start_matches(':'))).filter(|t| !t.is_empty()),
+            token: None,
             ca: None,
+            identity: None,
             server_name: None,
         };
-        match scheme {
-            "jobcentre" => address.set_place(place, wrong)?,
-            "jobcentre+tls" => {
-                address.way = Way::Tls;
-                address.set_place(place, wrong)?;
-            }
-            "jobcentre+unix" if place.starts_with('/') => {
-                address.way = Way::Unix(decoded(place).into());
-            }
-            "jobcentre+unix" => return Err(wrong("needs a path: jobcentre+unix:///PATH")),
-            _ => {
-                return Err(wrong(
-                    "must begin with jobcentre://, jobcentre+tls:// or jobcentre+unix://",
-                ));
-            }
+        if let Some(path) = text.strip_prefix("unix:") {
+            address.way = socket(path.strip_prefix("//").unwrap_or(path))?;
+            return Ok(address);
         }
-        for parameter in query.split('&').filter(|text| !text.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            match name {
-                "ca" | "server_name" if address.way != Way::Tls => {
-                    return Err(wrong("has a parameter of jobcentre+tls:// only"));
-                }
-                "ca" => address.ca = Some(decoded(value).into()),
-                "server_name" => address.server_name = Some(decoded(value)),
-                "token_file" => address.token = Some(token_of_file(&decoded(value))?),
-                _ => {
-                    return Err(wrong(
-                        "has an unknown parameter: there are ca, server_name, token_file",
-                    ));
-                }
-            }
+        if let Some((scheme, rest)) = text.split_once("://") {
+            address.set_url(scheme, rest)?;
+            return Ok(address);
+        }
+        if text.contains(['@', '?']) {
+            return Err(wrong(&"a token and parameters need a URL"));
+        }
+        if let Some(place) = text.strip_prefix("tls:") {
+            address.way = Way::Tls;
+            address.set_place(place, true)?;
+        } else {
+            address.set_place(text, true)?;
         }
         Ok(address)
     }
 }
 
 impl Address {
-    fn set_place(&mut self, place: &str, wrong: impl Fn(&str) -> Error) -> Result<()> {
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.contains('/') {
-            return Err(wrong("must end after the port"));
-        }
-        // An IPv6 address is in brackets.
-        let (host, port) = match place.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-            _ => (place, None),
+    fn set_url(&mut self, scheme: &str, rest: &str) -> Result<()> {
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let user = match scheme {
+            "jobcentre" | "jobcentres" | "jobcentre+tls" => {
+                let (user, place) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
+                let place = place.strip_suffix('/').unwrap_or(place);
+                if place.contains('/') {
+                    return Err(wrong(&"nothing may follow the port but parameters"));
+                }
+                self.way = if scheme == "jobcentre" { Way::Tcp } else { Way::Tls };
+                self.set_place(place, false)?;
+                user
+            }
+            "jobcentre+unix" => {
+                let (user, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+                if !user.is_empty() && !user.ends_with('@') {
+                    return Err(no_path());
+                }
+                self.way = socket(&decoded(path))?;
+                user
+            }
+            "http" | "https" => {
+                return Err(wrong(&format_args!(
+                    "'{scheme}://' is the address of an HTTP listener, and this client needs the \
+                     listener for lines"
+                )));
+            }
+            _ => return Err(wrong(&format_args!("the scheme '{scheme}' is unknown"))),
         };
-        if let Some(port) = port {
-            self.port = port
-                .parse()
-                .ok()
-                .filter(|p| *p > 0)
-                .ok_or_else(|| wrong("needs a port of 1 to 65535"))?;
+        let user = user.trim_end_matches('@');
+        let token = decoded(user.split_once(':').map_or(user, |(_, token)| token));
+        self.token = Some(token).filter(|token| !token.is_empty());
+        self.set_parameters(query)
+    }
+
+    fn set_parameters(&mut self, query: &str) -> Result<()> {
+        let (mut cert, mut key, mut token_file) = (None, None, None);
+        for parameter in query.split('&').filter(|text| !text.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let wrong = |what: &str| Error::Settings(format!("the parameter '{name}' {what}"));
+            let value = decoded(value);
+            match name {
+                "ca" | "cert" | "key" | "server_name" if self.way != Way::Tls => {
+                    return Err(wrong("is for TLS: jobcentres://HOST:PORT"));
+                }
+                "ca" | "cert" | "key" | "server_name" | "token_file" if value.is_empty() => {
+                    return Err(wrong("is empty"));
+                }
+                "ca" => self.ca = Some(value.into()),
+                "cert" => cert = Some(value.into()),
+                "key" => key = Some(value.into()),
+                "server_name" => self.server_name = Some(value),
+                "token_file" => token_file = Some(value),
+                _ => {
+                    return Err(wrong(
+                        "is unknown: there are ca, cert, key, server_name, token_file",
+                    ));
+                }
+            }
         }
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if cert.is_some() != key.is_some() {
+            let what = "the parameters 'cert' and 'key' belong together";
+            return Err(Error::Settings(what.into()));
+        }
+        self.identity = cert.zip(key);
+        if let Some(path) = token_file {
+            self.token = Some(token_of_file(&path)?);
+        }
+        Ok(())
+    }
+
+    fn set_place(&mut self, place: &str, needs_port: bool) -> Result<()> {
+        let nothing = || wrong(&format_args!("'{place}' names no host and port"));
+        let (host, port) = if let Some(rest) = place.strip_prefix('[') {
+            let (host, behind) = rest.split_once(']').ok_or_else(nothing)?;
+            let port = behind.strip_prefix(':');
+            if host.is_empty() || (port.is_none() && !behind.is_empty()) {
+                return Err(nothing());
+            }
+            (host, port)
+        } else {
+            match place.split_once(':') {
+                Some((_, rest)) if rest.contains(':') => {
+                    return Err(wrong(&"an IPv6 address stands in brackets"));
+                }
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            }
+        };
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._%:".contains(&byte);
+        if !host.bytes().all(is_host) || (port.is_none() && needs_port) {
+            return Err(nothing());
+        }
+        if let Some(port) = port {
+            let digits = Some(port).filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+            let number = digits.and_then(|it| it.parse().ok()).filter(|port| *port > 0);
+            self.port = number.ok_or_else(|| wrong(&"the port must be 1 to 65535"))?;
+        }
         if !host.is_empty() {
             host.clone_into(&mut self.host);
         }
         Ok(())
     }
+}
+
+fn no_path() -> Error {
+    wrong(&"the path of the socket is missing")
+}
+
+fn socket(path: &str) -> Result<Way> {
+    let is_path = !path.is_empty() && !path.contains('\0');
+    if is_path { Ok(Way::Unix(path.into())) } else { Err(no_path()) }
 }
 
 fn token_of_file(path: &str) -> Result<String> {
@@ -158,42 +237,36 @@ fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shown(url: &str) -> String {
-        url.parse::<Address>().map_or_else(|error| error.to_string(), |address| address.to_string())
-    }
+    use serde_json::Value;
 
     #[test]
-    fn addresses_are_parsed() {
-        assert_eq!(shown("jobcentre://"), "127.0.0.1:11400");
-        assert_eq!(shown("jobcentre://h:5/"), "h:5");
-        assert_eq!(shown("jobcentre://[::1]:5"), "[::1]:5");
-        assert_eq!(shown("jobcentre://[::1]"), "[::1]:11400");
-        assert_eq!(shown("jobcentre+tls://h?ca=%2Fa%20b"), "tls:h:11400");
-        assert_eq!(shown("jobcentre+unix:///run/j.sock"), "unix:/run/j.sock");
-        let address: Address = "jobcentre://s%40ecret@h".parse().expect("an address");
-        assert_eq!(
-            (address.token.as_deref(), format!("{address:?}")),
-            (Some("s@ecret"), "h:11400".into())
-        );
-    }
-
-    #[test]
-    fn wrong_addresses_are_refused_without_their_tokens() {
-        for url in [
-            "h:1",
-            "http://h",
-            "jobcentre://h:0",
-            "jobcentre://h:70000",
-            "jobcentre://h/x",
-            "jobcentre+unix://x",
-            "jobcentre://h?ca=x",
-            "jobcentre://secret@h?x=1",
-            "jobcentre://secret@h:x",
-        ] {
+    fn addresses_are_parsed_as_by_all_clients() {
+        let table = include_str!("../../../scenarios/addresses.json");
+        let table: Value = serde_json::from_str(table).expect("the table");
+        let cases = |name: &str| table[name].as_array().cloned().unwrap_or_default();
+        let path = |path: Option<&PathBuf>| path.and_then(|it| it.to_str().map(str::to_owned));
+        let (accepted, refused) = (cases("accepted"), cases("refused"));
+        assert!(accepted.len() > 20 && refused.len() > 20, "the table is not read");
+        for case in accepted {
+            let of = |name: &str| case[name].as_str();
+            let url = of("url").expect("a URL");
+            let found: Address = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!(Some(&*found.to_string()), of("address"), "{url}");
+            assert_eq!(found.token.as_deref(), of("token"), "{url}");
+            assert_eq!(path(found.ca.as_ref()).as_deref(), of("ca"), "{url}");
+            let (cert, key) = found.identity.clone().unzip();
+            assert_eq!(path(cert.as_ref()).as_deref(), of("cert"), "{url}");
+            assert_eq!(path(key.as_ref()).as_deref(), of("key"), "{url}");
+            assert_eq!(found.server_name.as_deref(), of("server_name"), "{url}");
+            let shown = format!("{found:?}");
+            assert!(found.token.is_none_or(|token| !shown.contains(&token)), "{url}");
+        }
+        for case in refused {
+            let url = case["url"].as_str().expect("a URL");
             let error = url.parse::<Address>().expect_err(url);
             assert_eq!(error.kind(), "settings");
-            assert!(!error.to_string().contains("secret"), "{error}");
+            let (says, error) = (case["says"].as_str().expect("words"), error.to_string());
+            assert!(error.contains(says) && !error.contains("secret"), "{url}: {error}");
         }
     }
 }

@@ -66,6 +66,10 @@ const GLOBALS: &str = "
     TextDecoder TextEncoder Uint8Array URL URLSearchParams WeakMap window
 ";
 
+/// Words behind which an expression begins.
+const BEFORE_EXPRESSIONS: &str =
+    "await case delete do else in instanceof new return throw typeof void yield";
+
 fn is_in(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|one| one == word)
 }
@@ -125,7 +129,7 @@ fn split(text: &str) -> Result<Vec<Token<'_>>, String> {
             '"' | '\'' => (Kind::Literal, string(rest)?),
             '`' => (Kind::Literal, template(rest)?),
             '}' if braces.pop() == Some(true) => (Kind::Literal, template(rest)?),
-            '/' if begins_pattern(tokens.last())? => (Kind::Literal, pattern(rest)?),
+            '/' if begins_pattern(&tokens)? => (Kind::Literal, pattern(rest)?),
             _ if char.is_ascii_digit() => (Kind::Number, number(rest)),
             _ if is_name_char(char) => {
                 (Kind::Word, rest.find(|next| !is_name_char(next)).unwrap_or(rest.len()))
@@ -187,15 +191,42 @@ fn template(text: &str) -> Result<usize, String> {
     Err("a template has no end".to_owned())
 }
 
-/// Whether a slash behind this piece begins a regular expression.
-fn begins_pattern(before: Option<&Token<'_>>) -> Result<bool, String> {
-    let Some(before) = before else { return Ok(true) };
+/// Whether a slash behind these pieces begins a regular expression.
+fn begins_pattern(tokens: &[Token<'_>]) -> Result<bool, String> {
+    let text = |back: usize| {
+        let at = tokens.len().checked_sub(back);
+        at.map_or("", |at| tokens[at].text)
+    };
+    let Some(before) = tokens.last() else { return Ok(true) };
+    let two_things = |what: &str| Err(format!("a slash behind {what} may mean two things"));
     match (before.kind, before.text) {
-        (Kind::Number | Kind::Literal, _) | (Kind::Mark, ")" | "]") => Ok(false),
-        (Kind::Word, word) => Ok(matches!(word, "return" | "typeof" | "case" | "in" | "of")),
-        (_, "}") => Err("a slash behind a brace may mean two things".to_owned()),
+        (Kind::Word, _) if text(2) == "." => Ok(false),
+        (Kind::Word, "of") => two_things("`of`"),
+        (Kind::Word, word) => Ok(is_in(BEFORE_EXPRESSIONS, word)),
+        (Kind::Number | Kind::Literal, _) | (_, "]") => Ok(false),
+        (_, ")") => Ok(is_in("if while for with", word_before_brackets(tokens))),
+        (_, "}") => two_things("a brace"),
+        (_, sign @ ("+" | "-")) if text(2) == sign && before.gap == Gap::None => {
+            two_things("a sign that stands twice")
+        }
         _ => Ok(true),
     }
+}
+
+/// The word before the brackets that end with the last one of these pieces.
+fn word_before_brackets<'a>(tokens: &[Token<'a>]) -> &'a str {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().rev() {
+        match (token.kind, token.text) {
+            (Kind::Mark, ")") => depth += 1,
+            (Kind::Mark, "(") => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at.checked_sub(1).map_or("", |at| tokens[at].text);
+        }
+    }
+    ""
 }
 
 /// The length of a regular expression.

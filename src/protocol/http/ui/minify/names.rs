@@ -118,7 +118,9 @@ fn declarations(
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let before = text(at.wrapping_sub(1));
-        let begins = matches!(before, "const" | "let" | "catch");
+        let is_property = text(at.wrapping_sub(2)) == ".";
+        let begins = matches!(before, "const" | "let") || before == "catch" && token.text == "(";
+        let begins = begins && !is_property;
         if token.kind == Kind::Mark && matches!(token.text, "(" | "[" | "{") {
             let is_function = token.text == "(" && functions.iter().any(|range| range.start == at);
             if is_function || begins {
@@ -129,9 +131,10 @@ fn declarations(
             continue;
         }
         let is_arrow = text(at + 1) == "=" && text(at + 2) == ">";
+        let is_named = matches!(before, "function" | "class") && !is_property;
         // In a list of declarations; whatever else is assigned there is declared, too.
         let is_next = before == "," && text(at + 1) == "=" && text(at + 2) != "=";
-        if is_arrow || begins || is_next || matches!(before, "function" | "class") {
+        if is_arrow || begins || is_next || is_named {
             // A function is known around itself.
             found.push((at, around(at)));
         }

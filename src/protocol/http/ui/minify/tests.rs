@@ -19,6 +19,52 @@ fn text_in_quotes_stays() {
 }
 
 #[test]
+fn slash_is_a_division_or_begins_a_pattern() {
+    assert_eq!(script("if (a) /b  c/.test(d);"), "if(a)/b  c/.test(d);");
+    assert_eq!(script("if (a) ; else /b  c/.test(d);"), "if(a);else/b  c/.test(d);");
+    assert_eq!(script("await /b  c/.test(d);"), "await/b  c/.test(d);");
+    assert_eq!(script("(a) / b / c; f(a)  / b;"), "(a)/b/c;f(a)/b;");
+    // The name of a property is no keyword.
+    assert_eq!(script("let bb = 1; a.in / bb / c; a.return / bb;"), "let b=1;a.in/b/c;a.return/b;");
+    for either in ["a++ / b; c / d", "a-- / b", "for (a of / b /) c", "{}\n/ a /"] {
+        assert!(scripts(&[("a.js", either)]).unwrap_err().contains("two things"), "{either}");
+    }
+}
+
+#[test]
+fn what_is_left_out_joins_no_words_and_statements() {
+    assert_eq!(script("f(async(one) => one);"), "f(async a=>a);");
+    assert_eq!(script("() => { return(one) => one; }"), "()=>{return a=>a}");
+    assert_eq!(script("const one = 1\nf();\nconst two = 2;"), "let a=1\nf();let b=2;");
+    assert_eq!(script("x = function () { a; }\nb();"), "x=function(){a}\nb();");
+    assert_eq!(script("x = async function* y1() {}\nb();"), "x=async function*y1(){}\nb();");
+    assert_eq!(script("function one() {}\nb();"), "function a(){}b();");
+    assert_eq!(script("{ if (a) b; else ; }"), "{if(a)b;else;}");
+    assert_eq!(script("f({ undefined }, { a, undefined });"), "f({undefined},{a,undefined});");
+    assert_eq!(script("a < !--b"), "a< !--b");
+}
+
+#[test]
+fn names_of_others_stay() {
+    // What no function declares is of the browser, whatever is around it.
+    assert_eq!(script("try { a(); } catch { post(b); }"), "try{a()}catch{post(b);}");
+    assert_eq!(
+        script("a.catch(post); a.let(post); a.class(post);"),
+        "a.catch(post);a.let(post);a.class(post);"
+    );
+    assert_eq!(script("try { a(); } catch (one) { post(one); }"), "try{a()}catch(b){post(b)}");
+    assert_eq!(script("const x1 = 1; x1: for (;;) break x1;"), "let a=1;a:for(;;)break a;");
+    assert_eq!(
+        script("const y = 1; f({ y() { y; }, get y() { y; }, [y]: y, 'y': y, y: 2 });"),
+        "let a=1;f({y(){a},get y(){a},[a]:a,'y':a,y:2});"
+    );
+    assert_eq!(
+        script("const y = 1; f(`\\${y} ${`${y}`} y`, 'y', /y/, a.y, a?.y, a?.[y]);"),
+        "let b=1;f(`\\${y} ${`${b}`} y`,'y',/y/,a.y,a?.y,a?.[b]);"
+    );
+}
+
+#[test]
 fn statements_end_where_they_did() {
     assert_eq!(script("a\n++\nb"), "a\n++\nb");
     assert_eq!(script("return\n  a\n"), "return\na");

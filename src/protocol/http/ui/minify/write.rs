@@ -84,7 +84,25 @@ impl<'a> Script<'a> {
     /// Whether nothing is before this semicolon that it ends: the loop or condition has no body.
     fn is_empty(&self, at: usize) -> bool {
         let control = ["if", "for", "while"];
-        self.before(at) == ")" && control.contains(&self.before(self.partners[at - 1]))
+        match self.before(at) {
+            ")" => control.contains(&self.before(self.partners[at - 1])),
+            before => matches!(before, "else" | "do" | ":"),
+        }
+    }
+
+    /// Whether the brace here begins the body of a function that is a value: its end ends no
+    /// statement.
+    fn begins_value(&self, open: usize) -> bool {
+        let Some(behind) = open.checked_sub(1).filter(|&at| self.is_mark(at, ")")) else {
+            return false;
+        };
+        // `function NAME (`, without the name, with `*`.
+        let head = self.partners[behind];
+        let first = (head.saturating_sub(3)..head).find(|&at| self.text(at) == "function");
+        first.is_some_and(|at| {
+            let at = if self.before(at) == "async" { at - 1 } else { at };
+            !matches!(self.before(at), "" | ";" | "{" | "}")
+        })
     }
 
     /// Whether a statement has ended at the piece before, whatever follows.
@@ -92,7 +110,15 @@ impl<'a> Script<'a> {
         let Some(close) = at.checked_sub(1).filter(|&close| self.is_mark(close, "}")) else {
             return false;
         };
-        self.begins_block(self.partners[close]) && self.is_in_statements(close)
+        let open = self.partners[close];
+        self.begins_block(open) && !self.begins_value(open) && self.is_in_statements(close)
+    }
+
+    /// Whether a word may stand for a property of its name and its value: `{ word }`.
+    fn is_short(&self, at: usize) -> bool {
+        matches!(self.before(at), "{" | ",")
+            && matches!(self.text(at + 1), "," | "}")
+            && self.around[at].is_some_and(|open| self.is_mark(open, "{"))
     }
 
     /// What is written for a piece.
@@ -106,7 +132,7 @@ impl<'a> Script<'a> {
             "const" => "let",
             "true" => "!0",
             "false" => "!1",
-            "undefined" => "void 0",
+            "undefined" if !self.is_short(at) => "void 0",
             _ => text,
         }
     }
@@ -129,6 +155,8 @@ pub(super) fn write(
         let declares = &mut declares[script.around[at].map_or(tokens.len(), |open| open)];
         let begins = matches!(token.text, "const" | "let") && token.kind == Kind::Word;
         let mut next = Token { text: script.written(at), gap, ..token };
+        // The statement may end here.
+        *declares &= before.is_none_or(|before| between(before, next) != "\n");
         if begins && *declares && script.before(at) == ";" {
             continue;
         }
@@ -138,6 +166,10 @@ pub(super) fn write(
         }
         *declares |= begins;
         if script.is_needless(at) {
+            if before.is_some_and(|before| before.kind == Kind::Word) {
+                // It may not become one word with what follows.
+                gap = gap.max(Gap::Space);
+            }
             continue;
         }
         if next.text.starts_with('!') && token.kind == Kind::Word {
@@ -172,6 +204,7 @@ fn between(before: Token<'_>, next: Token<'_>) -> &'static str {
     let is_pattern = next.kind == Kind::Literal && next.text.starts_with('/');
     let would_join = is_wordy(before) && is_wordy(next)
         || before.kind == Kind::Number && next.text == "."
+        || is_mark(before, "<") && is_mark(next, "!")
         || is_mark(before, "+-/") && (is_mark(next, "+-/") || is_pattern)
         || before.kind == Kind::Literal && is_wordy(next);
     if would_join { " " } else { "" }
