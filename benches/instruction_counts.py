@@ -3,6 +3,11 @@
 
     benches/instruction_counts.py            print, and fail if one is more than 5 % above the record
     benches/instruction_counts.py --record   write benches/instruction_counts.json anew
+    benches/instruction_counts.py --gate     the same in the profile `gate`, whose record is
+                                             benches/instruction_counts.gate.json
+
+Without --gate the profile is that of a release: `.ci/long` compares those counts. A release build
+takes minutes, so the gate compares the counts of the profile in which it builds the simulators.
 
 A benchmark NAME_without does the same as NAME without what NAME is about. The two are compared with
 each other, not with the record: it fails if NAME takes more than 3/4 of the instructions, so that
@@ -12,21 +17,23 @@ Needs valgrind and gungraun-runner (`cargo install --locked gungraun-runner --ve
 counts depend on the compiler, the crates and libc, but not on what else the machine is doing.
 """
 
+import argparse
 import json
 import pathlib
 import subprocess
 import sys
 
-RECORD = pathlib.Path(__file__).with_suffix(".json")
+HERE = pathlib.Path(__file__)
 REQUESTS = 480  # COUNT in benches/instructions.rs
 ROWS = 4800  # ROWS there
 ALLOWED = 1.05
 GAIN = 0.75
 
 
-def measure():
+def measure(profile):
     """Runs the bench and returns instructions per request by benchmark."""
-    command = ["cargo", "bench", "--locked", "--bench", "instructions", "--", "--output-format=json"]
+    command = ["cargo", "bench", "--locked", "--profile", profile, "--bench", "instructions", "--",
+               "--output-format=json"]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     counts = {}
     for line in output.splitlines():
@@ -46,11 +53,16 @@ def split_pairs(counts):
 
 
 def main():
-    counts = measure()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="write the record anew")
+    parser.add_argument("--gate", action="store_true", help="in the profile `gate`")
+    options = parser.parse_args()
+    record = HERE.with_suffix(".gate.json" if options.gate else ".json")
+    counts = measure("gate" if options.gate else "release")
     pairs = split_pairs(counts)
-    if sys.argv[1:] == ["--record"]:
-        RECORD.write_text(json.dumps(counts, indent=2) + "\n")
-    recorded = json.loads(RECORD.read_text())
+    if options.record:
+        record.write_text(json.dumps(counts, indent=2) + "\n")
+    recorded = json.loads(record.read_text())
     worse = []
     print(f"{'instructions per request':32}{'now':>8}{'recorded':>10}{'ratio':>8}")
     for name in sorted(counts.keys() | recorded.keys()):

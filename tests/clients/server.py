@@ -26,6 +26,9 @@ class Server:
     def start(self):
         command = [self.binary, "serve", "--listen", ":0", "--http", self.listen,
                    "--log-format", "json"]
+        if "--query-timeout" not in self.arguments:
+            # Queries get what other programs leave of the processors.
+            command += ["--query-timeout", "60s"]
         if self.data:
             command += ["--data", str(self.data)]
         clean = {key: text for key, text in os.environ.items() if not key.startswith("JOBCENTRE_")}
