@@ -279,6 +279,25 @@ fn no_layer_names_a_higher_one() {
 }
 
 #[test]
+fn overview_shows_the_table_of_layers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/internals/overview.md")).unwrap();
+    let quoted = |cell: &str| -> Vec<String> {
+        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| L"));
+    let shown: Vec<_> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            (quoted(cells[2]), quoted(cells[5]))
+        })
+        .collect();
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let expected = LAYERS.map(|(layer, named)| (owned(&[layer]), owned(named)));
+    assert_eq!(shown, expected);
+}
+
+#[test]
 fn banned_tokens_occur_only_where_allowed() {
     assert_none(&files().iter().flat_map(banned_tokens).collect::<Vec<_>>());
 }
