@@ -8,7 +8,6 @@
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
-mod access;
 mod admin_requests;
 mod auth_failures;
 mod authentication;
@@ -19,10 +18,11 @@ mod connection_list;
 mod dispatchers;
 mod driver_api;
 mod notices;
-mod origins;
 mod outbound;
 mod pass_work;
+mod peers;
 mod pending_submits;
+mod permission_check;
 #[cfg(test)]
 mod permission_matrix;
 mod run_queues;
@@ -49,13 +49,13 @@ use crate::model::worker::WorkerCommand;
 use crate::protocol::http::UiSettings;
 use crate::protocol::{Session, SessionAction, SessionContext, beanstalkd, processor};
 use crate::store::Counts;
-use access::AccessControl;
 use admin_requests::Reloads;
-use connection::{Connection, Deadline, Origin};
+use connection::{Connection, Deadline, Direction};
 use dispatchers::Dispatchers;
 use notices::Notices;
-use origins::Origins;
 pub use outbound::ConnectionLimits;
+use peers::Peers;
+use permission_check::AccessControl;
 use run_queues::RunQueues;
 use stats::Counters;
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub struct Server<E = Engine> {
     processor: Option<ClientId>,
     deadlines: TimerQueue<ClientId>,
     run_queues: RunQueues,
-    origins: Origins,
+    peers: Peers,
     reloads: Reloads,
     notices: Notices,
     counters: Counters,
@@ -121,7 +121,7 @@ fn deliver_to(
         }
         return None;
     };
-    if connection.origin == Origin::Outbound {
+    if connection.direction == Direction::Outbound {
         queues.ready_deliveries.push(client);
     }
     connection.output.prepare(&mut queues.pool);
@@ -170,7 +170,7 @@ impl<E: CommandExecutor> Server<E> {
             processor: None,
             deadlines: TimerQueue::default(),
             run_queues: RunQueues::default(),
-            origins: Origins::default(),
+            peers: Peers::default(),
             reloads: Reloads::default(),
             notices: Notices::default(),
             counters: Counters::default(),
@@ -285,7 +285,10 @@ impl<E: CommandExecutor> Server<E> {
     /// stalls or yields.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
+        debug_assert!(
+            connection.direction != Direction::Dialing,
+            "nothing is read before the connect"
+        );
         connection.output.prepare(&mut self.run_queues.pool);
         let Some(stalled) = self.serve_input(client, input, now) else { return };
         self.end_turn(now, progress(input).0);
@@ -293,7 +296,7 @@ impl<E: CommandExecutor> Server<E> {
         connection.stalled = stalled && !input.unread().is_empty();
         self.run_queues.mark_dirty(client, connection);
         if connection.session.is_timed() {
-            if connection.origin == Origin::Outbound {
+            if connection.direction == Direction::Outbound {
                 self.run_queues.ready_deliveries.push(client);
             }
             self.arm_session_timeout(client);
@@ -325,7 +328,7 @@ impl<E: CommandExecutor> Server<E> {
                 SessionAction::Submit(serial, ref command) => {
                     let (ticket, mut has_others) = (Ticket { client, serial }, false);
                     let who = (&mut connection.access, ticket, connection.protocol);
-                    let known = (&self.engine, &self.origins);
+                    let known = (&self.engine, &self.peers);
                     if let Some(denial) = self.access.denies(who, command, known, now) {
                         self.deny(client, Some(serial), &denial, now);
                         continue;
@@ -445,7 +448,7 @@ impl<E: CommandExecutor> Server<E> {
         if matches!(connection.session, Session::Rejected) {
             assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;
-        } else if connection.origin == Origin::Inbound {
+        } else if connection.direction == Direction::Inbound {
             let open = &mut self.counters.protocols[connection.protocol.number()].open;
             assert!(*open > 0, "an open connection was not counted");
             *open -= 1;

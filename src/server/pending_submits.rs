@@ -29,7 +29,7 @@ impl<E: CommandExecutor> Server<E> {
                 Some((serial, command)) => {
                     let ticket = Ticket { client, serial };
                     let who = (&mut connection.access, ticket, connection.protocol);
-                    let known = (&self.engine, &self.origins);
+                    let known = (&self.engine, &self.peers);
                     if let Some(denial) = self.access.denies(who, &command, known, now) {
                         self.deny(client, Some(serial), &denial, now);
                         continue;
@@ -55,7 +55,7 @@ impl<E: CommandExecutor> Server<E> {
         };
         let ticket = Ticket { client, serial };
         let who = (&mut connection.access, ticket, connection.protocol);
-        let known = (&self.engine, &self.origins);
+        let known = (&self.engine, &self.peers);
         if let Some(denial) = self.access.denies(who, &command, known, now) {
             self.deny(client, Some(serial), &denial, now);
             return false;

@@ -104,7 +104,7 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             Ok(if job.attempts_left() { Transition::Requeue } else { Transition::Bury })
         }
         (Status::Reserved, JobEvent::TimerFired) if job.retry().is_some() || job.is_tracked() => {
-            Ok(fail(job, true))
+            Ok(retry_or_bury(job, true))
         }
         (Status::Reserved, JobEvent::TimerFired) => Ok(Transition::Requeue),
 
@@ -116,7 +116,7 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             Ok(Transition::Complete)
         }
         (Status::Reserved, JobEvent::Finish) => Ok(Transition::Remove),
-        (Status::Reserved, JobEvent::Fail { retry }) => Ok(fail(job, retry)),
+        (Status::Reserved, JobEvent::Fail { retry }) => Ok(retry_or_bury(job, retry)),
         (Status::Reserved, JobEvent::Bury) => Ok(Transition::Bury),
 
         (
@@ -136,6 +136,6 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
     }
 }
 
-fn fail(job: &Job, retry: bool) -> Transition {
+fn retry_or_bury(job: &Job, retry: bool) -> Transition {
     if retry && job.retries_left() { Transition::Retry } else { Transition::Bury }
 }
