@@ -3,7 +3,7 @@
 use super::Server;
 use super::connection::{Connection, Direction, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
+use crate::base::limits::INPUT_WORK_PER_PASS;
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Link, Notice, Protocol};
@@ -130,10 +130,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         self.counters.protocols[connection.protocol.number()].bytes_out += count as u64;
-        let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
+        let was_above = connection.is_above_high_water();
         connection.output.sent(count, &mut self.run_queues.pool);
         connection.count_buffers(&mut self.buffer_bytes);
-        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
+        if was_above && !connection.is_above_high_water() {
             let wants = connection.may_submit_pending() || connection.session.wants_poll();
             if connection.stalled || wants {
                 self.run_queues.schedule(client, connection);
@@ -245,12 +245,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
-        let Some(connection) = self.connections.get(client) else { return false };
-        if connection.is_eof() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
-            return false;
-        }
-        let served = connection.session.wants_input() && !connection.stalled;
-        served || connection.input.len() < STALLED_INPUT_MAX_BYTES
+        self.connections.get(client).is_some_and(Connection::takes_input)
     }
 
     fn unconsumed_input(&self, client: ClientId) -> usize {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - a connection's jobs are released when it ends, however it ends, and not before its last reply
 //!   is flushed or [`FLUSH_TIMEOUT`](crate::base::limits::FLUSH_TIMEOUT) has passed;
-//! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
+//! - above `OUTPUT_HIGH_WATER_BYTES` unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
@@ -11,6 +11,7 @@
 mod admin_requests;
 mod auth_failures;
 mod authentication;
+mod backpressure;
 mod buffers;
 mod check;
 mod connection;
@@ -34,7 +35,7 @@ mod worker_connections;
 use crate::access::BrowserSessions;
 use crate::base::address_set::AddressSet;
 use crate::base::buf::{Input, progress};
-use crate::base::limits::{DELIVERY_WORK, OUTPUT_HIGH_WATER_BYTES, TURN_WORK};
+use crate::base::limits::{DELIVERY_WORK, TURN_WORK};
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
@@ -310,7 +311,7 @@ impl<E: CommandExecutor> Server<E> {
         let (begun, running) = (self.begin_turn(now), Some(client));
         loop {
             let mut connection = self.connections.get_mut(client)?;
-            if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
+            if connection.is_above_high_water() {
                 if self.stalls_on_output(client, now) {
                     break Some(true);
                 }
