@@ -2,7 +2,7 @@
 //!
 //! It is a match without a catch-all, so a new command does not compile before it has its row. A
 //! session answers nothing about jobs by itself, so what is not a command needs no row but those of
-//! the actions that the server carries out for a session (`src/server/access.rs`).
+//! the actions that the server carries out for a session (`src/server/permission_check.rs`).
 
 use crate::base::strings::Strings;
 use crate::model::action::{ActionSpec, ActionVerb};

@@ -41,8 +41,8 @@ pub const RESERVE_COMPARED_MAX: usize = 16 * 1024;
 /// Longest pattern for names of queues, in bytes.
 pub const GLOB_MAX_BYTES: usize = 255;
 
-/// Comparisons of bytes with patterns from which on a page of queues is at its end. A name that
-/// takes more by itself does not match.
+/// Comparisons of names with patterns, byte by byte, from which on a page of queues is at its end.
+/// A name that takes more by itself does not match.
 pub const GLOB_STEPS_MAX: usize = 1 << 20;
 
 /// Ready jobs of a queue of which the oldest is shown.

@@ -20,9 +20,9 @@ mod live_index;
 mod log;
 mod reader;
 mod recover;
+mod recovery_scan;
 mod report;
 mod salvage;
-mod scan;
 mod survey;
 
 pub use format::{LOCK_FILE, is_segment, segment_name, spare_name};

@@ -4,8 +4,8 @@ use super::disk::{Disk, Files};
 use super::format::RECORD_HEADER_BYTES;
 use super::live_index::{LiveIndex, Segment};
 use super::log::{Journal, RecoveredState};
+use super::recovery_scan::{self, ScanResult};
 use super::report::{OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport};
-use super::scan::{self, ScanResult};
 use super::{JournalOptions, format};
 use crate::base::time::Now;
 use crate::journal::limits::JOURNAL_SEGMENT_MIN_BYTES;
@@ -136,7 +136,7 @@ pub fn recover(
         index_record(&mut live_index, location, record.len(), visit(record, location)?);
         Ok(())
     };
-    let scanned = scan::scan(&mut *files, &mut index, progress)?;
+    let scanned = recovery_scan::scan(&mut *files, &mut index, progress)?;
     for name in &scanned.obsolete {
         files.remove(name)?;
     }
@@ -156,5 +156,5 @@ pub fn read(
     visit: &mut RecordVisitor<'_, ()>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<RecoveryReport, OpenError> {
-    Ok(scan::scan(files, visit, progress)?.report)
+    Ok(recovery_scan::scan(files, visit, progress)?.report)
 }

@@ -11,8 +11,8 @@
 use super::disk::{DiskError, Files};
 use super::format::{self, BatchHeader, FRAME_ALIGN_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
+use super::recovery_scan::SegmentList;
 use super::report::OpenError;
-use super::scan::SegmentList;
 use super::survey::{BatchRun, Gap, HeaderState, Survey, SurveyedFile, TolerantFiles};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 

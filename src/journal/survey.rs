@@ -13,8 +13,8 @@ use super::frame_search::{EPOCHS_AHEAD, Frame, FrameSearch, KeyFilter};
 use super::keys::DirectoryKeys;
 use super::keys_from_frames::{NamedFile, keys_from_frames};
 use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
+use super::recovery_scan::SegmentList;
 use super::report::OpenError;
-use super::scan::SegmentList;
 
 /// The bytes that a disk reads as a whole or not at all.
 const BLOCK_BYTES: usize = 4096;

@@ -127,7 +127,7 @@ pub(super) struct Socket {
     pub(super) hung_up: bool,
     /// The end of the stream was read.
     pub(super) ended: bool,
-    /// On the run list.
+    /// On the run queue.
     pub(super) queued: bool,
     /// The last read was cut off by its budget.
     pub(super) busy: bool,

@@ -108,7 +108,7 @@ fn read_share(arrivals: usize, busy: usize) -> usize {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Puts a connection on the run list if it is readable and the core wants its input.
+    /// Puts a connection on the run queue if it is readable and the core wants its input.
     pub(super) fn enqueue(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
         if socket.readable && !socket.queued && self.core.wants_input(client) {
@@ -204,7 +204,7 @@ impl<C: Core> Reactor<C> {
         received
     }
 
-    /// One write per connection that has output; then it may be put on the run list again. What
+    /// One write per connection that has output; then it may be put on the run queue again. What
     /// exceeds [`WRITE_WORK_PER_PASS`] is left to the next pass.
     pub(super) fn write(&mut self) {
         let mut work = PassWork::default();

@@ -1,7 +1,7 @@
 //! Clients say who they are, or have to, or are another user after the users have changed.
 
 use super::auth_failures::Verdict;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Direction};
 use super::{Server, deliver_to};
 use crate::access::{Denial, Need, Right, User, Users};
 use crate::base::limits::{
@@ -26,7 +26,7 @@ fn pop_due(queue: &mut VecDeque<(Mono, ClientId)>, now: Now) -> Option<ClientId>
 /// Whether users apply to a connection.
 fn applies(connection: &Connection) -> bool {
     let is_exempt = matches!(connection.session, Session::Rejected | Session::Processor(_));
-    connection.origin == Origin::Inbound && !is_exempt
+    connection.direction == Direction::Inbound && !is_exempt
 }
 
 impl<E: CommandExecutor> Server<E> {
@@ -61,7 +61,7 @@ impl<E: CommandExecutor> Server<E> {
     pub(super) fn identify(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let Some(access) = &mut connection.access else { return };
-        self.access.refresh(access, self.origins.peer(client), connection.protocol, now);
+        self.access.refresh(access, self.peers.peer(client), connection.protocol, now);
         // Nothing of it waits yet.
         access.is_narrowed = false;
         if access.user.is_some() {
@@ -105,7 +105,7 @@ impl<E: CommandExecutor> Server<E> {
     }
 
     fn network_of(&self, client: ClientId) -> Option<PeerAddress> {
-        Some(self.origins.peer(client)?.address?.network())
+        Some(self.peers.peer(client)?.address?.network())
     }
 
     fn is_unknown(&self, client: ClientId) -> bool {
@@ -128,7 +128,7 @@ impl<E: CommandExecutor> Server<E> {
             return;
         };
         // What it was in former users says nothing about these.
-        self.access.refresh(access, self.origins.peer(client), protocol, now);
+        self.access.refresh(access, self.peers.peer(client), protocol, now);
         let mut browser = None;
         let user = match credential {
             Credential::Token(token) => {
@@ -152,7 +152,7 @@ impl<E: CommandExecutor> Server<E> {
             }
             // It has ended, or it is of a former run.
             Credential::Peer | Credential::Browser(_) => {
-                let user = self.access.by_peer(self.origins.peer(client), protocol, now);
+                let user = self.access.by_peer(self.peers.peer(client), protocol, now);
                 if access.user != user || access.token.is_some() {
                     access.become_user(user, None);
                 }
@@ -180,7 +180,7 @@ impl<E: CommandExecutor> Server<E> {
         credential: &Credential,
         now: Now,
     ) -> Authentication {
-        let address = self.origins.peer(client).and_then(|peer| peer.address);
+        let address = self.peers.peer(client).and_then(|peer| peer.address);
         let connection = self.connections.get_mut(client);
         let Some(access) = connection.and_then(|connection| connection.access.as_mut()) else {
             return Authentication::NoUsers;
@@ -211,7 +211,7 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return false };
         let Some(access) = &mut connection.access else { return true };
         let who = (&mut **access, client, connection.protocol);
-        match self.access.check(who, need, &self.engine, &self.origins, now) {
+        match self.access.check(who, need, &self.engine, &self.peers, now) {
             Ok(()) => true,
             Err(denial) => {
                 self.deny(client, None, &denial, now);
@@ -420,7 +420,7 @@ impl<E: CommandExecutor> Server<E> {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let protocol = connection.protocol;
         let access = connection.access.get_or_insert_default();
-        self.access.refresh(access, self.origins.peer(client), protocol, now);
+        self.access.refresh(access, self.peers.peer(client), protocol, now);
         let users = self.access.users.as_ref();
         let valid = users
             .zip(access.user)

@@ -3,7 +3,7 @@
 //! first.
 
 use super::Server;
-use super::connection::Origin;
+use super::connection::Direction;
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::driver::Incident;
@@ -29,7 +29,7 @@ impl<E: CommandExecutor> Server<E> {
             .connections
             .iter()
             .filter(|(client, connection)| {
-                connection.origin == Origin::Inbound
+                connection.direction == Direction::Inbound
                     && connection.counted_bytes > 0
                     && self.processor != Some(*client)
             })

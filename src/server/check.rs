@@ -1,7 +1,7 @@
 //! The invariants of the server, for tests.
 
 use super::Server;
-use super::connection::{Connection, Deadline, Origin};
+use super::connection::{Connection, Deadline, Direction};
 use crate::engine::CommandExecutor;
 use crate::model::id::{ClientId, Ticket};
 use crate::protocol::Session;
@@ -25,13 +25,14 @@ impl<E: CommandExecutor> Server<E> {
             assert_eq!(connection.resumable, self.run_queues.resumable.contains(&client));
         }
         let open = |connection: &Connection| {
-            connection.origin == Origin::Inbound && !matches!(connection.session, Session::Rejected)
+            connection.direction == Direction::Inbound
+                && !matches!(connection.session, Session::Rejected)
         };
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
         let counted: u64 = self.counters.protocols.iter().map(|protocol| protocol.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
         let outbound = |(_, connection): &(ClientId, &Connection)| {
-            matches!(connection.origin, Origin::Dialing | Origin::Outbound)
+            matches!(connection.direction, Direction::Dialing | Direction::Outbound)
         };
         assert_eq!(self.outbound, self.connections.iter().filter(outbound).count());
         self.check_dispatchers();

@@ -1,6 +1,6 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
-use super::access::Access;
+use super::permission_check::Access;
 use crate::base::buf::{InBuf, Input, OutBuf};
 use crate::base::limits::{
     OUTPUT_HIGH_WATER_BYTES, POOLED_BUFFER_MAX_BYTES, STALLED_INPUT_MAX_BYTES,
@@ -13,7 +13,7 @@ use crate::protocol::{Session, SessionAction, SessionContext};
 
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum Direction {
     /// Accepted from a client.
     Inbound,
     /// The server is connecting to another server. A deadline is armed; nothing is read or sent.
@@ -60,7 +60,7 @@ pub(super) struct Connection {
     /// The protocol of the listener that accepted it.
     pub(super) protocol: Protocol,
     pub(super) session: Session,
-    pub(super) origin: Origin,
+    pub(super) direction: Direction,
     /// Received, and not yet consumed by the session.
     pub(super) input: InBuf,
     /// To be sent.
@@ -88,7 +88,7 @@ impl Connection {
         Self {
             protocol,
             session,
-            origin: Origin::Inbound,
+            direction: Direction::Inbound,
             input: InBuf::default(),
             output: OutBuf::default(),
             read_side: ReadSide::Open,
@@ -181,7 +181,7 @@ impl Connection {
 
     /// Whether everything that the peer gets is sent.
     pub(super) fn is_finished(&self) -> bool {
-        if self.origin == Origin::Outbound && matches!(self.session, Session::Call(_)) {
+        if self.direction == Direction::Outbound && matches!(self.session, Session::Call(_)) {
             // The worker does not read the rest of the request.
             return self.is_eof() && !self.stalled;
         }
@@ -192,13 +192,13 @@ impl Connection {
     /// takes its place.
     #[inline]
     pub(super) fn is_leaving(&self) -> bool {
-        self.is_ending() && self.origin != Origin::Outbound
+        self.is_ending() && self.direction != Direction::Outbound
     }
 
     pub(super) fn check_invariants(&self) {
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
         assert!(!self.broken || self.is_peer_closed(), "broken output, but the peer is expected");
-        let dialing = self.origin == Origin::Dialing;
+        let dialing = self.direction == Direction::Dialing;
         assert!(
             !dialing || matches!(self.deadline, Some(Deadline::Close(_))),
             "a dialing connection has no timeout"

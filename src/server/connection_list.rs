@@ -1,7 +1,7 @@
 //! Connections of clients, as the native API lists and closes them.
 
 use super::Server;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Direction};
 use crate::access::{Need, Right};
 use crate::base::api_limits::{CONNECTIONS_PER_STEP, RESERVED_JOBS_COUNTED, SCANNED_PER_PAGE};
 use crate::base::time::Now;
@@ -12,7 +12,7 @@ use crate::protocol::Session;
 
 /// Whether it is one of a client that is served.
 fn is_served(connection: &Connection) -> bool {
-    connection.origin == Origin::Inbound && !matches!(connection.session, Session::Rejected)
+    connection.direction == Direction::Inbound && !matches!(connection.session, Session::Rejected)
 }
 
 impl<E: CommandExecutor> Server<E> {
@@ -49,8 +49,8 @@ impl<E: CommandExecutor> Server<E> {
             }
             let reserved = self.engine.reserved_by(client, RESERVED_JOBS_COUNTED);
             looked += reserved;
-            let since = self.origins.since(client);
-            let peer = self.origins.peer(client).map(|peer| peer.to_string().into());
+            let since = self.peers.since(client);
+            let peer = self.peers.peer(client).map(|peer| peer.to_string().into());
             let access = connection.access.as_deref();
             let user =
                 access.and_then(|access| self.access.name_of(access, connection.protocol, now));

@@ -1,9 +1,9 @@
 //! The driver's interface: connections open, receive, send, close and end; passes finish.
 
 use super::Server;
-use super::connection::{Connection, Origin, ReadSide};
+use super::connection::{Connection, Direction, ReadSide};
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
+use crate::base::limits::INPUT_WORK_PER_PASS;
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Link, Notice, Protocol};
@@ -48,7 +48,7 @@ impl<E: CommandExecutor> Core for Server<E> {
             };
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(protocol, session));
-            self.origins.note(client, now.wall);
+            self.peers.note(client, now.wall);
             self.begin_access(client);
             if timed {
                 self.arm_session_timeout(client);
@@ -77,7 +77,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn handle_peer(&mut self, client: ClientId, peer: Peer, now: Now) {
-        self.origins.note_peer(client, peer);
+        self.peers.note_peer(client, peer);
         self.identify(client, now);
     }
 
@@ -130,10 +130,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         self.counters.protocols[connection.protocol.number()].bytes_out += count as u64;
-        let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
+        let was_above = connection.is_above_high_water();
         connection.output.sent(count, &mut self.run_queues.pool);
         connection.count_buffers(&mut self.buffer_bytes);
-        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
+        if was_above && !connection.is_above_high_water() {
             let wants = connection.may_submit_pending() || connection.session.wants_poll();
             if connection.stalled || wants {
                 self.run_queues.schedule(client, connection);
@@ -173,7 +173,9 @@ impl<E: CommandExecutor> Core for Server<E> {
 
     fn handle_connect_failed(&mut self, client: ClientId, why: &ConnectError, now: Now) {
         assert!(
-            self.connections.get(client).is_none_or(|failed| failed.origin == Origin::Dialing),
+            self.connections
+                .get(client)
+                .is_none_or(|failed| failed.direction == Direction::Dialing),
             "a connection that was not dialing has failed to connect"
         );
         if why.is_ours() {
@@ -185,20 +187,23 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn handle_shutdown(&mut self, now: Now) {
         self.stopping = true;
         self.stop_dispatchers();
-        let origins = |(client, connection): (ClientId, &Connection)| (client, connection.origin);
-        let clients: Vec<(ClientId, Origin)> = self.connections.iter().map(origins).collect();
-        for (client, origin) in clients {
-            match origin {
+        let directions =
+            |(client, connection): (ClientId, &Connection)| (client, connection.direction);
+        let clients: Vec<(ClientId, Direction)> = self.connections.iter().map(directions).collect();
+        for (client, direction) in clients {
+            match direction {
                 // The driver has no output of it to flush.
-                Origin::Dialing => self.end(client, now, true),
-                Origin::Outbound if self.survives_shutdown(client) => {
+                Direction::Dialing => self.end(client, now, true),
+                Direction::Outbound if self.survives_shutdown(client) => {
                     self.run_queues.ready_deliveries.push(client);
                 }
-                Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
+                Direction::Inbound | Direction::Outbound => self.handle_peer_closed(client, now),
             }
         }
         debug_assert!(
-            self.connections.iter().all(|(_, connection)| connection.origin != Origin::Dialing),
+            self.connections
+                .iter()
+                .all(|(_, connection)| connection.direction != Direction::Dialing),
             "a connection is being established while the server stops"
         );
         if let Some(client) = self.processor {
@@ -240,12 +245,7 @@ impl<E: CommandExecutor> Core for Server<E> {
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
-        let Some(connection) = self.connections.get(client) else { return false };
-        if connection.is_eof() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
-            return false;
-        }
-        let served = connection.session.wants_input() && !connection.stalled;
-        served || connection.input.len() < STALLED_INPUT_MAX_BYTES
+        self.connections.get(client).is_some_and(Connection::takes_input)
     }
 
     fn unconsumed_input(&self, client: ClientId) -> usize {

@@ -3,15 +3,15 @@
 //! Invariants:
 //! - a connection's jobs are released when it ends, however it ends, and not before its last reply
 //!   is flushed or [`FLUSH_TIMEOUT`](crate::base::limits::FLUSH_TIMEOUT) has passed;
-//! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
+//! - above `OUTPUT_HIGH_WATER_BYTES` unsent bytes a connection is neither read nor served, and
 //!   nothing of it is dropped;
 //! - the work of one pass is bounded: per connection by the bytes read and by the high-water
 //!   mark, or earlier by [`SessionAction::Yield`]; for all together as `pass_work` says.
 
-mod access;
 mod admin_requests;
 mod auth_failures;
 mod authentication;
+mod backpressure;
 mod buffers;
 mod check;
 mod connection;
@@ -19,10 +19,11 @@ mod connection_list;
 mod dispatchers;
 mod driver_api;
 mod notices;
-mod origins;
 mod outbound;
 mod pass_work;
+mod peers;
 mod pending_submits;
+mod permission_check;
 #[cfg(test)]
 mod permission_matrix;
 mod run_queues;
@@ -34,7 +35,7 @@ mod worker_connections;
 use crate::access::BrowserSessions;
 use crate::base::address_set::AddressSet;
 use crate::base::buf::{Input, progress};
-use crate::base::limits::{DELIVERY_WORK, OUTPUT_HIGH_WATER_BYTES, TURN_WORK};
+use crate::base::limits::{DELIVERY_WORK, TURN_WORK};
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerQueue;
@@ -49,13 +50,13 @@ use crate::model::worker::WorkerCommand;
 use crate::protocol::http::UiSettings;
 use crate::protocol::{Session, SessionAction, SessionContext, beanstalkd, processor};
 use crate::store::Counts;
-use access::AccessControl;
 use admin_requests::Reloads;
-use connection::{Connection, Deadline, Origin};
+use connection::{Connection, Deadline, Direction};
 use dispatchers::Dispatchers;
 use notices::Notices;
-use origins::Origins;
 pub use outbound::ConnectionLimits;
+use peers::Peers;
+use permission_check::AccessControl;
 use run_queues::RunQueues;
 use stats::Counters;
 use std::time::Duration;
@@ -92,7 +93,7 @@ pub struct Server<E = Engine> {
     processor: Option<ClientId>,
     deadlines: TimerQueue<ClientId>,
     run_queues: RunQueues,
-    origins: Origins,
+    peers: Peers,
     reloads: Reloads,
     notices: Notices,
     counters: Counters,
@@ -121,7 +122,7 @@ fn deliver_to(
         }
         return None;
     };
-    if connection.origin == Origin::Outbound {
+    if connection.direction == Direction::Outbound {
         queues.ready_deliveries.push(client);
     }
     connection.output.prepare(&mut queues.pool);
@@ -170,7 +171,7 @@ impl<E: CommandExecutor> Server<E> {
             processor: None,
             deadlines: TimerQueue::default(),
             run_queues: RunQueues::default(),
-            origins: Origins::default(),
+            peers: Peers::default(),
             reloads: Reloads::default(),
             notices: Notices::default(),
             counters: Counters::default(),
@@ -285,7 +286,10 @@ impl<E: CommandExecutor> Server<E> {
     /// stalls or yields.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        debug_assert!(connection.origin != Origin::Dialing, "nothing is read before the connect");
+        debug_assert!(
+            connection.direction != Direction::Dialing,
+            "nothing is read before the connect"
+        );
         connection.output.prepare(&mut self.run_queues.pool);
         let Some(stalled) = self.serve_input(client, input, now) else { return };
         self.end_turn(now, progress(input).0);
@@ -293,7 +297,7 @@ impl<E: CommandExecutor> Server<E> {
         connection.stalled = stalled && !input.unread().is_empty();
         self.run_queues.mark_dirty(client, connection);
         if connection.session.is_timed() {
-            if connection.origin == Origin::Outbound {
+            if connection.direction == Direction::Outbound {
                 self.run_queues.ready_deliveries.push(client);
             }
             self.arm_session_timeout(client);
@@ -308,7 +312,7 @@ impl<E: CommandExecutor> Server<E> {
         let (begun, running) = (self.begin_turn(now), Some(client));
         loop {
             let mut connection = self.connections.get_mut(client)?;
-            if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
+            if connection.is_above_high_water() {
                 if self.stalls_on_output(client, now) {
                     break Some(true);
                 }
@@ -326,7 +330,7 @@ impl<E: CommandExecutor> Server<E> {
                     let (ticket, mut has_others) = (Ticket { client, serial }, false);
                     if self.access.is_checking() {
                         let who = (&mut connection.access, ticket, connection.protocol);
-                        let known = (&self.engine, &self.origins);
+                        let known = (&self.engine, &self.peers);
                         if let Some(denial) = self.access.denies(who, command, known, now) {
                             self.deny(client, Some(serial), &denial, now);
                             continue;
@@ -446,7 +450,7 @@ impl<E: CommandExecutor> Server<E> {
         if matches!(connection.session, Session::Rejected) {
             assert!(self.rejected > 0, "a rejected connection was not counted");
             self.rejected -= 1;
-        } else if connection.origin == Origin::Inbound {
+        } else if connection.direction == Direction::Inbound {
             let open = &mut self.counters.protocols[connection.protocol.number()].open;
             assert!(*open > 0, "an open connection was not counted");
             *open -= 1;

@@ -2,7 +2,7 @@
 //! do not count as clients.
 
 use super::Server;
-use super::connection::{Connection, Deadline, Origin};
+use super::connection::{Connection, Deadline, Direction};
 use crate::base::limits::{CONNECT_TIMEOUT, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
@@ -41,8 +41,10 @@ impl<E: CommandExecutor> Server<E> {
         if self.stopping || self.outbound >= self.limits.outbound {
             return None;
         }
-        let connection =
-            Connection { origin: Origin::Dialing, ..Connection::new(Protocol::Http, session) };
+        let connection = Connection {
+            direction: Direction::Dialing,
+            ..Connection::new(Protocol::Http, session)
+        };
         let client = self.connections.insert(connection);
         let timer = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
@@ -67,10 +69,10 @@ impl<E: CommandExecutor> Server<E> {
         self.disarm(client);
         if let Some(connection) = self.connections.get_mut(client) {
             assert!(
-                connection.origin == Origin::Dialing && !connection.is_ending(),
+                connection.direction == Direction::Dialing && !connection.is_ending(),
                 "a connection is established that was not dialing, or that ends"
             );
-            connection.origin = Origin::Outbound;
+            connection.direction = Direction::Outbound;
             self.run_queues.mark_dirty(client, connection);
         }
     }

@@ -2,7 +2,7 @@
 //! And the end of waits.
 
 use super::Server;
-use crate::base::limits::{EXTRA_WORK_PER_TURN, OUTPUT_HIGH_WATER_BYTES, RESUMED_WORK_PER_PASS};
+use crate::base::limits::{EXTRA_WORK_PER_TURN, RESUMED_WORK_PER_PASS};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::id::{ClientId, Ticket};
@@ -10,14 +10,13 @@ use crate::model::id::{ClientId, Ticket};
 impl<E: CommandExecutor> Server<E> {
     /// Submits pending commands in FIFO order until no session has one. It terminates: a session
     /// has another one only after a delivery, which has removed a job from the store and added to
-    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER_BYTES`]. Beyond the
+    /// the output of a connection that is not yet above the high-water mark. Beyond the
     /// work of a turn, or noted work of [`RESUMED_WORK_PER_PASS`], sessions wait for the next pass.
     #[cold]
     pub(super) fn run_pending_submits(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(client) = self.run_queues.pending_submits.pop_front() {
             let Some(connection) = self.connections.get_mut(client) else { continue };
-            if !connection.may_submit_pending() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES
-            {
+            if !connection.may_submit_pending() || connection.is_above_high_water() {
                 continue;
             }
             if self.engine.noted_work() > RESUMED_WORK_PER_PASS {
@@ -29,7 +28,7 @@ impl<E: CommandExecutor> Server<E> {
                 Some((serial, command)) => {
                     let ticket = Ticket { client, serial };
                     let who = (&mut connection.access, ticket, connection.protocol);
-                    let known = (&self.engine, &self.origins);
+                    let known = (&self.engine, &self.peers);
                     if self.access.is_checking()
                         && let Some(denial) = self.access.denies(who, &command, known, now)
                     {
@@ -57,7 +56,7 @@ impl<E: CommandExecutor> Server<E> {
         };
         let ticket = Ticket { client, serial };
         let who = (&mut connection.access, ticket, connection.protocol);
-        let known = (&self.engine, &self.origins);
+        let known = (&self.engine, &self.peers);
         if self.access.is_checking()
             && let Some(denial) = self.access.denies(who, &command, known, now)
         {
@@ -84,20 +83,5 @@ impl<E: CommandExecutor> Server<E> {
     ) {
         self.engine.cancel(Ticket { client, serial }, now);
         self.deliver(running, now);
-    }
-
-    /// Cancels the open pop of a client that does not read what it is sent. Returns whether its
-    /// session stalls for that; output that is broken is dropped instead.
-    #[cold]
-    pub(super) fn stalls_on_output(&mut self, client: ClientId, now: Now) -> bool {
-        let Some(connection) = self.connections.get_mut(client) else { return true };
-        if connection.broken {
-            self.run_queues.mark_dirty(client, connection);
-            return false;
-        }
-        if let Some(serial) = connection.session.open_subscription() {
-            self.cancel_wait(client, serial, Some(client), now);
-        }
-        true
     }
 }

@@ -5,7 +5,7 @@
 //! with each request: it fires early and is armed again.
 
 use super::Server;
-use super::connection::{Deadline, Origin};
+use super::connection::{Deadline, Direction};
 use crate::base::limits::{FLUSH_TIMEOUT, REJECTED_LINGER_TIMEOUT};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
@@ -24,7 +24,7 @@ impl<E: CommandExecutor> Server<E> {
         }
         let Some(at) = connection.session.deadline() else { return };
         assert!(
-            connection.origin != Origin::Dialing,
+            connection.direction != Direction::Dialing,
             "the deadline of a session would replace the connect timeout"
         );
         if let Some(timer) = connection.deadline.map(Deadline::timer) {

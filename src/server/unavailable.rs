@@ -2,7 +2,7 @@
 //! requests are under way hear that it is not known whether they are carried out.
 
 use super::Server;
-use super::connection::Origin;
+use super::connection::Direction;
 use crate::access::Denial;
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
@@ -47,7 +47,7 @@ impl<E: CommandExecutor> Server<E> {
     /// Closes a client that waits for a reply, and tells it why.
     fn give_up(&mut self, client: ClientId, denial: &Denial, now: Now) {
         let Some(connection) = self.connections.get(client) else { return };
-        let is_other = connection.origin != Origin::Inbound || self.processor == Some(client);
+        let is_other = connection.direction != Direction::Inbound || self.processor == Some(client);
         if is_other || matches!(connection.session, Session::Rejected) {
             return;
         }

@@ -2,7 +2,7 @@
 //! outcomes reported back.
 
 use super::Server;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Direction};
 use crate::base::time::Now;
 use crate::engine::CommandExecutor;
 use crate::model::id::{ClientId, Ticket};
@@ -82,7 +82,7 @@ impl<E: CommandExecutor> Server<E> {
     pub(super) fn start_delivery(&mut self, connection_id: ClientId, now: Now) {
         let connection = self.connections.get(connection_id);
         debug_assert!(
-            connection.is_none_or(|connection| connection.origin == Origin::Outbound),
+            connection.is_none_or(|connection| connection.direction == Direction::Outbound),
             "a delivery begins before its connection is established"
         );
         let Some(call) = self.worker_connection_mut(connection_id) else { return };
@@ -126,7 +126,7 @@ impl<E: CommandExecutor> Server<E> {
         connection: &mut Connection,
         now: Now,
     ) {
-        let sent = connection.origin == Origin::Outbound && connection.output.is_empty();
+        let sent = connection.direction == Direction::Outbound && connection.output.is_empty();
         let Session::Call(call) = &mut connection.session else { return };
         let (client, ended) = (call.agent(), call.handle_end(sent));
         let Some(dispatcher) = self.dispatcher_mut(client) else { return };

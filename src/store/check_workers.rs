@@ -82,7 +82,7 @@ impl Store {
             match watcher.watch_for {
                 WatchFor::Release => {
                     assert_eq!(job.status(), Status::Reserved, "the reservation has ended");
-                    let holds = self.reservations.holds(watcher.ticket.client, job);
+                    let holds = self.reservations.is_holder(watcher.ticket.client, job);
                     let holds = holds || self.is_abandoned(job);
                     assert!(holds && !has_timeout, "another client has reserved it");
                 }

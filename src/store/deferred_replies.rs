@@ -57,7 +57,7 @@ impl Store {
         let defers = self.waiters[waiter].is_deferred()
             && self.waiters.queues_of(waiter).any(|queue| {
                 let has_classes = self.queues[queue].class_count > 0;
-                self.is_held(queue) || self.constraints.may_find_more(queue, has_classes)
+                self.is_hold_brief(queue) || self.constraints.may_find_more(queue, has_classes)
             });
         if defers {
             let at = now.mono.after(Duration::from_millis(SCAN_CHECK_INTERVAL_MS));

@@ -187,7 +187,7 @@ impl Job {
 
     /// Whether a reserved job has this holder; of other jobs it says nothing.
     #[inline(always)]
-    pub(super) fn is_held_by(&self, holder: Holder) -> bool {
+    pub(super) fn has_holder(&self, holder: Holder) -> bool {
         self.holder == holder.bits()
     }
 

@@ -316,13 +316,19 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.hold(slot, ticket.client, now, fx);
+        self.reserve_for_client(slot, ticket.client, now, fx);
         fx.answer(ticket, Outcome::Job(slot));
     }
 
     /// [`Store::mark_reserved`] without the answer. The caller counts it in the queue.
     #[inline(always)]
-    pub(super) fn hold(&mut self, slot: JobIdx, client: ClientId, now: Now, fx: &mut Effects) {
+    pub(super) fn reserve_for_client(
+        &mut self,
+        slot: JobIdx,
+        client: ClientId,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let job = &mut self.jobs[slot];
         job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);

@@ -41,6 +41,7 @@ mod ids;
 mod idx;
 mod indexed_commands;
 mod job;
+mod job_deadlines;
 mod job_ext;
 mod job_watchers;
 mod jobs;

@@ -71,13 +71,13 @@ impl Reservations {
     }
 
     /// Whether `client` has reserved `job`, if that is reserved. Of other jobs it says nothing.
-    pub(super) fn holds(&self, client: ClientId, job: &Job) -> bool {
-        job.is_held_by(Holder::client(client.index)) && self.known(client).is_some()
+    pub(super) fn is_holder(&self, client: ClientId, job: &Job) -> bool {
+        job.has_holder(Holder::client(client.index)) && self.known(client).is_some()
     }
 
     /// Whether `client` has reserved `job`. O(1).
     pub(super) fn has_reserved(&self, client: ClientId, job: &Job) -> bool {
-        job.status() == Status::Reserved && self.holds(client, job)
+        job.status() == Status::Reserved && self.is_holder(client, job)
     }
 
     /// The client that has reserved a reserved job, if one has. O(1).
@@ -91,7 +91,7 @@ impl Reservations {
     /// be `lease`. O(1).
     #[inline(always)]
     pub(super) fn caller(&self, client: ClientId, job: &Job, lease: Option<LeaseEpoch>) -> Caller {
-        if !self.holds(client, job) {
+        if !self.is_holder(client, job) {
             Caller::OtherClient
         } else if lease.is_some_and(|lease| lease != job.lease()) {
             Caller::FormerReserver

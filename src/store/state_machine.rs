@@ -56,8 +56,6 @@ pub(super) enum Caller {
     FormerReserver,
     /// Another client.
     OtherClient,
-    /// The clock.
-    Clock,
 }
 
 /// What an event does to a job.
@@ -86,27 +84,9 @@ pub(super) enum Transition {
 pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
     let id = JobId(job.id());
     match (job.status(), event) {
-        (Status::Buried, JobEvent::Kick) | (Status::Delayed, JobEvent::TimerFired) => {
-            Ok(Transition::Requeue)
-        }
+        (_, JobEvent::TimerFired) => Ok(transition_at_deadline(job)),
+        (Status::Buried, JobEvent::Kick) => Ok(Transition::Requeue),
         (_, JobEvent::Kick) => Err(Rejection::NotBuried(id)),
-
-        (
-            Status::Ready
-            | Status::Blocked
-            | Status::GroupOnly
-            | Status::Completed
-            | Status::Buried
-            | Status::Popped,
-            JobEvent::TimerFired,
-        ) => Ok(Transition::Remove),
-        (Status::Reserved, JobEvent::TimerFired) if job.max_attempts() > 0 => {
-            Ok(if job.attempts_left() { Transition::Requeue } else { Transition::Bury })
-        }
-        (Status::Reserved, JobEvent::TimerFired) if job.retry().is_some() || job.is_tracked() => {
-            Ok(fail(job, true))
-        }
-        (Status::Reserved, JobEvent::TimerFired) => Ok(Transition::Requeue),
 
         (Status::Reserved, _) if by == Caller::OtherClient => Err(Rejection::ReservedByAnother(id)),
         (Status::Reserved, _) if by == Caller::FormerReserver => Err(Rejection::LeaseExpired(id)),
@@ -116,7 +96,7 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
             Ok(Transition::Complete)
         }
         (Status::Reserved, JobEvent::Finish) => Ok(Transition::Remove),
-        (Status::Reserved, JobEvent::Fail { retry }) => Ok(fail(job, retry)),
+        (Status::Reserved, JobEvent::Fail { retry }) => Ok(retry_or_bury(job, retry)),
         (Status::Reserved, JobEvent::Bury) => Ok(Transition::Bury),
 
         (
@@ -136,6 +116,24 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
     }
 }
 
-fn fail(job: &Job, retry: bool) -> Transition {
+/// What the end of the deadline of its status does to `job`: each status permits it. O(1).
+#[inline]
+pub(super) fn transition_at_deadline(job: &Job) -> Transition {
+    match job.status() {
+        Status::Ready
+        | Status::Blocked
+        | Status::GroupOnly
+        | Status::Completed
+        | Status::Buried
+        | Status::Popped => Transition::Remove,
+        Status::Reserved if job.max_attempts() > 0 && job.attempts_left() => Transition::Requeue,
+        Status::Reserved if job.max_attempts() > 0 => Transition::Bury,
+        Status::Reserved if job.retry().is_some() || job.is_tracked() => retry_or_bury(job, true),
+        Status::Reserved | Status::Delayed => Transition::Requeue,
+    }
+}
+
+/// A run has failed.
+fn retry_or_bury(job: &Job, retry: bool) -> Transition {
     if retry && job.retries_left() { Transition::Retry } else { Transition::Bury }
 }

@@ -1,17 +1,15 @@
-//! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
+//! Changes of a job: release, touch, finish, fail, bury, kick, removal.
 
 use super::job::Job;
 use super::rare_counts::RareStatus;
 use super::state_machine::{Caller, JobEvent, Transition, transition};
 use super::stats::count;
 use super::{DirtyRecord, Effects, JobIdx, Outcome, Store};
-use crate::base::time::{Mono, Now};
-use crate::base::timer_queue::TimerId;
+use crate::base::time::Now;
 use crate::model::flow::FlowKind;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{LeaseEpoch, Payload, Status};
 use crate::model::reply::Rejection;
-use crate::model::stats::JobCounter;
 use std::time::Duration;
 
 /// A client's request to change a job.
@@ -155,54 +153,6 @@ impl Store {
     pub(super) fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         self.complete_key(slot, now, fx);
         self.end_dependencies(slot, true);
-    }
-
-    /// Handles the deadline of a job.
-    pub(super) fn job_due(&mut self, (slot, at): (JobIdx, Mono), now: Now, fx: &mut Effects) {
-        debug_assert!(at <= now.mono, "no deadline fires before its moment");
-        self.unlist_delayed(slot, at);
-        let job = &mut self.jobs[slot];
-        job.unpack_timer();
-        if let Some(ext) = job.ext_mut() {
-            debug_assert!(!ext.timer.is_none(), "a deadline fires that was not armed");
-            ext.timer = TimerId::NONE;
-        }
-        let (queue, recorded) = (job.queue, job.has_row());
-        self.totals.count(JobCounter::TimerFired);
-        match transition(job, JobEvent::TimerFired, Caller::Clock) {
-            Ok(step) => {
-                if self.jobs[slot].status() == Status::Reserved {
-                    self.end_attempt_by_clock(slot, now, fx);
-                }
-                if recorded {
-                    self.queues.emit_event(slot, JobEvent::TimerFired, now, &mut self.jobs, fx);
-                }
-                self.apply_transition_cold(slot, step, now, fx);
-            }
-            Err(_) => unreachable!("a status with a deadline permits its end"),
-        }
-        self.rematch_queue(queue, now, fx);
-    }
-
-    /// Notes in a reserved job that its lease has ended.
-    fn end_attempt_by_clock(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
-        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "only a lease ends so");
-        self.totals.leases_ended += 1;
-        let limited = self.jobs[slot].max_attempts() > 0;
-        self.jobs.change(slot, |job| {
-            if job.is_tracked() {
-                job.mark_timed_out();
-            }
-            if limited || !job.is_tracked() {
-                job.count_attempt();
-            }
-            if limited {
-                job.set_run_error("LeaseExpired", "the lease of its worker has ended", now.wall);
-            }
-        });
-        if limited {
-            fx.mark_state_dirty(slot, &self.jobs[slot]);
-        }
     }
 
     /// Counts a run that has failed, also as an attempt if their number is limited.

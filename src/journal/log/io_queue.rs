@@ -5,7 +5,6 @@ use crate::base::time::{Mono, Now};
 use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
 use crate::journal::format::{BatchHeader, SEGMENT_HEADER_BYTES};
 use crate::journal::limits::{
-    GROUP_COMMIT_MAX_DELAY, GROUP_COMMIT_MAX_RECORDS, GROUP_COMMIT_MIN_RECORDS,
     JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS_MAX, JOURNAL_SYNCS_IN_FLIGHT_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 };
@@ -51,7 +50,7 @@ pub(super) struct IoQueue {
     pub(super) epoch: u64,
     submitted_records: u64,
     /// The client records of the last submitted batch.
-    last_client_records: u32,
+    pub(super) last_client_records: u32,
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
@@ -176,28 +175,6 @@ impl Journal {
             self.submit_write(sync, now);
             self.on_completion(now);
         }
-    }
-
-    /// Group commit: whether the open batch waits for the next pass. If the last batch had many
-    /// client records, the next pass is likely to add some, and one sync costs as much for a
-    /// hundred records as for one. A pass that adds none ends the wait.
-    fn delay_commit(&mut self, now: Now) -> bool {
-        let batch = &mut self.batch;
-        debug_assert!(
-            batch.delayed.is_none_or(|(since, _)| since <= now.mono),
-            "the clock of passes does not go back"
-        );
-        let records = batch.client_count();
-        let grows = batch.delayed.is_none_or(|(_, before)| records > before);
-        let (since, _) = batch.delayed.unwrap_or((now.mono, 0));
-        let delays = grows
-            && self.stage == Stage::Running
-            && self.options.sync == SyncMode::Always
-            && self.io.last_client_records >= GROUP_COMMIT_MIN_RECORDS
-            && (1..GROUP_COMMIT_MAX_RECORDS).contains(&records)
-            && now.mono < since.after(GROUP_COMMIT_MAX_DELAY);
-        batch.delayed = delays.then_some((since, records));
-        delays
     }
 
     fn submit_write(&mut self, sync: bool, now: Now) {

@@ -12,6 +12,7 @@
 
 mod backup;
 mod compaction;
+mod group_commit;
 mod io_queue;
 mod pacer;
 mod segment_allocator;

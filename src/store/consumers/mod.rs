@@ -66,7 +66,7 @@ impl Store {
         let found = self.ids.remove_if(id.0, |slot| {
             let job = &jobs[slot];
             match job.status() {
-                Status::Reserved => reservations.holds(ticket.client, job),
+                Status::Reserved => reservations.is_holder(ticket.client, job),
                 Status::Completed | Status::Popped => false,
                 _ => true,
             }

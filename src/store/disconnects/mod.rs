@@ -337,7 +337,7 @@ impl Store {
         if self.queues[queue].holds.has(HoldMarks::PAUSED) {
             return true;
         }
-        let on_hold = self.is_held(queue);
+        let on_hold = self.is_hold_brief(queue);
         if on_hold {
             self.constraints.note_hold();
         }
@@ -351,14 +351,14 @@ impl Store {
 
     /// Whether a queue is on hold until something ends that takes a few passes. Not if it is
     /// paused: no reserve is deferred until that ends. O(1).
-    pub(super) fn is_held(&self, queue: QueueIdx) -> bool {
+    pub(super) fn is_hold_brief(&self, queue: QueueIdx) -> bool {
         let holds = self.queues[queue].holds;
         !holds.has(HoldMarks::PAUSED) && (self.is_released(queue) || holds.has(HoldMarks::GATHERED))
     }
 
     /// Whether waiters of this queue may be unmatched because it is on hold. For checks. O(1).
     pub(super) fn may_be_unmatched(&self, queue: QueueIdx) -> bool {
-        self.is_held(queue) || self.queues[queue].holds.has(HoldMarks::PAUSED)
+        self.is_hold_brief(queue) || self.queues[queue].holds.has(HoldMarks::PAUSED)
     }
 
     /// Asserts that the marks of queues and their list agree. O(queues): for checks.

@@ -81,7 +81,7 @@ impl Store {
         let queue = self.jobs[slot].queue;
         self.unlink_cold(slot);
         self.count_reserved(slot);
-        self.hold(slot, ticket.client, now, fx);
+        self.reserve_for_client(slot, ticket.client, now, fx);
         self.rematch_queue(queue, now, fx);
         Some(slot)
     }

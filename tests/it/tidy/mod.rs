@@ -95,7 +95,7 @@ const FILE_MAX: usize = 500;
 /// Functions that are longer than [`FUNCTION_MAX`]: file, name, lines.
 const LONG_FUNCTIONS: [(&str, &str, usize); 2] = [
     // One loop over segments.
-    ("src/journal/scan.rs", "scan", 71),
+    ("src/journal/recovery_scan.rs", "scan", 71),
     // A case for each kind of request, report or answer.
     ("tests/it/oracle/runs.rs", "report_run", 74),
 ];
@@ -276,6 +276,25 @@ fn no_layer_names_a_higher_one() {
     }
     let wrong: Vec<_> = files.iter().flat_map(|file| wrong_paths(file, &protocols)).collect();
     assert_none(&wrong);
+}
+
+#[test]
+fn overview_shows_the_table_of_layers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/internals/overview.md")).unwrap();
+    let quoted = |cell: &str| -> Vec<String> {
+        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| L"));
+    let shown: Vec<_> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            (quoted(cells[2]), quoted(cells[5]))
+        })
+        .collect();
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let expected = LAYERS.map(|(layer, named)| (owned(&[layer]), owned(named)));
+    assert_eq!(shown, expected);
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Top {
                         return Ok(());
                     }
                 }
-                Woken::Timeout if view.is_held => {}
+                Woken::Timeout if view.is_frozen => {}
                 Woken::Timeout => {
                     // A server that is started anew is found again.
                     let found = match &mut client {
@@ -200,7 +200,7 @@ fn handle(view: &mut View, key: Key, rows: usize) -> bool {
             view.resort();
         }
         Key::Character('/') => view.is_typing = true,
-        Key::Character(' ') => view.is_held = !view.is_held,
+        Key::Character(' ') => view.is_frozen = !view.is_frozen,
         Key::Character('+') => set_period(view, period * 2),
         Key::Character('-') => set_period(view, period / 2),
         Key::Up | Key::Character('k') => view.choose(view.chosen.saturating_sub(1), rows),

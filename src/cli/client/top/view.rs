@@ -90,7 +90,7 @@ pub(super) struct View {
     /// The filter is being typed.
     pub(super) is_typing: bool,
     /// The display does not change.
-    pub(super) is_held: bool,
+    pub(super) is_frozen: bool,
     pub(super) shows_help: bool,
     /// What went wrong with the last request.
     pub(super) error: Option<String>,

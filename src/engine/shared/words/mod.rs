@@ -16,7 +16,7 @@
 
 mod command;
 mod error;
-mod held;
+mod kept;
 mod parts;
 mod reply;
 mod scratch;

@@ -373,7 +373,7 @@ impl Oracle {
             return;
         }
         let job = &self.harness.store.jobs[slot];
-        let held = job.status() == Status::Reserved && job.is_held_by(Holder::client(holder));
+        let held = job.status() == Status::Reserved && job.has_holder(Holder::client(holder));
         if held && self.charged_revision.get(&id) == Some(&self.harness.store.constraints.revision)
         {
             self.returned += 1;
@@ -419,7 +419,7 @@ impl Oracle {
     fn held_by(&self, holder: u32) -> Option<JobId> {
         let mut jobs = self.harness.store.jobs.iter();
         let held = jobs.find(|(_, job)| {
-            job.status() == Status::Reserved && job.is_held_by(Holder::client(holder))
+            job.status() == Status::Reserved && job.has_holder(Holder::client(holder))
         });
         held.map(|(_, job)| JobId(job.id()))
     }

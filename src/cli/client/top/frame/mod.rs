@@ -49,7 +49,7 @@ fn title(view: &View, columns: usize, style: Style) -> String {
     if server.draining {
         line.push(Ink::Yellow, "  draining");
     }
-    if view.is_held {
+    if view.is_frozen {
         line.push(Ink::Yellow, "  held");
     }
     if let Some(error) = &view.error {

@@ -6,9 +6,9 @@ use crate::model::peer::Peer;
 
 /// When connections were accepted, and from where: beside them, so that they do not grow.
 #[derive(Debug, Default)]
-pub(super) struct Origins(Vec<(Wall, Option<Box<Peer>>)>);
+pub(super) struct Peers(Vec<(Wall, Option<Box<Peer>>)>);
 
-impl Origins {
+impl Peers {
     /// A connection was accepted. O(1), amortised.
     pub(super) fn note(&mut self, client: ClientId, at: Wall) {
         let place = client.index as usize;
@@ -31,6 +31,6 @@ impl Origins {
     }
 
     pub(super) fn since(&self, client: ClientId) -> Wall {
-        self.0.get(client.index as usize).map_or_else(Wall::default, |origin| origin.0)
+        self.0.get(client.index as usize).map_or_else(Wall::default, |known| known.0)
     }
 }

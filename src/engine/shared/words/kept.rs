@@ -18,7 +18,7 @@ use crate::model::worker::{Constraint, OwnedWorker};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-macro_rules! held {
+macro_rules! kept {
     ($($one:ident: $type:ty,)* ; $($many:ident: $element:ty,)*) => {
         $(impl<'a> Word<'a> for &'a $type {
             fn put(&self, w: &mut Writer<'_>) {
@@ -41,7 +41,7 @@ macro_rules! held {
     };
 }
 
-held! {
+kept! {
     options: JobOptions,
     change: JobChange,
     action: ActionSpec,

@@ -11,7 +11,7 @@
 //! - an answer to a wrong token is delayed, never the loop.
 
 use super::auth_failures::AuthFailures;
-use super::origins::Origins;
+use super::peers::Peers;
 use crate::access::{
     BrowserSessions, Denial, Digest, Need, Right, User, UserId, Users, needs, needs_for_contents,
 };
@@ -282,12 +282,12 @@ impl AccessControl {
         &self,
         (access, ticket, protocol): (&mut Option<Box<Access>>, Ticket, Protocol),
         command: &Command<'_>,
-        (engine, origins): (&E, &Origins),
+        (engine, peers): (&E, &Peers),
         now: Now,
     ) -> Option<Box<Denial>> {
         if let Some(access) = access {
             let check = |access: &mut Access, need| {
-                self.check((access, ticket.client, protocol), need, engine, origins, now)
+                self.check((access, ticket.client, protocol), need, engine, peers, now)
             };
             if let Err(denial) = check(access, needs(command)) {
                 return Some(Box::new(denial));
@@ -309,10 +309,10 @@ impl AccessControl {
         (access, client, protocol): (&mut Access, ClientId, Protocol),
         need: Need<'_>,
         engine: &E,
-        origins: &Origins,
+        peers: &Peers,
         now: Now,
     ) -> Result<(), Denial> {
-        let peer = origins.peer(client);
+        let peer = peers.peer(client);
         if matches!(need, Need::Metrics) && peer.is_some_and(|peer| peer.is_local) {
             return Ok(());
         }

@@ -1,0 +1,118 @@
+//! Takeover: one connection from its begin until this server leads and has read all records.
+
+use super::connection::Connection;
+use super::{LOOK_INTERVAL, Report, Start, Stoppable};
+use crate::cli::bench::seconds;
+use crate::cli::entropy;
+use crate::engine::shared::redis::{self, Lead, Requests, StartError};
+use crate::engine::shared::{Begin, Leader};
+use crate::engine::{Engine, RestoredShared};
+use crate::reactor::Clock;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// The pause after a lease is over: so that not all servers try at once.
+const CHANCE_MS: u64 = 100;
+
+/// The lease is renewed so often while records are read.
+const RENEW_INTERVAL: Duration = Duration::from_millis(150);
+
+impl Start {
+    /// One connection: from its begin until this server leads and has read everything.
+    pub(super) fn attempt(&mut self) -> Result<Engine, StartError> {
+        let reached = Connection::reach(&mut self.locator, &self.requests, &self.trust);
+        let mut connection = reached.map_err(|why| match why {
+            // A certificate may be renewed while this server waits.
+            StartError::Fatal(why) if self.was_reached => StartError::Passing(why),
+            why => why,
+        })?;
+        let checked = redis::check_node(&mut connection, &self.settings.address);
+        let warnings = checked.inspect_err(|_| self.locator.fail())?;
+        if !std::mem::replace(&mut self.was_reached, true) {
+            for warning in warnings {
+                warn!("{warning}");
+            }
+        }
+        let known = (entropy::random_u64(), self.birth.as_deref());
+        let birth = redis::init(&mut connection, &self.requests, known)?;
+        self.birth = Some(birth.clone());
+        let begin = self.take_lead(&mut connection, birth)?;
+        let from = self.clock.sample().mono;
+        let mut calls = Stoppable { connection, main: &self.main };
+        let limits = (self.seed, self.max_memory);
+        let restored = load(&mut calls, &self.requests, &begin, limits, &mut self.clock);
+        if self.main.is_stopped() {
+            let _ = self.requests.give_back(&mut calls.connection, (&begin.birth, begin.epoch));
+            return Err(StartError::Passing("the server stops".to_owned()));
+        }
+        let (restored, records, bytes) = restored?;
+        let took = self.clock.sample().mono.0 - from.0;
+        info!(
+            epoch = begin.epoch,
+            jobs = restored.counts().jobs,
+            records,
+            bytes,
+            seconds = seconds(took / 1_000_000 * 1_000_000),
+            name = &*self.settings.name,
+            "this server leads"
+        );
+        Ok(Engine::leading(restored, Leader::new(self.settings.clone(), begin)))
+    }
+
+    /// Waits until no other server leads.
+    fn take_lead(
+        &mut self,
+        connection: &mut Connection,
+        birth: Vec<u8>,
+    ) -> Result<Begin, StartError> {
+        if self.has_waited {
+            // The leader has lost its connection, too, if the primary was replaced: it has the
+            // writes that the new one lacks, and leads on if it comes first.
+            redis::register(connection, &self.requests)?;
+            self.main.pause(self.settings.lease);
+        }
+        while !self.main.is_stopped() {
+            match redis::lead(connection, &self.requests, &birth)? {
+                Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
+                Lead::Held { name, for_ms } => {
+                    self.has_waited = true;
+                    if self.leader.as_ref() != Some(&name) {
+                        info!(leader = name, "another server leads: waiting to take over");
+                        self.main.report(Report::Waits(name.clone()));
+                        self.leader = Some(name);
+                    }
+                    redis::register(connection, &self.requests)?;
+                    let rest = Duration::from_millis(for_ms + entropy::random_u64() % CHANCE_MS);
+                    self.main.pause(rest.min(LOOK_INTERVAL));
+                }
+            }
+        }
+        Err(StartError::Passing("the server stops".to_owned()))
+    }
+}
+
+/// Reads all records under a term, and renews the lease meanwhile. Returns what they make, and how
+/// many records and bytes they are.
+fn load(
+    calls: &mut Stoppable<'_>,
+    requests: &Requests,
+    begin: &Begin,
+    limits: (u64, Option<u64>),
+    clock: &mut Clock,
+) -> Result<(RestoredShared, usize, usize), StartError> {
+    let term = (&begin.birth[..], begin.epoch);
+    let loaded = redis::load(calls, requests, term)?;
+    let now = clock.sample();
+    let mut renewed = now.mono;
+    let mut renew = || {
+        let now = clock.sample().mono;
+        if now.until(renewed) < RENEW_INTERVAL {
+            return Ok(());
+        }
+        renewed = now;
+        requests.renew(calls, term)
+    };
+    let restored = Engine::restore_shared(&loaded, begin.mark, limits, now, &mut renew)?;
+    requests.renew(calls, term)?;
+    Ok((restored, loaded.len(), loaded.bytes()))
+}
