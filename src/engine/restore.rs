@@ -2,8 +2,8 @@
 //! out after it.
 
 use super::record_key::pack;
-use super::shared::Field;
-use super::shared::redis::Loaded;
+use super::shared::redis::{Calls, Loaded, Requests, StartError, load_into};
+use super::shared::{Begin, Field};
 use super::{Engine, memory_limit, record};
 use crate::base::time::Now;
 use crate::journal::disk::Files;
@@ -73,6 +73,8 @@ pub struct RestoredShared {
     pub(super) store: Store,
     /// The records beside base records.
     pub(super) beside: Vec<Field>,
+    /// All records, and their bytes.
+    read: (usize, usize),
 }
 
 impl RestoredShared {
@@ -81,73 +83,132 @@ impl RestoredShared {
     pub fn counts(&self) -> Counts {
         self.store.counts()
     }
-}
 
-/// Records that are restored between two calls of `progress`.
-const RECORDS_PER_PROGRESS: usize = 20_000;
-
-impl Engine {
-    /// Restores a store from the records of a shared sink, for [`Engine::leading`]. All ids given
-    /// so far are below `mark`. `progress` is called now and then, and may stop it. O(records).
-    ///
-    /// # Errors
-    /// What is wrong with a record, that the memory does not suffice, or what `progress` returns.
-    pub fn restore_shared<E: From<String>>(
-        loaded: &Loaded,
-        mark: u64,
-        (seed, max_memory): (u64, Option<u64>),
-        now: Now,
-        progress: &mut dyn FnMut() -> Result<(), E>,
-    ) -> Result<RestoredShared, E> {
-        let mut note = |_: JobId, _: RecordRole| {};
-        restore_shared(loaded, mark, (seed, max_memory), now, &mut note, progress)
+    /// How many records were read, and how many bytes they have.
+    #[must_use]
+    pub fn records_read(&self) -> (usize, usize) {
+        self.read
     }
 }
 
-/// See [`Engine::restore_shared`]. `note` gets the id and the role of each record.
-pub(super) fn restore_shared<E: From<String>>(
-    loaded: &Loaded,
-    mark: u64,
-    (seed, max_memory): (u64, Option<u64>),
+/// Events that are restored between two calls of `progress`.
+const EVENTS_PER_PROGRESS: usize = 20_000;
+
+impl Engine {
+    /// Reads all records of a shared sink under the term that `begin` says, and restores a store
+    /// from them, for [`Engine::leading`]. `seed` is entropy for the store's hashes. Stops as soon
+    /// as the store takes more than `max_memory` bytes. `progress` is called before the lease has
+    /// to be renewed, if that is not done by reading: it gets the connection. O(records).
+    ///
+    /// # Errors
+    /// See [`StartError`]; what is wrong with a record, and that the memory does not suffice, too.
+    pub fn load_shared(
+        calls: &mut dyn Calls,
+        requests: &Requests,
+        begin: &Begin,
+        (seed, max_memory): (u64, Option<u64>),
+        now: Now,
+        progress: &mut dyn FnMut(&mut dyn Calls) -> Result<(), StartError>,
+    ) -> Result<RestoredShared, StartError> {
+        let mut note = |_: JobId, _: RecordRole| {};
+        let mut restoring = Restoring::new((seed, max_memory), now, &mut note);
+        let term = (&begin.birth[..], begin.epoch);
+        load_into(calls, requests, term, &mut |field, bytes| {
+            restoring.add(field, bytes).map_err(StartError::Fatal)
+        })?;
+        restoring.finish(begin.mark, &mut || progress(calls))
+    }
+}
+
+/// A store that is being restored from a shared sink. Records beside base records come first.
+struct Restoring<'a> {
+    store: Store,
+    beside: Loaded,
+    is_in_order: bool,
+    max_memory: Option<u64>,
     now: Now,
-    note: &mut dyn FnMut(JobId, RecordRole),
-    progress: &mut dyn FnMut() -> Result<(), E>,
-) -> Result<RestoredShared, E> {
-    let mut store = Store::new(seed);
-    let mut beside = Vec::new();
-    let mut records = loaded.records().enumerate().peekable();
-    let read = |(field, bytes)| {
-        record::read(bytes, now)
-            .map_err(|error| E::from(format!("the record {field:?} is damaged: {error}")))
-    };
-    while let Some((place, (field, bytes))) = records.next() {
-        let mut record = read((field, bytes))?;
+    /// Gets the id and the role of each base record.
+    note: &'a mut dyn FnMut(JobId, RecordRole),
+    read: (usize, usize),
+}
+
+impl<'a> Restoring<'a> {
+    fn new(
+        (seed, max_memory): (u64, Option<u64>),
+        now: Now,
+        note: &'a mut dyn FnMut(JobId, RecordRole),
+    ) -> Self {
+        let store = Store::new(seed);
+        let (beside, is_in_order, read) = (Loaded::default(), false, (0, 0));
+        Self { store, beside, is_in_order, max_memory, now, note, read }
+    }
+
+    fn add(&mut self, field: Field, bytes: &[u8]) -> Result<(), String> {
+        self.read = (self.read.0 + 1, self.read.1 + bytes.len());
+        if !field.is_base() {
+            debug_assert!(!self.is_in_order, "a base record has come before what is beside it");
+            self.beside.push(field, bytes);
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.is_in_order, true) {
+            self.beside.put_in_order();
+        }
+        let mut record = read_field(field, bytes, self.now)?;
         // At once in its newest state: its key may have another owner since it was completed,
         // which may be restored before it.
         if let Record::Job(job) = &mut record
-            && let Some((_, (state, bytes))) =
-                records.next_if(|(_, (next, _))| *next == Field::State(job.id.0))
-            && let Record::State(_, newest) = read((state, bytes))?
+            && let state = Field::State(job.id.0)
+            && let Some(bytes) = self.beside.find(state)
+            && let Record::State(_, newest) = read_field(state, bytes, self.now)?
         {
             job.state = newest;
-            beside.push(state);
         }
         let id = record.id();
-        note(id, apply(&mut store, record, now));
-        if !field.is_base() {
-            beside.push(field);
+        (self.note)(id, apply(&mut self.store, record, self.now));
+        let check = |limit| memory_limit::check_restored(limit, &self.store);
+        self.max_memory.and_then(check).map_or(Ok(()), Err)
+    }
+
+    /// All records are there. All ids given so far are below `mark`.
+    fn finish<E: From<String>>(
+        mut self,
+        mark: u64,
+        progress: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<RestoredShared, E> {
+        self.beside.put_in_order();
+        let events = self.beside.records().filter(|(field, _)| matches!(field, Field::Event(..)));
+        for (place, (field, bytes)) in events.enumerate() {
+            apply(&mut self.store, read_field(field, bytes, self.now)?, self.now);
+            if place % EVENTS_PER_PROGRESS == EVENTS_PER_PROGRESS - 1 {
+                progress()?;
+            }
         }
-        let too_large = max_memory.and_then(|limit| memory_limit::check_restored(limit, &store));
-        if let Some(why) = too_large {
-            return Err(E::from(why));
-        }
-        if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
-            progress()?;
+        self.store.finish_restore(self.now);
+        self.store.skip_ids(JobId(mark));
+        let beside = self.beside.records().map(|(field, _)| field).collect();
+        Ok(RestoredShared { store: self.store, beside, read: self.read })
+    }
+}
+
+fn read_field(field: Field, bytes: &[u8], now: Now) -> Result<Record<'_>, String> {
+    record::read(bytes, now).map_err(|error| format!("the record {field:?} is damaged: {error}"))
+}
+
+/// Restores a store from records that were loaded before. `note` gets the id and the role of each
+/// base record. All ids given so far are below `mark`. O(records).
+pub(super) fn restore_loaded(
+    loaded: &Loaded,
+    (mark, seed): (u64, u64),
+    now: Now,
+    note: &mut dyn FnMut(JobId, RecordRole),
+) -> Result<RestoredShared, String> {
+    let mut restoring = Restoring::new((seed, None), now, note);
+    for bases in [false, true] {
+        for (field, bytes) in loaded.records().filter(|(field, _)| field.is_base() == bases) {
+            restoring.add(field, bytes)?;
         }
     }
-    store.finish_restore(now);
-    store.skip_ids(JobId(mark));
-    Ok(RestoredShared { store, beside })
+    restoring.finish(mark, &mut || Ok(()))
 }
 
 /// For those that add jobs of another server under the ids that they had.

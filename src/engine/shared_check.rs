@@ -1,7 +1,7 @@
 //! Looks for what is wrong with the records of a shared sink, as far as they say so themselves.
 
 use super::record;
-use super::restore::restore_shared;
+use super::restore::restore_loaded;
 use super::shared::Field;
 use super::shared::redis::Loaded;
 use crate::base::time::Now;
@@ -88,8 +88,7 @@ pub fn check_shared(loaded: &Loaded, mark: u64, is_still: bool, now: Now) -> Sha
         }
     }
     if is_still && check.wrong == 0 {
-        let (mut note, mut go_on) = (|_, _| {}, || Ok::<(), String>(()));
-        if let Err(why) = restore_shared(loaded, mark, (0, None), now, &mut note, &mut go_on) {
+        if let Err(why) = restore_loaded(loaded, (mark, 0), now, &mut |_, _| {}) {
             check.add(|| why);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::journal_gate::JournalGate;
 use super::record_key::{pack, unpack};
-use super::restore::{apply, restore_shared};
+use super::restore::{apply, restore_loaded};
 use super::shared::Leader;
 use super::shared::redis::Loaded;
 use super::sink::Sink;
@@ -100,8 +100,7 @@ impl Moving {
     pub fn from_shared(loaded: &Loaded, mark: u64, seed: u64, now: Now) -> Result<Self, String> {
         let mut found = Found::default();
         let mut note = |id, role| found.note(id, role);
-        let mut go_on = || Ok::<(), String>(());
-        let restored = restore_shared(loaded, mark, (seed, None), now, &mut note, &mut go_on)?;
+        let restored = restore_loaded(loaded, (mark, seed), now, &mut note)?;
         Ok(found.moving(restored.store))
     }
 

@@ -88,7 +88,7 @@ impl EngineCommand {
 
 fn pause(mut reached: Reached, is_paused: bool) -> Result<String, String> {
     let done = redis::pause(&mut reached.connection, &reached.requests, is_paused);
-    let done = done.map_err(|why| reached.fault(&why))?;
+    let done = done.map_err(|why| reached.fault_of_node(&why))?;
     let done = done.ok_or_else(|| reached.explain_none())?;
     let leader = if done.leader.is_empty() { "none" } else { &done.leader };
     Ok(match (is_paused, done.before) {

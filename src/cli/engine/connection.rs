@@ -1,6 +1,6 @@
 //! A connection to Redis that waits for each answer, with a bound on how long.
 
-use crate::base::buf::{InBuf, progress};
+use crate::base::buf::Input;
 use crate::engine::shared::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use crate::engine::shared::redis::{self, CallError, Calls, Hop, Locator, Requests, StartError};
 use crate::model::driver::Target;
@@ -68,7 +68,7 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
-    input: InBuf,
+    input: Vec<u8>,
     framer: Framer,
     scratch: Vec<u8>,
     was_answered: bool,
@@ -102,7 +102,7 @@ fn connect(target: &Target) -> io::Result<TcpStream> {
 impl Connection {
     pub(super) fn open(target: &Target, trust: &TrustStore) -> Result<Self, StartError> {
         let stream = Stream::connect(target, trust)?;
-        let (input, framer) = (InBuf::default(), Framer::new(ANSWER_BYTES_MAX));
+        let (input, framer) = (Vec::new(), Framer::new(ANSWER_BYTES_MAX));
         let scratch = vec![0; 256 * 1024];
         Ok(Self { stream, input, framer, scratch, was_answered: false })
     }
@@ -194,27 +194,26 @@ impl Connection {
         })
     }
 
-    /// The next whole answer.
+    /// The next whole answer. It is not copied if nothing has come behind it.
     fn next(&mut self) -> Result<Vec<u8>, CallError> {
         loop {
-            let mut input = self.input.peek();
-            let answer = self
-                .framer
-                .next(&mut input)
+            let found = self.framer.next(&mut Input::new(&self.input));
+            let length = found.map(|answer| answer.map(|raw| raw.bytes().len()));
+            let length = length
                 .map_err(|error| CallError(format!("what it answers {error}: it is not Redis")))?;
-            let answer = answer.map(|raw| raw.bytes().to_vec());
-            let (used, scanned) = progress(&input);
-            self.input.commit(used, scanned);
-            if let Some(answer) = answer {
+            if let Some(length) = length {
+                let mut rest = Vec::with_capacity(length);
+                rest.extend_from_slice(&self.input[length..]);
+                self.input.truncate(length);
                 self.was_answered = true;
-                return Ok(answer);
+                return Ok(std::mem::replace(&mut self.input, rest));
             }
             match self.stream.read_once(&mut self.scratch) {
                 Ok(Some(0)) => {
                     let ended = io::Error::other("it has closed the connection");
                     return Err(self.explain(&ended));
                 }
-                Ok(Some(count)) => self.input.append(&self.scratch[..count]),
+                Ok(Some(count)) => self.input.extend_from_slice(&self.scratch[..count]),
                 Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.explain(&error)),
@@ -224,8 +223,11 @@ impl Connection {
 }
 
 impl Calls for Connection {
-    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
-        self.stream.send(request).map_err(|error| self.explain(&error))?;
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
+        self.stream.send(request).map_err(|error| self.explain(&error))
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, CallError> {
         self.next()
     }
 }

@@ -33,21 +33,44 @@ pub(super) fn import(mut reached: Reached, data: &Path) -> Result<String, String
     let staging = Requests::new(&settings);
     let begin = begin(&mut reached, &staging)?;
     let (birth, epoch) = (begin.birth.clone(), begin.epoch);
-    let (mut engine, mut keys) = moving.into_shared(Leader::new(settings, begin));
+    let term = (&birth[..], epoch);
+    let written = write(moving, Leader::new(settings, begin), &reached, &mut clock);
+    let adopted = written.and_then(|total| adopt(&mut reached, &staging, term).map(|()| total));
+    let total = adopted.inspect_err(|_| {
+        // If that fails, too, the next import removes them.
+        let _ = redis::drop_all(&mut reached.connection, &staging, term);
+    })?;
+    Ok(format!(
+        "jobs       {jobs}\nrecords    {total}\nimported   start servers with --engine. The \
+         jobs are in {} still: do not serve both\n",
+        data.display()
+    ))
+}
+
+/// Writes all records under the prefix of imports. Returns how many they are.
+fn write(
+    moving: Moving,
+    leader: Leader,
+    reached: &Reached,
+    clock: &mut Clock,
+) -> Result<usize, String> {
+    let (mut engine, mut keys) = moving.into_shared(leader);
     let mut pump = Pump::new(Some(reached.trust.clone()));
     let (total, mut time) = (keys.len(), || clock.sample());
     let written = write_records(&mut engine, &mut pump, &mut keys, &mut time, "import");
-    written.map_err(|error| {
-        format!("{}: {error}. Nothing was imported: import again", reached.place())
-    })?;
-    let term = (&birth[..], epoch);
-    let adopted = redis::adopt(&mut reached.connection, &staging, term, &reached.requests);
+    written.map(|()| total).map_err(|error| {
+        format!(
+            "{}: {error}. Nothing was imported: import again, with more maxmemory if Redis is full",
+            reached.place()
+        )
+    })
+}
+
+/// Gives what was written the keys that servers look for.
+fn adopt(reached: &mut Reached, staging: &Requests, term: (&[u8], u64)) -> Result<(), String> {
+    let adopted = redis::adopt(&mut reached.connection, staging, term, &reached.requests);
     match adopted.map_err(|why| reached.fault(&why))? {
-        Adopted::Done => Ok(format!(
-            "jobs       {jobs}\nrecords    {total}\nimported   start servers with --engine. The \
-             jobs are in {} still: do not serve both\n",
-            data.display()
-        )),
+        Adopted::Done => Ok(()),
         Adopted::Led(name) => Err(refuse_led(&name)),
         Adopted::Taken => Err(refuse_taken()),
     }

@@ -130,11 +130,15 @@ struct Stoppable<'a> {
 }
 
 impl Calls for Stoppable<'_> {
-    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
         if self.main.is_stopped() {
             return Err(CallError("the server stops".to_owned()));
         }
-        self.connection.call(request)
+        self.connection.send(request)
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, CallError> {
+        self.connection.receive()
     }
 }
 

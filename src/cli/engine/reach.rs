@@ -16,7 +16,8 @@ impl Reached {
 
     /// What is known of the partition. `None`: there is none.
     pub(super) fn look(&mut self) -> Result<Option<Status>, String> {
-        redis::status(&mut self.connection, &self.requests).map_err(|why| self.fault(&why))
+        let status = redis::status(&mut self.connection, &self.requests);
+        status.map_err(|why| self.fault_of_node(&why))
     }
 
     /// What is known of the partition.
@@ -25,12 +26,27 @@ impl Reached {
         found.ok_or_else(|| self.explain_none())
     }
 
-    pub(super) fn explain_none(&self) -> String {
-        format!(
-            "there are no jobs with the prefix {} at {}: is it the right address, with the right \
-             number of the database, and the right --engine-prefix?",
-            self.settings.prefix,
-            self.place()
-        )
+    /// The same, unless the node is none that servers would use: then why.
+    pub(super) fn fault_of_node(&mut self, why: &StartError) -> String {
+        self.of_node().unwrap_or_else(|| self.fault(why))
+    }
+
+    /// Why servers would not use the node, if that is so.
+    fn of_node(&mut self) -> Option<String> {
+        match redis::check_node(&mut self.connection, &self.settings.address) {
+            Err(why @ StartError::Fatal(_)) => Some(self.fault(&why)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn explain_none(&mut self) -> String {
+        self.of_node().unwrap_or_else(|| {
+            format!(
+                "there are no jobs with the prefix {} at {}: is it the right address, with the \
+                 right number of the database, and the right --engine-prefix?",
+                self.settings.prefix,
+                self.place()
+            )
+        })
     }
 }

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::{LOOK_INTERVAL, Report, Start, Stoppable};
 use crate::cli::bench::seconds;
 use crate::cli::entropy;
-use crate::engine::shared::redis::{self, Lead, Requests, StartError};
+use crate::engine::shared::redis::{self, Calls, Lead, Requests, StartError};
 use crate::engine::shared::{Begin, Leader};
 use crate::engine::{Engine, RestoredShared};
 use crate::reactor::Clock;
@@ -45,7 +45,8 @@ impl Start {
             let _ = self.requests.give_back(&mut calls.connection, (&begin.birth, begin.epoch));
             return Err(StartError::Passing("the server stops".to_owned()));
         }
-        let (restored, records, bytes) = restored?;
+        let restored = restored?;
+        let (records, bytes) = restored.records_read();
         let took = self.clock.sample().mono.0 - from.0;
         info!(
             epoch = begin.epoch,
@@ -91,20 +92,18 @@ impl Start {
     }
 }
 
-/// Reads all records under a term, and renews the lease meanwhile. Returns what they make, and how
-/// many records and bytes they are.
+/// Reads all records under a term, and renews the lease meanwhile.
 fn load(
     calls: &mut Stoppable<'_>,
     requests: &Requests,
     begin: &Begin,
     limits: (u64, Option<u64>),
     clock: &mut Clock,
-) -> Result<(RestoredShared, usize, usize), StartError> {
+) -> Result<RestoredShared, StartError> {
     let term = (&begin.birth[..], begin.epoch);
-    let loaded = redis::load(calls, requests, term)?;
     let now = clock.sample();
     let mut renewed = now.mono;
-    let mut renew = || {
+    let mut renew = |calls: &mut dyn Calls| {
         let now = clock.sample().mono;
         if now.until(renewed) < RENEW_INTERVAL {
             return Ok(());
@@ -112,7 +111,7 @@ fn load(
         renewed = now;
         requests.renew(calls, term)
     };
-    let restored = Engine::restore_shared(&loaded, begin.mark, limits, now, &mut renew)?;
+    let restored = Engine::load_shared(calls, requests, begin, limits, now, &mut renew)?;
     requests.renew(calls, term)?;
-    Ok((restored, loaded.len(), loaded.bytes()))
+    Ok(restored)
 }

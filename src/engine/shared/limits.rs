@@ -42,5 +42,11 @@ pub const RETRY_MAX: Duration = Duration::from_millis(500);
 /// While memory is full, writes without a word about that are tried so often.
 pub const TIGHT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Records in one part while they are read.
-pub const PART_RECORDS: usize = 500;
+/// About as many bytes of records are asked for at once while all are read.
+pub const PART_BYTES: usize = 256 << 10;
+
+/// Records of the first part, before their size is known.
+pub const PART_RECORDS_FIRST: usize = 10;
+
+/// Records of a part at most, however small they are.
+pub const PART_RECORDS_MAX: usize = 2_000;

@@ -11,7 +11,7 @@ use jobcentre::engine::shared::{Begin, Leader, Settings};
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::driver::{LinkAction, Target};
 use jobcentre::wire::resp::{Framer, push_array, push_bulk};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,11 +80,10 @@ impl Kept {
             }
             b"jl_read" => {
                 assert_eq!((args[0], number(args[2])), (&self.birth[..], self.epoch));
-                let hash = if args[4] == b"jobs" { &self.jobs } else { &self.more };
-                let mut out = b"*3\r\n$2\r\nOK\r\n$1\r\n0\r\n".to_vec();
-                let fields: Vec<&[u8]> =
-                    hash.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
-                out.extend(list(&fields));
+                let (cursor, fields) = self.part(args[4] == b"jobs", args[5], args[6]);
+                let mut out = b"*3\r\n$2\r\nOK\r\n".to_vec();
+                push_bulk(&mut out, &cursor);
+                out.extend(fields);
                 out
             }
             b"jl_write" if self.is_full => b"-OOM command not allowed\r\n".to_vec(),
@@ -92,6 +91,22 @@ impl Kept {
             b"jl_resign" => list(&[b"OK"]),
             _ => panic!("the node does not know {}", function.escape_ascii()),
         }
+    }
+
+    /// About `count` fields of a hash from a cursor on, in an order that is not that of their
+    /// names, the last one once more with the next part; and the next cursor.
+    fn part(&self, bases: bool, cursor: &[u8], count: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let hash = if bases { &self.jobs } else { &self.more };
+        let turn = |name: &[u8]| name.iter().fold(7_u64, |turn, &byte| turn * 31 + u64::from(byte));
+        let mut fields: Vec<_> = hash.iter().collect();
+        fields.sort_by_key(|(name, _)| (turn(name) % 97, *name));
+        let at = usize::try_from(number(cursor)).unwrap();
+        let count = usize::try_from(number(count)).unwrap().min(7);
+        let part = &fields[at.saturating_sub(1).min(fields.len())..fields.len().min(at + count)];
+        let words: Vec<&[u8]> =
+            part.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
+        let next = if at + count < fields.len() { at + count } else { 0 };
+        (next.to_string().into_bytes(), list(&words))
     }
 
     fn write(&mut self, args: &[&[u8]]) -> Vec<u8> {
@@ -143,6 +158,13 @@ impl Kept {
                     let role = format!("*3\r\n$6\r\nmaster\r\n:0\r\n*{}\r\n", self.replicas);
                     out.extend_from_slice((role + &replicas).as_bytes());
                 }
+                b"HSCAN" => {
+                    let (cursor, fields) =
+                        self.part(words[1].ends_with(b":jobs"), words[2], words[4]);
+                    out.extend_from_slice(b"*2\r\n");
+                    push_bulk(&mut out, &cursor);
+                    out.extend(fields);
+                }
                 b"WAIT" => {
                     let count = if self.late > 0 { 0 } else { self.replicas };
                     self.late = self.late.saturating_sub(1);
@@ -159,9 +181,17 @@ impl Kept {
     }
 }
 
-impl Calls for Kept {
-    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
-        Ok(self.answer(request))
+/// What waits for an answer, and each request has one.
+struct Direct<'a>(&'a mut Kept, VecDeque<Vec<u8>>);
+
+impl Calls for Direct<'_> {
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
+        self.1.push_back(self.0.answer(request));
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, CallError> {
+        Ok(self.1.pop_front().expect("nothing was asked"))
     }
 }
 
@@ -195,17 +225,20 @@ impl SimNode {
             name: "sim".into(),
         };
         let requests = Requests::new(&settings);
-        let birth = redis::init(&mut self.kept, &requests, (7, None)).unwrap();
-        let Lead::Led { epoch, seq, mark } =
-            redis::lead(&mut self.kept, &requests, &birth).unwrap()
+        let mut calls = Direct(&mut self.kept, VecDeque::new());
+        let birth = redis::init(&mut calls, &requests, (7, None)).unwrap();
+        let Lead::Led { epoch, seq, mark } = redis::lead(&mut calls, &requests, &birth).unwrap()
         else {
             panic!("another server leads");
         };
-        let loaded = redis::load(&mut self.kept, &requests, (&birth, epoch)).unwrap();
-        seeds::say(|| format!("loaded: {} records, epoch {epoch}, write {seq}", loaded.len()));
-        let go_on = &mut || Ok::<(), String>(());
-        let restored = Engine::restore_shared(&loaded, mark, (seed, None), now, go_on).unwrap();
-        Engine::leading(restored, Leader::new(settings, Begin { birth, epoch, seq, mark }))
+        let begin = Begin { birth, epoch, seq, mark };
+        let go_on = &mut |_: &mut dyn Calls| Ok(());
+        let restored = Engine::load_shared(&mut calls, &requests, &begin, (seed, None), now, go_on);
+        let restored = restored.unwrap();
+        seeds::say(|| {
+            format!("loaded: {:?} records and bytes, {begin:?}", restored.records_read())
+        });
+        Engine::leading(restored, Leader::new(settings, begin))
     }
 
     /// Does at most this many steps of the link.

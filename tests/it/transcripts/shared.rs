@@ -81,8 +81,12 @@ fn values(bytes: &[u8]) -> usize {
 }
 
 impl Calls for BlockingLink {
-    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
         self.stream.write_all(request).unwrap();
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, CallError> {
         Ok(self.answers(1))
     }
 }
@@ -108,11 +112,11 @@ fn lead(redis: &Redis, prefix: &str) -> (Engine, BlockingLink) {
     let Lead::Led { epoch, seq, mark } = redis::lead(&mut link, &requests, &birth).unwrap() else {
         panic!("another server leads");
     };
-    let loaded = redis::load(&mut link, &requests, (&birth, epoch)).unwrap();
-    let go_on = &mut || Ok::<(), String>(());
-    let restored = Engine::restore_shared(&loaded, mark, (1, None), Now::default(), go_on).unwrap();
-    let leader = Leader::new(settings, Begin { birth, epoch, seq, mark });
-    (Engine::leading(restored, leader), link)
+    let begin = Begin { birth, epoch, seq, mark };
+    let (now, go_on) = (Now::default(), &mut |_: &mut dyn Calls| Ok(()));
+    let restored = Engine::load_shared(&mut link, &requests, &begin, (1, None), now, go_on);
+    let leader = Leader::new(settings, begin);
+    (Engine::leading(restored.unwrap(), leader), link)
 }
 
 /// Step by step, as over any engine that completes late.

@@ -1,11 +1,10 @@
 //! What is done about a partition by hand: it is paused, looked through, and filled from elsewhere.
 
+use super::load::read_hash;
 use super::request::Term;
 use super::start::{explain, load_library, parts, text, whole};
 use super::{Answer, Calls, Loaded, Requests, StartError, Status};
 use crate::engine::shared::batch::Field;
-use crate::engine::shared::limits::PART_RECORDS;
-use crate::wire::resp::Raw;
 
 /// For how long the leader may write after a pause before others may lead.
 const LEASE_AFTER_PAUSE_MS: &[u8] = b"3000";
@@ -112,27 +111,17 @@ pub struct Scanned {
 pub fn scan(calls: &mut dyn Calls, requests: &Requests) -> Result<Scanned, StartError> {
     let mut scanned = Scanned::default();
     for bases in [true, false] {
-        let (mut cursor, mut is_kept) = (b"0".to_vec(), false);
-        loop {
-            let answer = calls.call(&requests.scan(bases, &cursor, PART_RECORDS))?;
-            let parts = parts(&answer)?;
-            for (name, value) in parts.get(1).into_iter().flat_map(|list| list.entries()) {
-                let name = name.data().unwrap_or_default();
-                match Field::read(name, bases) {
-                    Some(field) => scanned.loaded.push(field, value.data().unwrap_or_default()),
-                    None if name == b"-" => is_kept = true,
-                    None if scanned.unknown.len() < UNKNOWN_MAX => {
-                        scanned.unknown.push(name.to_vec());
-                    }
-                    None => {}
-                }
+        let mut is_kept = false;
+        let ask = |_, cursor: &[u8], count| requests.scan(bases, cursor, count);
+        read_hash(calls, &ask, &mut |name, value| {
+            match Field::read(name, bases) {
+                Some(field) => scanned.loaded.push(field, value),
+                None if name == b"-" => is_kept = true,
+                None if scanned.unknown.len() < UNKNOWN_MAX => scanned.unknown.push(name.to_vec()),
+                None => {}
             }
-            let next = parts.first().and_then(|cursor: &Raw<'_>| cursor.data());
-            cursor = next.unwrap_or(b"0").to_vec();
-            if cursor == b"0" {
-                break;
-            }
-        }
+            Ok(())
+        })?;
         scanned.unkept += usize::from(!is_kept);
     }
     scanned.loaded.put_in_order();

@@ -5,6 +5,7 @@
 
 mod admin;
 mod answer;
+mod load;
 mod locate;
 mod request;
 mod start;
@@ -12,12 +13,13 @@ mod start_error;
 
 pub use admin::{Adopted, Paused, Scanned, adopt, drop_all, pause, scan};
 pub use answer::Answer;
+pub(in crate::engine) use load::load_into;
+pub use load::{Loaded, load};
 pub use locate::{Address, Hop, Locator, Primary, Role};
 pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
-    Calls, Lead, Loaded, Status, Warnings, check_node, init, lead, load, moved, primary, register,
-    status,
+    Calls, Lead, Status, Warnings, check_node, init, lead, moved, primary, register, status,
 };
 pub use start_error::{CallError, StartError};
 

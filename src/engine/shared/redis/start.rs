@@ -1,22 +1,35 @@
 //! The start, before the loop: the node is checked, the library loaded, the partition made if need
-//! be, the lead taken, and the records read. The caller has the connection.
+//! be, and the lead taken. The caller has the connection.
 
 use super::request::Term;
 use super::start_error::{CallError, StartError};
-use super::{Address, Answer, LIBRARY_VERSION, Primary, Requests, SCHEMA};
+use super::{Address, LIBRARY_VERSION, Primary, Requests, SCHEMA};
 use crate::base::buf::Input;
-use crate::engine::shared::batch::Field;
-use crate::engine::shared::limits::{ANSWER_BYTES_MAX, PART_RECORDS};
+use crate::engine::shared::limits::ANSWER_BYTES_MAX;
 use crate::wire::resp::{Framer, Raw};
-use std::ops::Range;
 
 /// A connection that waits for each answer.
 pub trait Calls {
-    /// Sends a request, and returns its answer, one whole value.
+    /// Sends a request.
     ///
     /// # Errors
     /// The connection is lost.
-    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError>;
+    fn send(&mut self, request: &[u8]) -> Result<(), CallError>;
+
+    /// Waits for the answer to the first request that has none yet: one whole value.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    fn receive(&mut self) -> Result<Vec<u8>, CallError>;
+
+    /// Sends a request, and returns its answer, if no other one is waited for.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    fn call(&mut self, request: &[u8]) -> Result<Vec<u8>, CallError> {
+        self.send(request)?;
+        self.receive()
+    }
 }
 
 /// What an operator should know of the node.
@@ -41,13 +54,6 @@ pub enum Lead {
         /// The rest of its lease.
         for_ms: u64,
     },
-}
-
-/// All records of the partition.
-#[derive(Debug, Default)]
-pub struct Loaded {
-    bytes: Vec<u8>,
-    fields: Vec<(Field, Range<usize>)>,
 }
 
 /// What is known of the partition, for people.
@@ -285,71 +291,7 @@ impl Lead {
     }
 }
 
-/// Reads a part of the records, and renews the lease. Returns the next cursor; `0`: it was the
-/// last part.
-fn load_part(
-    calls: &mut dyn Calls,
-    requests: &Requests,
-    term: &Term,
-    (bases, cursor, count): (bool, &[u8], usize),
-    loaded: &mut Loaded,
-) -> Result<Vec<u8>, StartError> {
-    let answer = calls.call(&requests.read(term, bases, cursor, count))?;
-    let raw = whole(&answer)?;
-    match Answer::read(raw) {
-        Answer::Ok => {}
-        Answer::Fenced(name) => return Err(StartError::Fenced(name)),
-        Answer::Gap { .. } | Answer::Gone => {
-            return Err(StartError::Passing("its jobs have changed while they were read".into()));
-        }
-        _ => return Err(raw.error().map_or_else(|| explain(raw.bytes()), |it| explain(it.1))),
-    }
-    let parts: Vec<Raw<'_>> = raw.elements().collect();
-    for (name, value) in parts.get(2).into_iter().flat_map(|list| list.entries()) {
-        let (name, value) = (name.data().unwrap_or_default(), value.data().unwrap_or_default());
-        if let Some(field) = Field::read(name, bases) {
-            loaded.push(field, value);
-        }
-    }
-    Ok(parts.get(1).and_then(|cursor| cursor.data()).unwrap_or(b"0").to_vec())
-}
-
-/// Reads all records under a term. O(records log records).
-///
-/// # Errors
-/// See [`StartError`].
-pub fn load(
-    calls: &mut dyn Calls,
-    requests: &Requests,
-    term: (&[u8], u64),
-) -> Result<Loaded, StartError> {
-    let term = Term { birth: term.0.to_vec(), epoch: term.1 };
-    let mut loaded = Loaded::default();
-    for bases in [true, false] {
-        let mut cursor = b"0".to_vec();
-        loop {
-            let part = (bases, &cursor[..], PART_RECORDS);
-            cursor = load_part(calls, requests, &term, part, &mut loaded)?;
-            if cursor == b"0" {
-                break;
-            }
-        }
-    }
-    loaded.put_in_order();
-    Ok(loaded)
-}
-
 impl Requests {
-    /// Renews the lease of a term, without a write.
-    ///
-    /// # Errors
-    /// See [`StartError`].
-    pub fn renew(&self, calls: &mut dyn Calls, term: (&[u8], u64)) -> Result<(), StartError> {
-        let term = Term { birth: term.0.to_vec(), epoch: term.1 };
-        let part = (false, &b"0"[..], 1);
-        load_part(calls, self, &term, part, &mut Loaded::default()).map(|_| ())
-    }
-
     /// Gives the lead back before anything was written.
     ///
     /// # Errors
@@ -358,43 +300,6 @@ impl Requests {
         let term = Term { birth: term.0.to_vec(), epoch: term.1 };
         calls.call(&self.resign(&term))?;
         Ok(())
-    }
-}
-
-impl Loaded {
-    pub(super) fn push(&mut self, field: Field, value: &[u8]) {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.fields.push((field, from..self.bytes.len()));
-    }
-
-    /// A scan may return a field twice. If no server writes meanwhile, both are the same.
-    pub(super) fn put_in_order(&mut self) {
-        self.fields.sort_unstable_by_key(|&(field, _)| field.place_in_order());
-        self.fields.dedup_by_key(|&mut (field, _)| field);
-    }
-
-    /// How many records there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.fields.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
-    }
-
-    /// Bytes of all records.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// All records: base records by id, each with its state behind it, then events in their order.
-    pub(in crate::engine) fn records(&self) -> impl Iterator<Item = (Field, &[u8])> {
-        self.fields.iter().map(|(field, value)| (*field, &self.bytes[value.clone()]))
     }
 }
 

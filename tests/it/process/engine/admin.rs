@@ -145,6 +145,30 @@ fn import_that_ended_early_leaves_nothing_and_is_done_again() {
 }
 
 #[test]
+fn import_that_is_refused_leaves_nothing_in_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let dir = TempDir::new();
+    let mut server = Server::start(&["--data", dir.text()]);
+    let job = put("q", 1, &format!(r#"{{"text":"{}"}}"#, "x".repeat(1_000))) + "\n";
+    let mut client = server.connect();
+    // More than what may be under way when Redis refuses a write.
+    for _ in 0..4 {
+        client.exchange(job.repeat(5_000).as_bytes(), 5_000);
+    }
+    server.signal("TERM");
+    server.wait();
+    let memory = String::from_utf8(redis.ask(&[b"INFO", b"memory"])).unwrap();
+    let used = memory.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let limit = used.trim().parse::<u64>().unwrap() + (3 << 20);
+    redis.ask(&[b"CONFIG", b"SET", b"maxmemory", limit.to_string().as_bytes()]);
+    let full = engine(&redis, &["import", "--data", dir.text()], 1);
+    assert!(full.contains("no room") && full.contains("maxmemory"), "{full}");
+    assert_eq!(redis.ask(&[b"KEYS", b"jc:*"]), b"*0\r\n", "what was copied takes the room");
+    redis.ask(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+    engine(&redis, &["import", "--data", dir.text()], 0);
+}
+
+#[test]
 fn paused_engine_is_not_written_and_goes_on_where_it_was() {
     let Some(redis) = Redis::start() else { return };
     let none = engine(&redis, &["pause"], 1);
@@ -176,6 +200,17 @@ fn paused_engine_is_not_written_and_goes_on_where_it_was() {
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     assert!(engine(&redis, &["resume"], 0).starts_with("it was not paused\n"));
+}
+
+#[test]
+fn address_of_another_kind_is_named_before_missing_jobs() {
+    let Some(redis) = Redis::start() else { return };
+    let url = redis.url().replace("redis://", "redis+cluster://");
+    for verb in ["status", "resume"] {
+        let output = Program::output(&["engine", verb, "--engine", &url], &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("it is no node of a cluster"), "{said}");
+    }
 }
 
 #[test]

@@ -118,6 +118,11 @@ fn slot_that_moves_is_followed() {
         assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
     });
     assert_eq!(cluster.0[cluster.owner()].port(), to.port());
+    for verb in ["status", "pause"] {
+        let refused = Program::output(&["engine", verb, "--engine", &from.url()], &[]);
+        let said = text(refused.stderr);
+        assert!(said.contains("begin the address with redis+cluster://"), "{said}");
+    }
     let mut ledger = ledger;
     ledger.note_put(u64::MAX >> 12, 1);
     compare(&leader, &ledger);
