@@ -87,10 +87,11 @@ pub fn check_shared(loaded: &Loaded, mark: u64, is_still: bool, now: Now) -> Sha
             check.add(|| format!("{} {id} belongs to no job", kind(field)));
         }
     }
-    if is_still && check.wrong == 0 {
-        if let Err(why) = restore_loaded(loaded, (mark, 0), now, &mut |_, _| {}) {
-            check.add(|| why);
-        }
+    if is_still
+        && check.wrong == 0
+        && let Err(why) = restore_loaded(loaded, (mark, 0), now, &mut |_, _| {})
+    {
+        check.add(|| why);
     }
     check
 }

@@ -80,7 +80,6 @@ pub(super) enum Transition {
 /// # Errors
 /// Why the event is rejected.
 #[inline(always)]
-#[expect(clippy::match_same_arms, reason = "what comes first decides")]
 pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
     let id = JobId(job.id());
     match (job.status(), event) {

@@ -102,9 +102,10 @@ impl<'a> ActionClient<'a> {
                     _ => "had ended",
                 };
                 let done = jobs(counted(&action, is_dry_run));
-                let done = match is_dry_run {
-                    true => "nothing is changed".to_owned(),
-                    false => format!("it is done for {done}, and stays so"),
+                let done = if is_dry_run {
+                    "nothing is changed".to_owned()
+                } else {
+                    format!("it is done for {done}, and stays so")
                 };
                 format!("interrupted: action {id} {what}; {done}")
             }

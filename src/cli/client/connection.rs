@@ -78,7 +78,7 @@ pub(super) struct Server {
     tls_ca: Option<PathBuf>,
     tls_identity: Option<(PathBuf, PathBuf)>,
     /// The name in its certificate, if that is not its host.
-    server_name: Option<String>,
+    certificate_name: Option<String>,
 }
 
 /// A variable that is not empty.
@@ -170,7 +170,7 @@ impl ConnectArgs {
             timeout: self.timeout.unwrap_or(Duration::from_secs(30)),
             tls_ca: self.tls_ca.clone().or(url.ca),
             tls_identity: identity.or_else(|| url.cert.zip(url.key)),
-            server_name: url.server_name,
+            certificate_name: url.server_name,
         })
     }
 }
@@ -195,7 +195,7 @@ impl Server {
             Address::Tls { .. } => self.trust()?,
             Address::Tcp { .. } | Address::Unix(_) => TrustStore::default(),
         };
-        let name = self.server_name.as_deref();
+        let name = self.certificate_name.as_deref();
         Stream::connect(address, (&trust, name), self.timeout).map_err(Failure::unreachable)
     }
 

@@ -76,7 +76,7 @@ impl Top {
             return self.print_blocks(&mut client, &mut view, style);
         }
         let screen = Screen::enter()?;
-        self.show(client, &mut view, screen, style)
+        self.show(client, &mut view, &screen, style)
     }
 
     /// Prints a block each period.
@@ -106,13 +106,7 @@ impl Top {
     }
 
     /// Shows frames until a key or a signal ends it.
-    fn show(
-        &self,
-        client: LineClient,
-        view: &mut View,
-        mut screen: Screen,
-        style: Style,
-    ) -> Outcome {
+    fn show(&self, client: LineClient, view: &mut View, screen: &Screen, style: Style) -> Outcome {
         let mut client = Some(client);
         loop {
             let (columns, lines) = size();

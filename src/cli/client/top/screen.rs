@@ -76,7 +76,7 @@ impl Screen {
     }
 
     /// Waits for keys, at most this long.
-    pub(super) fn wait(&mut self, time: Duration) -> Outcome<Woken> {
+    pub(super) fn wait(&self, time: Duration) -> Outcome<Woken> {
         let timeout = Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(time.subsec_nanos()),

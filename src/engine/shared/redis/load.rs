@@ -70,10 +70,13 @@ fn check_term(raw: Raw<'_>) -> Result<(), StartError> {
     }
 }
 
+/// Makes the request for a part: its number, its cursor, and about how many records it has.
+type Ask<'a> = &'a dyn Fn(usize, &[u8], usize) -> Vec<u8>;
+
 /// Reads a whole hash. `ask` makes the request for the part with this number at this cursor.
 pub(super) fn read_hash(
     calls: &mut dyn Calls,
-    ask: &dyn Fn(usize, &[u8], usize) -> Vec<u8>,
+    ask: Ask<'_>,
     take: Take<'_>,
 ) -> Result<(), StartError> {
     let mut size = PartSize(PART_RECORDS_FIRST);
@@ -110,6 +113,10 @@ fn take_all(mut reader: Reader<'_>, records: u64, take: Take<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Takes a record.
+pub(in crate::engine) type TakeField<'a> =
+    &'a mut dyn FnMut(Field, &[u8]) -> Result<(), StartError>;
+
 /// Reads all records under a term: those beside base records, and then these; each in any order,
 /// and perhaps twice. The lease is renewed meanwhile, and in the end this server leads. O(records).
 ///
@@ -119,7 +126,7 @@ pub(in crate::engine) fn load_into(
     calls: &mut dyn Calls,
     requests: &Requests,
     term: (&[u8], u64),
-    take: &mut dyn FnMut(Field, &[u8]) -> Result<(), StartError>,
+    take: TakeField<'_>,
 ) -> Result<(), StartError> {
     let named = Term { birth: term.0.to_vec(), epoch: term.1 };
     for bases in [false, true] {
@@ -258,7 +265,9 @@ mod tests {
             push_bulk(&mut out, next.to_string().as_bytes());
             let kept: &[&[u8]] = if cursor == 0 { &[b"-", b""] } else { &[] };
             push_array(&mut out, part.len() * 2 + kept.len());
-            kept.iter().for_each(|word| push_bulk(&mut out, word));
+            for word in kept {
+                push_bulk(&mut out, word);
+            }
             for id in part {
                 push_bulk(&mut out, &(id as u64).to_be_bytes());
                 push_bulk(&mut out, &vec![7; self.bytes]);
