@@ -292,7 +292,7 @@ fn nothing_answered_is_lost_when_redis_is_killed() {
 fn requests_are_refused_while_redis_is_away_and_taken_again() {
     let Some(redis) = Redis::start() else { return };
     let url = redis.url();
-    let flags = ["--engine", &url, "--server-name", "only", "--engine-patience", "200ms"];
+    let flags = ["--engine", &url, "--server-name", "only", "--engine-patience", "2s"];
     let mut server = Server::start(&[&flags[..], &["--beanstalkd", ":0"]].concat());
     let mut client = server.connect();
     assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);

@@ -132,7 +132,7 @@ fn nothing_is_answered_without_the_replicas_that_are_asked_for() {
     let Some(replica) = Redis::start_with(&setup) else { return };
     until("a replica", || text(primary.ask(&[b"INFO"])).contains("state=online"));
     let url = primary.url();
-    let flags = ["--engine", &url, "--engine-wait", "1", "--engine-patience", "300ms"];
+    let flags = ["--engine", &url, "--engine-wait", "1", "--engine-patience", "3s"];
     let server = Server::start(&[&flags[..], &["--engine-lease", "500ms"]].concat());
     let mut client = server.connect();
     assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
