@@ -215,13 +215,15 @@ impl Profile {
             let key = *rng.pick(&KEYS[..self.keys]);
             let filler = if rng.percent(large_percent) { 66_000 } else { rng.below(20) };
             let key_len = u16::try_from(key.len()).unwrap();
-            load(rng, Encoding::Packet { key_len }, key, filler.max(least_filler(key, oracle)))
+            load(rng, Encoding::Packet { key_len }, key, filler)
         } else {
             let large = [65_514, 65_515, 65_516, 65_517, 70_000];
             let filler = if rng.percent(large_percent) { *rng.pick(&large) } else { rng.below(20) };
             let json = *rng.pick(&[Encoding::Json, Encoding::JsonLine]);
-            load(rng, json, b"", filler.max(least_filler(b"", oracle)))
+            load(rng, json, b"", filler)
         };
+        let others: Vec<&Load> = oracle.jobs.iter().map(|job| &job.load).collect();
+        let load = unlike(load, &others);
         let options = rng.percent(self.with_terms).then(|| self.options(rng));
         Request::Put { queue, priority, tie_break, load, options }
     }
@@ -241,10 +243,9 @@ impl Profile {
             let job = |_| NativeJob { priority, ..self.native_job(rng, oracle) };
             let mut jobs: Vec<NativeJob> = (0..count).map(job).collect();
             for number in 1..jobs.len() {
-                // Payloads that are nothing but their key are not told apart.
-                if jobs[..number].iter().any(|other| other.load.text == jobs[number].load.text) {
-                    jobs[number].load = load(rng, Encoding::Json, b"", 1);
-                }
+                let (before, rest) = jobs.split_at_mut(number);
+                let others: Vec<&Load> = before.iter().map(|job| &job.load).collect();
+                rest[0].load = unlike(rest[0].load.clone(), &others);
             }
             if self.managing == 0 {
                 return RunRequest::PutMany(queue, jobs);
@@ -381,11 +382,17 @@ pub(super) fn a_load(rng: &mut TestRng) -> Load {
     load(rng, encoding, b"", filler)
 }
 
-/// The least filler of a payload that no other job has: of two jobs with one payload the oracle
+/// A payload that is no longer equal to one of the others: of two jobs with one payload the oracle
 /// could not tell which one a pop was answered with.
-fn least_filler(key: &[u8], oracle: &Oracle) -> usize {
-    let bare = Text::new(key);
-    usize::from(oracle.jobs.iter().any(|job| job.load.text == bare))
+fn unlike(load: Load, others: &[&Load]) -> Load {
+    let is_new = |text: &Text| others.iter().all(|other| other.text != *text);
+    // No draw, so that what is drawn afterwards does not depend on it.
+    let longer = |number: usize| {
+        let number = if number == 0 { String::new() } else { number.to_string() };
+        Text::new(&[load.text.bytes(), number.as_bytes()].concat())
+    };
+    let text = (0..).map(longer).find(is_new).expect("there are finitely many others");
+    Load { text, ..load }
 }
 
 /// A payload like no other, except that sometimes it is nothing but its key.
