@@ -223,7 +223,7 @@ impl Profile {
             load(rng, json, b"", filler)
         };
         let others: Vec<&Load> = oracle.jobs.iter().map(|job| &job.load).collect();
-        let load = unlike(load, &others);
+        let load = unlike(&load, &others);
         let options = rng.percent(self.with_terms).then(|| self.options(rng));
         Request::Put { queue, priority, tie_break, load, options }
     }
@@ -245,7 +245,7 @@ impl Profile {
             for number in 1..jobs.len() {
                 let (before, rest) = jobs.split_at_mut(number);
                 let others: Vec<&Load> = before.iter().map(|job| &job.load).collect();
-                rest[0].load = unlike(rest[0].load.clone(), &others);
+                rest[0].load = unlike(&rest[0].load, &others);
             }
             if self.managing == 0 {
                 return RunRequest::PutMany(queue, jobs);
@@ -384,15 +384,16 @@ pub(super) fn a_load(rng: &mut TestRng) -> Load {
 
 /// A payload that is no longer equal to one of the others: of two jobs with one payload the oracle
 /// could not tell which one a pop was answered with.
-fn unlike(load: Load, others: &[&Load]) -> Load {
+fn unlike(load: &Load, others: &[&Load]) -> Load {
     let is_new = |text: &Text| others.iter().all(|other| other.text != *text);
     // No draw, so that what is drawn afterwards does not depend on it.
     let longer = |number: usize| {
         let number = if number == 0 { String::new() } else { number.to_string() };
         Text::new(&[load.text.bytes(), number.as_bytes()].concat())
     };
-    let text = (0..).map(longer).find(is_new).expect("there are finitely many others");
-    Load { text, ..load }
+    // One more than there are others: not all of them are taken.
+    let text = (0..=others.len()).map(longer).find(is_new).unwrap();
+    Load { encoding: load.encoding, text }
 }
 
 /// A payload like no other, except that sometimes it is nothing but its key.
