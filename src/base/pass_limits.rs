@@ -13,6 +13,10 @@ pub const BUSY_READS_BYTES: usize = 256 * 1024;
 /// The smallest such part: the requests in it cost about ten times what the system call does.
 pub const READ_BUDGET_MIN_BYTES: usize = 1536;
 
+/// The smallest such part of a connection that was idle before: so many of them may come at once,
+/// each with as much as it can send, that the last one would wait for long.
+pub const ARRIVAL_READ_MIN_BYTES: usize = 512;
+
 /// Connections with new input that are each read as if there were no others.
 pub const ARRIVALS_READ_WHOLE: usize = 128;
 
@@ -68,6 +72,9 @@ pub const WRITTEN_BYTES_PER_WORK: usize = 16;
 /// Queue names checked for one connection in one turn: a subscription is compared with all others,
 /// and the first delivery after one checks all. Then the other connections have their turn.
 pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;
+
+/// How long passes take together before their processor time is read: that is a system call.
+pub const PROCESSOR_READ_INTERVAL: Duration = Duration::from_micros(250);
 
 /// Connections accepted from one listener in one pass.
 pub const ACCEPTS_PER_PASS: usize = 64;

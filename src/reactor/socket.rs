@@ -161,6 +161,9 @@ impl Socket {
 
     /// What is read at once if others' input leaves this share of a pass.
     pub(super) fn read_budget(&self, share: usize) -> usize {
+        if self.budget_doublings == 0 {
+            return share;
+        }
         share.max(READ_BUDGET_MIN_BYTES << self.budget_doublings).min(READ_BUDGET_BYTES)
     }
 

@@ -7,8 +7,8 @@
 //! much behind, are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones:
 //! so a client that sends one request waits for other arrivals, not for the clients that always
 //! have more input than is read, and neither kind starves. The more connections are busy, or arrive
-//! at once, the less is read of each; but where a request is longer than a read, the reads become
-//! longer. What is left to be written is written in turn likewise.
+//! at once, the less is read of each, and least of those that arrive; but where a request is longer
+//! than a read, the reads become longer. What is left to be written is written in turn likewise.
 //!
 //! Invariants: a connection is in at most one of the two queues of reads, and at most once; the
 //! same holds for the two queues of writes that were left over.
@@ -17,9 +17,9 @@ use super::Reactor;
 use super::clock::Clock;
 use super::socket::Stream;
 use crate::base::limits::{
-    ARRIVALS_READ_WHOLE, BUSY_READS_BYTES, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES,
-    READ_TIME_PER_PASS, TURN_WORK, WORK_PER_CLOCK_CHECK, WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS,
-    WRITTEN_BYTES_PER_WORK,
+    ARRIVAL_READ_MIN_BYTES, ARRIVALS_READ_WHOLE, BUSY_READS_BYTES, READ_BUDGET_BYTES,
+    READ_BUDGET_MIN_BYTES, READ_TIME_PER_PASS, TURN_WORK, WORK_PER_CLOCK_CHECK,
+    WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS, WRITTEN_BYTES_PER_WORK,
 };
 use crate::base::time::Mono;
 use crate::model::driver::Core;
@@ -99,12 +99,13 @@ impl PassWork {
     }
 }
 
-/// Bytes that are read of one connection while these numbers of them arrive and are busy, unless
-/// its requests are longer. Arrivals count beyond [`ARRIVALS_READ_WHOLE`]: as a rule each of them
-/// has one short request.
-fn read_share(arrivals: usize, busy: usize) -> usize {
+/// Bytes that are read of one arriving and of one busy connection while there are these numbers of
+/// them, unless its requests are longer. Arrivals count beyond [`ARRIVALS_READ_WHOLE`]: as a rule
+/// each of them has one short request.
+fn read_shares(arrivals: usize, busy: usize) -> (usize, usize) {
     let sharing = busy + arrivals.saturating_sub(ARRIVALS_READ_WHOLE);
-    (BUSY_READS_BYTES / sharing.max(1)).clamp(READ_BUDGET_MIN_BYTES, READ_BUDGET_BYTES)
+    let share = (BUSY_READS_BYTES / sharing.max(1)).min(READ_BUDGET_BYTES);
+    (share.max(ARRIVAL_READ_MIN_BYTES), share.max(READ_BUDGET_MIN_BYTES))
 }
 
 impl<C: Core> Reactor<C> {
@@ -127,7 +128,8 @@ impl<C: Core> Reactor<C> {
         // In a shutdown each connection is read only once more.
         let [_, arrivals, busy] = left;
         let stops = self.stop.is_some();
-        let share = if stops { READ_BUDGET_BYTES } else { read_share(arrivals, busy) };
+        let whole = (READ_BUDGET_BYTES, READ_BUDGET_BYTES);
+        let (arrival, busy) = if stops { whole } else { read_shares(arrivals, busy) };
         let (end, mut work) = (self.now.mono.after(READ_TIME_PER_PASS), PassWork::default());
         while left != [0; 3] {
             for kind in ReadKind::ALL {
@@ -138,6 +140,7 @@ impl<C: Core> Reactor<C> {
                 *left -= 1;
                 let Some(client) = self.transfers.reads(kind).pop_front() else { continue };
                 if kind != ReadKind::HangUp {
+                    let share = if kind == ReadKind::Arrival { arrival } else { busy };
                     work.add(TURN_WORK + self.read_once(client, share));
                 } else if self.sockets.get_mut(client).is_some() {
                     self.core.handle_peer_closed(client, self.now);
@@ -308,13 +311,15 @@ mod tests {
     #[test]
     fn the_more_connections_have_input_the_less_is_read_of_each() {
         for whole in [0, 1, ARRIVALS_READ_WHOLE] {
-            assert_eq!(read_share(whole, 0), READ_BUDGET_BYTES);
-            assert_eq!(read_share(whole, 1), READ_BUDGET_BYTES);
+            assert_eq!(read_shares(whole, 0), (READ_BUDGET_BYTES, READ_BUDGET_BYTES));
+            assert_eq!(read_shares(whole, 1), (READ_BUDGET_BYTES, READ_BUDGET_BYTES));
         }
         let many = 16;
-        assert_eq!(many * read_share(0, many), BUSY_READS_BYTES);
-        assert_eq!(many * read_share(ARRIVALS_READ_WHOLE + many, 0), BUSY_READS_BYTES);
-        assert_eq!(read_share(0, 100_000), READ_BUDGET_MIN_BYTES);
-        assert_eq!(read_share(100_000, 0), READ_BUDGET_MIN_BYTES);
+        let share = BUSY_READS_BYTES / many;
+        assert_eq!(read_shares(0, many), (share, share));
+        assert_eq!(read_shares(ARRIVALS_READ_WHOLE + many, 0), (share, share));
+        let least = (ARRIVAL_READ_MIN_BYTES, READ_BUDGET_MIN_BYTES);
+        assert_eq!(read_shares(0, 100_000), least);
+        assert_eq!(read_shares(100_000, 0), least);
     }
 }

@@ -26,9 +26,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Records a finished pass: its duration is the latency of each reply in it. O(1).
-    pub(super) fn record_pass(&mut self, from: Mono, to: Mono) {
+    /// Records a finished pass: its duration is the latency of each reply in it. Its processor time
+    /// is known if it was long. O(1).
+    pub(super) fn record_pass(&mut self, from: Mono, to: Mono, processor_ns: Option<u64>) {
         let took = to.0.saturating_sub(from.0);
+        let processor_ns = processor_ns.unwrap_or(0);
+        self.passes.longest_processor_ns = self.passes.longest_processor_ns.max(processor_ns);
         self.passes.took_ns.note(took, 1);
         self.passes.longest_ns = self.passes.longest_ns.max(took);
         let answered = std::mem::take(&mut self.answered);
@@ -91,14 +94,15 @@ mod tests {
         let mut counters = Counters::default();
         let second = |seconds: u64| Mono(seconds * 1_000_000_000);
         counters.answered = 3;
-        counters.record_pass(second(1), second(3));
+        counters.record_pass(second(1), second(3), Some(7));
         assert_eq!(counters.passes.busy_millionths, 0);
-        counters.record_pass(second(9), second(10));
+        counters.record_pass(second(9), second(10), Some(5));
         assert_eq!(counters.passes.busy_millionths, 300_000);
-        counters.record_pass(second(19), Mono(second(19).0 + 1));
-        counters.record_pass(second(29), second(30));
+        counters.record_pass(second(19), Mono(second(19).0 + 1), None);
+        counters.record_pass(second(29), second(30), None);
         assert_eq!(counters.passes.busy_millionths, 50_000);
         assert_eq!(counters.passes.longest_ns, second(2).0);
+        assert_eq!(counters.passes.longest_processor_ns, 7);
         assert_eq!((counters.passes.took_ns.count(), counters.answered), (4, 0));
         let answered = &counters.answered_ns;
         assert_eq!((answered.count(), answered.sum()), (3, second(6).0));

@@ -67,12 +67,15 @@ class Server:
         return urllib.request.urlopen(url, timeout=PATIENCE).read().decode()
 
     def passes(self):
-        """The longest pass in seconds, and how many took at most so long."""
+        """The longest pass in seconds, how many took at most so long, and the most processor time
+        of one."""
         text = self.get("/metrics")
         longest = re.search(r"^jobcentre_loop_longest_pass_seconds (\S+)", text, re.M)
+        processor = re.search(r"^jobcentre_loop_longest_pass_processor_seconds (\S+)", text, re.M)
         bucket = r'^jobcentre_loop_pass_seconds_bucket\{le="(\d\S*)"\} (\d+)'
         buckets = re.findall(bucket, text, re.M)
-        return float(longest[1]), [(float(le), int(count)) for le, count in buckets]
+        buckets = [(float(le), int(count)) for le, count in buckets]
+        return float(longest[1]), buckets, float(processor[1])
 
     def memory(self):
         """Resident bytes."""
@@ -284,22 +287,26 @@ class Attack:
         memory = self.server.memory()
         after, load = self.server.passes(), ""
         if self.before:
-            longest, counts = self.before
+            longest, counts, processor = self.before
             load = f" (load {longest * 1000:.1f})"
             if after[0] == longest:
                 # Not longer than one before: the bound of the longest bucket that has grown.
                 whole = [(le, new - old) for (le, new), (_, old) in zip(after[1], counts)]
                 bound = next((le for le, count in whole if count == whole[-1][1]), longest)
-                after = (min(bound, longest), after[1])
+                after = (min(bound, longest), after[1], after[2])
+            if after[2] == processor:
+                after = (after[0], after[1], min(after[0], processor))
         at = lambda part: late[min(int(part * len(late)), len(late) - 1)] * 1000
         mib = lambda size: size >> 20
         if as_json:
             figures = {"p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), "max": at(1)}
             print(json.dumps({"cause": self.cause, "size": self.size,
-                              "longest_pass_ms": after[0] * 1000, "canary_ms": figures,
+                              "longest_pass_ms": after[0] * 1000,
+                              "processor_ms": after[2] * 1000, "canary_ms": figures,
                               "resident_bytes": [self.memory, memory], **self.figures}), flush=True)
             return self.server.stop()
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
+              f"at most {after[2] * 1000:.1f} ms of processor time, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
               f"max {at(1):.1f} ms of {len(late)}, "
               f"resident {mib(self.memory)} -> {mib(memory)} MiB", *self.notes, sep="; ", flush=True)

@@ -5,8 +5,8 @@ import time
 
 import attack as a
 
-LARGE, SMALL = 600, 20
-NAMES = 4_096
+LARGE, SMALL = 1_200, 40
+NAMES = 2_048
 LETTERS = string.digits + string.ascii_letters
 
 

@@ -53,7 +53,7 @@ impl SimDriver {
         }
         while self.server.poll_action().is_some() {}
         let end = Mono(self.now.mono.0 + 1_000_000);
-        self.server.record_pass(self.now.mono, end);
+        self.server.record_pass(self.now.mono, end, Some(500_000));
         self.received.remove(&client).unwrap_or_default()
     }
 
