@@ -287,15 +287,13 @@ class Attack:
         memory = self.server.memory()
         after, load = self.server.passes(), ""
         if self.before:
-            longest, counts, processor = self.before
+            longest, counts, _ = self.before
             load = f" (load {longest * 1000:.1f})"
             if after[0] == longest:
                 # Not longer than one before: the bound of the longest bucket that has grown.
                 whole = [(le, new - old) for (le, new), (_, old) in zip(after[1], counts)]
                 bound = next((le for le, count in whole if count == whole[-1][1]), longest)
                 after = (min(bound, longest), after[1], after[2])
-            if after[2] == processor:
-                after = (after[0], after[1], min(after[0], processor))
         at = lambda part: late[min(int(part * len(late)), len(late) - 1)] * 1000
         mib = lambda size: size >> 20
         if as_json:
@@ -306,7 +304,7 @@ class Attack:
                               "resident_bytes": [self.memory, memory], **self.figures}), flush=True)
             return self.server.stop()
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
-              f"at most {after[2] * 1000:.1f} ms of processor time, "
+              f"{after[2] * 1000:.1f} ms of processor time at most since the start, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
               f"max {at(1):.1f} ms of {len(late)}, "
               f"resident {mib(self.memory)} -> {mib(memory)} MiB", *self.notes, sep="; ", flush=True)
