@@ -79,8 +79,8 @@ pub(crate) enum Metric {
     PeakMemory,
     /// The longest pass of the loop, in milliseconds.
     LongestPass,
-    /// The most processor time of a pass, in milliseconds.
-    PassProcessor,
+    /// The most CPU time of a pass, in milliseconds.
+    PassCpu,
     /// The part of the loop's time that event streams take.
     StreamsShare,
     /// p99.9 of a client beside event streams over that without them.
@@ -130,7 +130,7 @@ impl Metric {
             Self::Messages => "messages a second",
             Self::PeakMemory => "peak memory, MiB",
             Self::LongestPass => "longest pass, ms",
-            Self::PassProcessor => "processor time of a pass, ms at most",
+            Self::PassCpu => "CPU time of a pass, ms at most",
             Self::StreamsShare => "share of streams",
             Self::BesideStreams => "p99.9 with streams / without",
         }

@@ -38,9 +38,9 @@ pub(crate) fn id(attack: &str) -> String {
 pub(crate) const STREAMS: &str = "event_streams";
 
 fn columns(attack: &str) -> Vec<Metric> {
-    use Metric::{BesideStreams, LongestPass, Max, P50, P99, P999, PassProcessor, StreamsShare};
+    use Metric::{BesideStreams, LongestPass, Max, P50, P99, P999, PassCpu, StreamsShare};
     let own: &[Metric] = if attack == STREAMS { &[StreamsShare, BesideStreams] } else { &[] };
-    [&[PassProcessor, LongestPass, P50, P99, P999, Max], own].concat()
+    [&[PassCpu, LongestPass, P50, P99, P999, Max], own].concat()
 }
 
 /// One for each attack.
@@ -79,7 +79,7 @@ pub(crate) fn measure(programs: &Programs, attack: &str, small: bool) -> Result<
     let canary = |name: &str| raw["canary_ms"][name].as_f64().map(|value| value * 1e3);
     let found = [
         (Metric::LongestPass, value("longest_pass_ms", 1.0)),
-        (Metric::PassProcessor, value("processor_ms", 1.0)),
+        (Metric::PassCpu, value("cpu_ms", 1.0)),
         (Metric::P50, canary("p50")),
         (Metric::P99, canary("p99")),
         (Metric::P999, canary("p99.9")),

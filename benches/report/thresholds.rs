@@ -416,7 +416,7 @@ fn passes() -> Vec<Threshold> {
         let scenario = passes::id(attack);
         let of =
             |metric, most, unit| Threshold::value(&scenario, Chapter::Passes, metric, most, unit);
-        [of(Metric::PassProcessor, 5.0, "ms"), of(Metric::P999, 20_000.0, "us")]
+        [of(Metric::PassCpu, 5.0, "ms"), of(Metric::P999, 20_000.0, "us")]
     };
     let streams = passes::id(passes::STREAMS);
     let of = |metric, most, unit| Threshold::value(&streams, Chapter::Passes, metric, most, unit);

@@ -73,8 +73,8 @@ pub const WRITTEN_BYTES_PER_WORK: usize = 16;
 /// and the first delivery after one checks all. Then the other connections have their turn.
 pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;
 
-/// How long passes take together before their processor time is read: that is a system call.
-pub const PROCESSOR_READ_INTERVAL: Duration = Duration::from_micros(250);
+/// How long passes take together before their CPU time is read: that is a system call.
+pub const CPU_READ_INTERVAL: Duration = Duration::from_micros(250);
 
 /// Connections accepted from one listener in one pass.
 pub const ACCEPTS_PER_PASS: usize = 64;

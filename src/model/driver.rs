@@ -343,7 +343,7 @@ pub trait Core {
     }
 
     /// Reports a pass that lasted from `from` to `to`, for the busy fraction of the loop.
-    fn record_pass(&mut self, _from: Mono, _to: Mono, _processor_ns: Option<u64>) {}
+    fn record_pass(&mut self, _from: Mono, _to: Mono, _cpu_ns: Option<u64>) {}
 
     /// Reports the resident memory, in bytes.
     fn record_memory(&mut self, _resident: u64) {}

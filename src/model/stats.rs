@@ -215,9 +215,9 @@ pub struct LoopStats {
     pub took_ns: Histogram,
     /// The longest pass, in nanoseconds.
     pub longest_ns: u64,
-    /// The most processor time that a pass has taken, in nanoseconds: what is much less than the
+    /// The most CPU time that a pass has taken, in nanoseconds: what is much less than the
     /// longest pass tells a machine that had other work from a server that had much.
-    pub longest_processor_ns: u64,
+    pub longest_pass_cpu_ns: u64,
     /// Busy part of the last window, in millionths.
     pub busy_millionths: u64,
 }

@@ -3,7 +3,7 @@
 //! [`Clock`] gives the time of a pass, [`Stopwatch`] measures durations outside of passes,
 //! [`thread_cpu_time`] the processor time of a thread.
 
-use crate::base::limits::PROCESSOR_READ_INTERVAL;
+use crate::base::limits::CPU_READ_INTERVAL;
 use crate::base::time::{Mono, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -40,29 +40,29 @@ pub(super) fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// Processor time of passes. To read it is a system call, so it is read only when passes have taken
-/// [`PROCESSOR_READ_INTERVAL`] together: that of a pass may contain that of short ones before it.
+/// CPU time of passes. To read it is a system call, so it is read only when passes have taken
+/// [`CPU_READ_INTERVAL`] together: that of a pass may contain that of short ones before it.
 #[derive(Debug, Default)]
-pub(super) struct PassProcessorTime {
+pub(super) struct PassCpuTime {
     /// What the thread had used when it was read last.
     used: Duration,
     /// How long the passes took that have ended since.
     unread: Duration,
 }
 
-impl PassProcessorTime {
-    /// Ends a pass that took so long. Returns its processor time in nanoseconds if it was long.
+impl PassCpuTime {
+    /// Ends a pass that took so long. Returns its CPU time in nanoseconds if it was long.
     pub(super) fn end_pass(&mut self, took_ns: u64) -> Option<u64> {
         let took = Duration::from_nanos(took_ns);
         self.unread = self.unread.saturating_add(took);
-        if self.unread < PROCESSOR_READ_INTERVAL {
+        if self.unread < CPU_READ_INTERVAL {
             return None;
         }
         self.unread = Duration::ZERO;
         let used = thread_cpu_time();
         let since = used.saturating_sub(std::mem::replace(&mut self.used, used));
-        let processor_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).min(took_ns);
-        (took >= PROCESSOR_READ_INTERVAL).then_some(processor_ns)
+        let cpu_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).min(took_ns);
+        (took >= CPU_READ_INTERVAL).then_some(cpu_ns)
     }
 }
 
@@ -124,11 +124,11 @@ mod tests {
 
     #[test]
     fn processor_time_of_a_long_pass_is_what_it_used_at_most() {
-        let long = u64::try_from(PROCESSOR_READ_INTERVAL.as_nanos()).unwrap();
-        let mut time = PassProcessorTime::default();
+        let long = u64::try_from(CPU_READ_INTERVAL.as_nanos()).unwrap();
+        let mut time = PassCpuTime::default();
         assert_eq!(time.end_pass(long - 1), None);
         assert_eq!(time.end_pass(1), None, "it is read, but this pass was short");
-        let most = thread_cpu_time() + PROCESSOR_READ_INTERVAL;
+        let most = thread_cpu_time() + CPU_READ_INTERVAL;
         while thread_cpu_time() < most {}
         let used = time.end_pass(100 * long).unwrap();
         assert!((long..=100 * long).contains(&used), "{used}");

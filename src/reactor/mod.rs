@@ -64,7 +64,7 @@ use crate::model::peer::Peer;
 pub use background::{Background, Foreground};
 pub use client_tls::{BlockingTls, TlsError};
 pub use clock::Clock;
-use clock::PassProcessorTime;
+use clock::PassCpuTime;
 use dialer::Dialer;
 use engine_link::{EngineLink, LINK};
 use handshakes::Handshakes;
@@ -111,7 +111,7 @@ pub struct Reactor<C> {
     core: C,
     poll: Poll,
     clock: Clock,
-    pass_processor: PassProcessorTime,
+    pass_cpu: PassCpuTime,
     now: Now,
     listeners: Vec<Listener>,
     sockets: Sockets,
@@ -185,7 +185,7 @@ impl<C: Core> Reactor<C> {
             poll,
             now: clock.sample(),
             clock,
-            pass_processor: PassProcessorTime::default(),
+            pass_cpu: PassCpuTime::default(),
             listeners,
             sockets: Sockets::default(),
             dialer: Dialer::new(wake.clone()),
@@ -325,8 +325,8 @@ impl<C: Core> Reactor<C> {
     /// resident memory.
     fn sample_stats(&mut self) {
         let end = self.clock.moment();
-        let processor_ns = self.pass_processor.end_pass(end.0.saturating_sub(self.now.mono.0));
-        self.core.record_pass(self.now.mono, end, processor_ns);
+        let cpu_ns = self.pass_cpu.end_pass(end.0.saturating_sub(self.now.mono.0));
+        self.core.record_pass(self.now.mono, end, cpu_ns);
         if end >= self.next_memory_sample {
             self.next_memory_sample = end.after(MEMORY_SAMPLE_INTERVAL);
             if let Some(resident) = rss::resident_bytes() {

@@ -297,8 +297,8 @@ impl<E: CommandExecutor> Core for Server<E> {
         next.into_iter().flatten().min()
     }
 
-    fn record_pass(&mut self, from: Mono, to: Mono, processor_ns: Option<u64>) {
-        self.counters.record_pass(from, to, processor_ns);
+    fn record_pass(&mut self, from: Mono, to: Mono, cpu_ns: Option<u64>) {
+        self.counters.record_pass(from, to, cpu_ns);
     }
 
     fn record_memory(&mut self, resident: u64) {

@@ -26,12 +26,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Records a finished pass: its duration is the latency of each reply in it. Its processor time
+    /// Records a finished pass: its duration is the latency of each reply in it. Its CPU time
     /// is known if it was long. O(1).
-    pub(super) fn record_pass(&mut self, from: Mono, to: Mono, processor_ns: Option<u64>) {
+    pub(super) fn record_pass(&mut self, from: Mono, to: Mono, cpu_ns: Option<u64>) {
         let took = to.0.saturating_sub(from.0);
-        let processor_ns = processor_ns.unwrap_or(0);
-        self.passes.longest_processor_ns = self.passes.longest_processor_ns.max(processor_ns);
+        let cpu_ns = cpu_ns.unwrap_or(0);
+        self.passes.longest_pass_cpu_ns = self.passes.longest_pass_cpu_ns.max(cpu_ns);
         self.passes.took_ns.note(took, 1);
         self.passes.longest_ns = self.passes.longest_ns.max(took);
         let answered = std::mem::take(&mut self.answered);
@@ -102,7 +102,7 @@ mod tests {
         counters.record_pass(second(29), second(30), None);
         assert_eq!(counters.passes.busy_millionths, 50_000);
         assert_eq!(counters.passes.longest_ns, second(2).0);
-        assert_eq!(counters.passes.longest_processor_ns, 7);
+        assert_eq!(counters.passes.longest_pass_cpu_ns, 7);
         assert_eq!((counters.passes.took_ns.count(), counters.answered), (4, 0));
         let answered = &counters.answered_ns;
         assert_eq!((answered.count(), answered.sum()), (3, second(6).0));

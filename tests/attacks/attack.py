@@ -67,15 +67,15 @@ class Server:
         return urllib.request.urlopen(url, timeout=PATIENCE).read().decode()
 
     def passes(self):
-        """The longest pass in seconds, how many took at most so long, and the most processor time
+        """The longest pass in seconds, how many took at most so long, and the most CPU time
         of one."""
         text = self.get("/metrics")
         longest = re.search(r"^jobcentre_loop_longest_pass_seconds (\S+)", text, re.M)
-        processor = re.search(r"^jobcentre_loop_longest_pass_processor_seconds (\S+)", text, re.M)
+        cpu = re.search(r"^jobcentre_loop_longest_pass_cpu_seconds (\S+)", text, re.M)
         bucket = r'^jobcentre_loop_pass_seconds_bucket\{le="(\d\S*)"\} (\d+)'
         buckets = re.findall(bucket, text, re.M)
         buckets = [(float(le), int(count)) for le, count in buckets]
-        return float(longest[1]), buckets, float(processor[1])
+        return float(longest[1]), buckets, float(cpu[1])
 
     def memory(self):
         """Resident bytes."""
@@ -300,11 +300,11 @@ class Attack:
             figures = {"p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), "max": at(1)}
             print(json.dumps({"cause": self.cause, "size": self.size,
                               "longest_pass_ms": after[0] * 1000,
-                              "processor_ms": after[2] * 1000, "canary_ms": figures,
+                              "cpu_ms": after[2] * 1000, "canary_ms": figures,
                               "resident_bytes": [self.memory, memory], **self.figures}), flush=True)
             return self.server.stop()
         print(f"{self.cause}: size {self.size}, longest pass {after[0] * 1000:.1f} ms{load}, "
-              f"{after[2] * 1000:.1f} ms of processor time at most since the start, "
+              f"{after[2] * 1000:.1f} ms of CPU time at most since the start, "
               f"canary p50 {at(0.5):.2f} p99 {at(0.99):.2f} p99.9 {at(0.999):.2f} "
               f"max {at(1):.1f} ms of {len(late)}, "
               f"resident {mib(self.memory)} -> {mib(memory)} MiB", *self.notes, sep="; ", flush=True)

@@ -88,7 +88,7 @@ pub(super) fn server(stats: &ServerStats, limits: ServerLimits<'_>, now: Now) ->
     out.push(b'{');
     push_count(&mut out, "busy_millionths", stats.passes.busy_millionths);
     push_count(&mut out, "longest_pass_ns", stats.passes.longest_ns);
-    push_count(&mut out, "longest_processor_ns", stats.passes.longest_processor_ns);
+    push_count(&mut out, "longest_pass_cpu_ns", stats.passes.longest_pass_cpu_ns);
     out.push(b'}');
     push_histogram(&mut out, "ready_ms", stats.store.totals.ready_ms.classes(0, 36));
     push_histogram(&mut out, "answered_ns", stats.answered_ns.classes(12, 36));

@@ -116,7 +116,7 @@ fn metrics_match_the_requests() {
     let passes = figures.of("jobcentre_loop_pass_seconds_count", &[]);
     assert!((figures.of("jobcentre_loop_pass_seconds_sum", &[]) - passes / 1e3).abs() < 1e-9);
     assert_eq!(figures.of("jobcentre_loop_longest_pass_seconds", &[]), 0.001);
-    assert_eq!(figures.of("jobcentre_loop_longest_pass_processor_seconds", &[]), 0.0005);
+    assert_eq!(figures.of("jobcentre_loop_longest_pass_cpu_seconds", &[]), 0.0005);
     assert_eq!(figures.samples("jobcentre_journal_full").count(), 0, "there is no journal");
 }
 

@@ -33,7 +33,7 @@ fn figures() -> Box<ServerStats> {
     figures.answered_ns = histogram;
     figures.passes.took_ns = histogram;
     figures.passes.longest_ns = 50_000_000;
-    figures.passes.longest_processor_ns = 40_000_000;
+    figures.passes.longest_pass_cpu_ns = 40_000_000;
     figures.passes.busy_millionths = 250_000;
     figures.queries.waiting = 21;
     figures.queries.started = 22;

@@ -253,10 +253,10 @@ impl General {
         let help = "The longest pass since the start.";
         let longest = write_ratio(passes.longest_ns, NANOSECONDS);
         out.gauge("loop_longest_pass", Some(&Unit::Seconds), help, &longest)?;
-        let help = "The most processor time that a pass has taken since the start, of those over \
+        let help = "The most CPU time that a pass has taken since the start, of those over \
             0.25 ms; where it is far below the longest pass the machine had other work.";
-        let longest = write_ratio(passes.longest_processor_ns, NANOSECONDS);
-        out.gauge("loop_longest_pass_processor", Some(&Unit::Seconds), help, &longest)?;
+        let longest = write_ratio(passes.longest_pass_cpu_ns, NANOSECONDS);
+        out.gauge("loop_longest_pass_cpu", Some(&Unit::Seconds), help, &longest)?;
         let help = "Part of the time in which the loop was busy, over the last 10 seconds or more.";
         let busy = write_ratio(passes.busy_millionths, 1_000_000);
         out.gauge("loop_utilisation_ratio", None, help, &busy)?;
