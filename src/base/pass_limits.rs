@@ -13,8 +13,8 @@ pub const BUSY_READS_BYTES: usize = 256 * 1024;
 /// The smallest such part: the requests in it cost about ten times what the system call does.
 pub const READ_BUDGET_MIN_BYTES: usize = 1536;
 
-/// The smallest such part of a connection that was idle before: so many of them may come at once,
-/// each with as much as it can send, that the last one would wait for long.
+/// The smallest such part of a connection that was idle before: thousands may come at once, each
+/// with as much as it can send, and the last one waits for all of them.
 pub const ARRIVAL_READ_MIN_BYTES: usize = 512;
 
 /// Connections with new input that are each read as if there were no others.
