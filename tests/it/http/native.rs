@@ -68,6 +68,11 @@ fn job_is_available_when_its_put_says_after_a_restart() {
         let body = format!("{{\"payload\":1,\"run_at\":\"{}\"}}", moment(number));
         assert_eq!(ask(&mut client, "POST /api/v1/queues/q/jobs", &body).0, "201");
     }
+    // The jobs are written anew, in later passes.
+    for number in 1..=20 {
+        let change = format!("PATCH /api/v1/jobs/{number}");
+        assert_eq!(ask(&mut client, &change, "{\"pri\":3}").0, "200");
+    }
     server.signal("KILL");
     server.wait();
     server = start();
