@@ -30,21 +30,10 @@ import sys
 import tempfile
 import time
 
+from local_processes import cpu_seconds, free_port
+
 PATIENCE = 120
-TICK = os.sysconf("SC_CLK_TCK")
 LEASE = 3.0
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def cpu_seconds(pid):
-    """What a process, with its threads, has used; those that have ended, too."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def wait(what, done):

@@ -21,8 +21,9 @@ import sys
 import tempfile
 import time
 
+from local_processes import cpu_seconds, free_port
+
 PATIENCE = 30
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 def openssl(*arguments):
@@ -40,18 +41,6 @@ def certificate(folder):
     openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-days", "30",
             "-copy_extensions", "copy", "-out", chain)
     (folder / "both.pem").write_bytes(chain.read_bytes() + key.read_bytes())
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def cpu_seconds(pid):
-    """What a process, with its threads, has used."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 @contextlib.contextmanager

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from local_processes import free_port
+
 HERE = os.path.abspath(__file__)
 
 
@@ -159,12 +161,6 @@ LIBRARIES = {
     "celery": WithCelery,
     "dramatiq": WithDramatiq,
 }
-
-
-def free_port():
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return any_port.getsockname()[1]
 
 
 class Server:

@@ -57,6 +57,14 @@ const LINES: &[Row] = &[
     ("reload_server", r#"{"request":"reload"}"#, "admin"),
     ("list_connections", r#"{"request":"clients"}"#, "admin"),
     ("close_connection", r#"{"request":"close","id":9}"#, "admin"),
+    (
+        "begin_action",
+        r#"{"request":"act","queue":"q","where":{"state":"ready"},"do":"bury","dry_run":true}"#,
+        "manage:q",
+    ),
+    ("list_actions", r#"{"request":"actions"}"#, "observe"),
+    ("get_action", r#"{"request":"actions","action":9}"#, "observe"),
+    ("cancel_action", r#"{"request":"cancel","action":9}"#, "manage:*"),
 ];
 
 /// The tube `q` is used and watched.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
 
 from lossy_proxy import LossyProxy
-from settings import write_certificate, write_users
+from settings import write_certificate, write_client_certificate, write_users
 from takeover_server import TakeoverServer
 
 import jobcentre
@@ -30,6 +30,7 @@ KINDS: Dict[str, Type[Exception]] = {
     "not-held": errors.NotHeld,
     "timeout": errors.RequestTimeout,
     "unauthorized": errors.Unauthorized,
+    "untrusted": errors.Untrusted,
 }
 NOTHING: Any = object()
 
@@ -99,9 +100,7 @@ class Player:
         if any(step["do"] == "lose_answer" for step in scenario["steps"]):
             self.proxy = LossyProxy(lambda: self.server.address)
             url = f"jobcentre://{self.proxy.address}"
-        # An authority that is unknown stays so: there is no use in waiting for it.
-        timeout = 1.0 if terms.get("trusts") is False else PATIENCE
-        self.client = make_client(url, token=terms.get("token"), timeout=timeout)
+        self.client = make_client(url, token=terms.get("token"), timeout=PATIENCE)
 
     def _start_server(self, terms: Mapping[str, Any], folder: Path) -> "tuple[Server, str]":
         arguments: List[str] = []
@@ -113,6 +112,10 @@ class Player:
             arguments += ["--tls-cert", certificate, "--tls-key", key]
             listen = "tls:127.0.0.1:0"
             query = f"?ca={certificate}" if terms.get("trusts", True) else ""
+            if terms.get("asks_certificate"):
+                trusted, own, own_key = write_client_certificate(folder)
+                arguments += ["--tls-client-ca", trusted]
+                query += f"&cert={own}&key={own_key}" if terms.get("presents", True) else ""
         if "users" in terms:
             arguments += ["--config", write_users(folder, terms["users"])]
         data = str(folder / "data") if terms.get("data") else None

@@ -11,7 +11,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The server could not be reached, or the connection has ended. The request was not executed.
     ConnectionLost(String),
-    /// The certificate of the server is not trusted, or is not for this server.
+    /// The certificate of the server is not trusted, or is not for this server, or the server
+    /// refuses that of this client, or misses one. The request was not executed.
     Untrusted(String),
     /// The connection ended between a request and its answer: it may have been executed or not.
     AnswerLost(String),
@@ -93,6 +94,18 @@ impl Error {
                 | Self::Full(_)
                 | Self::TooManyClients(_)
         )
+    }
+
+    /// The error of a connection that failed because of a certificate; `None`: of another cause.
+    pub(crate) fn of_certificate(
+        server: &dyn fmt::Display,
+        error: &std::io::Error,
+    ) -> Option<Self> {
+        #[cfg(feature = "tls")]
+        let refused = crate::tls::refused_certificate(error);
+        #[cfg(not(feature = "tls"))]
+        let refused: Option<&str> = None;
+        refused.map(|whose| Self::Untrusted(format!("{server}: {whose} is refused: {error}")))
     }
 
     /// The error of an answer, by its kind. The errors of Job Centre's own requests have none, and

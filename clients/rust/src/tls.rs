@@ -62,8 +62,21 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Whether a handshake failed because of the certificate: waiting does not make it better.
-pub(crate) fn is_untrusted(error: &std::io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+/// Whose certificate a connection failed for, if it was for one: waiting does not make it better.
+pub(crate) fn refused_certificate(error: &std::io::Error) -> Option<&'static str> {
+    use rustls::AlertDescription as Alert;
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(_) => Some("the certificate of the server"),
+        // With TLS 1.3 this arrives after the handshake, in place of the first answer.
+        rustls::Error::AlertReceived(
+            Alert::BadCertificate
+            | Alert::CertificateExpired
+            | Alert::CertificateRequired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::UnsupportedCertificate,
+        ) => Some("the certificate of this client"),
+        _ => None,
+    }
 }

@@ -78,6 +78,29 @@ fn tls() {
     assert_eq!(Client::connect(&server.url()).unwrap_err().kind(), "untrusted");
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn tls_with_a_client_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = support::write_certificate(folder.path());
+    let [trusted, own, own_key] = support::write_client_certificate(folder.path());
+    let mut server = Server::builder().listen("tls:127.0.0.1:0");
+    for (flag, file) in
+        [("--tls-cert", &certificate), ("--tls-key", &key), ("--tls-client-ca", &trusted)]
+    {
+        server = server.argument(flag).argument(file.display().to_string());
+    }
+    let server = server.start().unwrap();
+    let url = format!("{}?ca={}", server.url(), certificate.display());
+    let identity = format!("&cert={}&key={}", own.display(), own_key.display());
+    work_through(&Client::connect(&(url.clone() + &identity)).unwrap());
+    // The handshake of TLS 1.3 ends before the server has looked for a certificate.
+    let refused = Client::connect(&url).and_then(|client| client.put("q", &json!({})));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), "untrusted");
+    assert!(refused.to_string().contains("the certificate of this client"), "{refused}");
+}
+
 #[test]
 fn puts_outlive_the_server_and_lost_answers() {
     let folder = tempfile::tempdir().unwrap();

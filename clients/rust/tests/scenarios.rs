@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use jobcentre_client::test::Server;
 use jobcentre_client::{Backoff, Client, Error, Failure, Job, NewJob, OnDuplicate, Placed, Result};
 use serde_json::{Value, json};
 use support::takeover::TakeoverServer;
-use support::{LossyProxy, write_certificate, write_users};
+use support::{LossyProxy, write_certificate, write_client_certificate, write_users};
 use tokio::task::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,6 +83,14 @@ impl Player {
                 builder = builder.listen("tls:127.0.0.1:0");
                 for argument in ["--tls-cert".into(), certificate, "--tls-key".into(), key] {
                     builder = builder.argument(argument.display().to_string());
+                }
+                if terms["asks_certificate"] == json!(true) {
+                    let [trusted, own, key] = write_client_certificate(folder);
+                    builder = builder.argument("--tls-client-ca");
+                    builder = builder.argument(trusted.display().to_string());
+                    if terms["presents"] != json!(false) {
+                        write!(query, "&cert={}&key={}", own.display(), key.display()).unwrap();
+                    }
                 }
             }
             _ => {}
@@ -275,7 +284,7 @@ impl Player {
     fn compare(&self, step: &Value, outcome: Result<Outcome>) {
         if let Some(kind) = step["error"].as_str() {
             let error = outcome.err().unwrap_or_else(|| panic!("{step} has succeeded"));
-            let is_lost = matches!(error, Error::AnswerLost(_) | Error::Untrusted(_));
+            let is_lost = matches!(error, Error::AnswerLost(_));
             let matches = error.kind() == kind || kind == "connection-lost" && is_lost;
             assert!(matches, "{step}: {}: {error}", error.kind());
             return;

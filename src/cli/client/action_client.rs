@@ -1,64 +1,61 @@
 //! Actions of the server that a verb begins and waits for. SIGINT and SIGTERM cancel the one that
 //! runs.
 
-use super::connection::Server;
 use super::failure::{Exit, Failure, Outcome};
-use super::http_client::HttpClient;
 use super::interrupts::Interrupts;
 use super::jobs::State;
+use super::line_client::LineClient;
 use super::local::NAME;
 use super::record::{Record, quoted};
+use super::request::Request;
 use super::units::jobs;
 use std::time::Duration;
 
 /// How often it is asked how far an action is.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long it may take to find out whether actions can be reached: where they cannot, there is
-/// another way.
-const REACH_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// How long the answer to a cancellation may take.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why an action is not found.
+pub(super) const NO_ACTION: &str = "there is no action of this number: the last 1,000 since the \
+                                    start of the server are known";
 
 /// Begins actions, one after the other.
 #[derive(Debug)]
 pub(super) struct ActionClient<'a> {
-    http: HttpClient<'a>,
+    client: &'a mut LineClient,
     interrupts: Interrupts,
 }
 
 /// Which jobs an action is about: a queue, and a filter of the API as JSON.
 pub(super) type Target<'a> = (&'a str, &'a str);
 
+/// What is done, by its members of the request: names, and values as JSON.
+pub(super) type Members<'a> = &'a [(&'a str, &'a str)];
+
 impl<'a> ActionClient<'a> {
-    pub(super) fn new(server: &'a Server) -> Outcome<Self> {
-        let http = HttpClient::new(server)?;
+    /// Fails if this client may not see how far an action is.
+    pub(super) fn new(client: &'a mut LineClient) -> Outcome<Self> {
+        client.ask(Request::new("actions").number("limit", 1), NO_ACTION)?;
         let interrupts = Interrupts::install()?;
         interrupts.disarm();
-        Ok(Self { http, interrupts })
+        Ok(Self { client, interrupts })
     }
 
-    /// The same, if this client may and can see how far an action is.
-    pub(super) fn reach(server: &'a Server) -> Option<Self> {
-        let client = Self::new(server).ok()?;
-        client.http.within(REACH_TIMEOUT).client().ask("GET", "/actions?limit=1", None).ok()?;
-        Some(client)
-    }
-
-    /// Does something to all jobs that are chosen. `rest` are the members of the request besides.
-    /// Returns how many it were.
+    /// Does something to all jobs that are chosen. Returns how many it were.
     pub(super) fn act(
-        &self,
+        &mut self,
         (queue, filter): Target<'_>,
-        rest: &str,
+        members: Members<'_>,
         is_dry_run: bool,
     ) -> Outcome<u64> {
-        let queue = quoted(queue);
-        let body =
-            format!("{{\"queue\":{queue},\"where\":{filter},\"dry_run\":{is_dry_run},{rest}}}");
+        let request = Request::new("act").text("queue", queue).json("where", filter);
+        let request = request.json("dry_run", is_dry_run.to_string());
+        let add = |request: Request, (name, json): &(&str, &str)| request.json(name, json);
+        let request = members.iter().fold(request, add);
         self.interrupts.arm();
-        let action = self.http.ask("POST", "/actions", Some(&body));
+        let action = self.client.ask(request, "nothing is known of this queue");
         let ended = action.and_then(|action| self.wait(action, is_dry_run));
         self.interrupts.disarm();
         let action = ended?;
@@ -70,32 +67,29 @@ impl<'a> ActionClient<'a> {
     }
 
     /// Waits for the end of an action.
-    fn wait(&self, mut action: Record, is_dry_run: bool) -> Outcome<Record> {
-        let path = format!("/actions/{}", action.at("id").unwrap_or_default());
+    fn wait(&mut self, mut action: Record, is_dry_run: bool) -> Outcome<Record> {
         while !has_ended(&action) {
             let has_signal = self.interrupts.wait(POLL);
             if has_signal.map_err(|error| Failure::failed(format!("poll: {error}")))? {
-                return Err(self.cancel(&action, is_dry_run));
+                return Err(self.cancel(&action, is_dry_run, false));
             }
-            action = match self.http.ask_unless("GET", &path, &self.interrupts) {
-                Err(failure) if failure.exit == Exit::Interrupted => {
-                    return Err(self.cancel(&action, is_dry_run));
-                }
-                answer => answer?,
-            };
+            let request = Request::new("actions").json("action", id_of(&action));
+            match self.client.ask_unless(request, NO_ACTION, &self.interrupts)? {
+                Some(answer) => action = answer,
+                None => return Err(self.cancel(&action, is_dry_run, true)),
+            }
         }
         Ok(action)
     }
 
-    /// Cancels an action, and says what has become of it.
-    fn cancel(&self, action: &Record, is_dry_run: bool) -> Failure {
-        let id = action.at("id").unwrap_or_default();
+    /// Cancels an action, and says what has become of it. `owes`: the answer to an earlier
+    /// request is still to come.
+    fn cancel(&mut self, action: &Record, is_dry_run: bool, owes: bool) -> Failure {
+        let id = id_of(action);
         let by_hand = format!("{NAME} actions cancel {id}");
         // A second signal ends the process at once.
         super::print_note(&format!("action {id} is being cancelled, as does: {by_hand}"));
-        let quick = self.http.within(CANCEL_TIMEOUT);
-        let answer = quick.client().ask("DELETE", &format!("/actions/{id}"), None);
-        let sentence = match answer {
+        let sentence = match self.end(&id, owes) {
             Ok(action) => {
                 let what = match action.text("state").as_deref() {
                     Some("cancelled") => "was cancelled",
@@ -116,6 +110,24 @@ impl<'a> ActionClient<'a> {
         };
         Failure::new(Exit::Interrupted, sentence)
     }
+
+    fn end(&mut self, id: &str, owes: bool) -> Outcome<Record> {
+        self.client.hurry(CANCEL_TIMEOUT);
+        self.client.send(&cancellation(id).line())?;
+        if owes {
+            self.client.receive()?;
+        }
+        self.client.answered(NO_ACTION)
+    }
+}
+
+/// Ends an action early.
+pub(super) fn cancellation(id: &str) -> Request {
+    Request::new("cancel").json("action", id)
+}
+
+fn id_of(action: &Record) -> String {
+    action.at("id").unwrap_or_default()
 }
 
 fn has_ended(action: &Record) -> bool {
@@ -128,6 +140,12 @@ fn counted(action: &Record, is_dry_run: bool) -> u64 {
     action.number(field).unwrap_or(0)
 }
 
+/// The filter for some states.
+fn of_states(states: &[State]) -> String {
+    let names: Vec<String> = states.iter().map(|state| quoted(state.name())).collect();
+    format!("{{\"states\":[{}]}}", names.join(","))
+}
+
 /// The filter for a query.
 pub(super) fn of_query(query: &str) -> String {
     format!("{{\"query\":{query}}}")
@@ -135,36 +153,35 @@ pub(super) fn of_query(query: &str) -> String {
 
 /// Does something to the jobs in these states. Returns how many it were.
 pub(super) fn act_on_states(
-    actions: &ActionClient<'_>,
+    client: &mut LineClient,
     (queue, states): (&str, &[State]),
-    rest: &str,
+    members: Members<'_>,
 ) -> Outcome<u64> {
-    let names: Vec<String> = states.iter().map(|state| quoted(state.name())).collect();
-    actions.act((queue, &format!("{{\"states\":[{}]}}", names.join(","))), rest, false)
+    ActionClient::new(client)?.act((queue, &of_states(states)), members, false)
 }
 
-/// The same by a line request, which no signal cancels, where actions cannot be reached, and to
-/// states that the server refuses.
+/// The same by one request, which no signal cancels, where this client may not see how far an
+/// action is, and to states that the request refuses.
 pub(super) fn act_or_request(
-    server: &Server,
+    client: &mut LineClient,
     (queue, states): (&str, &[State]),
-    rest: &str,
-    request: impl FnOnce() -> Outcome<u64>,
+    members: Members<'_>,
+    request: impl FnOnce(&mut LineClient) -> Outcome<u64>,
 ) -> Outcome<u64> {
-    match ActionClient::reach(server) {
-        Some(actions) if !states.contains(&State::Reserved) => {
-            act_on_states(&actions, (queue, states), rest)
-        }
-        _ => request(),
+    if !states.contains(&State::Reserved)
+        && let Ok(mut actions) = ActionClient::new(client)
+    {
+        return actions.act((queue, &of_states(states)), members, false);
     }
+    request(client)
 }
 
 /// Does something to the jobs that match a query.
 pub(super) fn act_on_query(
-    server: &Server,
+    client: &mut LineClient,
     (queue, query): (&str, &str),
-    rest: &str,
+    members: Members<'_>,
     is_dry_run: bool,
 ) -> Outcome<u64> {
-    ActionClient::new(server)?.act((queue, &of_query(query)), rest, is_dry_run)
+    ActionClient::new(client)?.act((queue, &of_query(query)), members, is_dry_run)
 }

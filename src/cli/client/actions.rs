@@ -1,12 +1,12 @@
 //! `jobcentre actions`: what the server does to many jobs.
 
 use super::ClientArgs;
-use super::failure::{Failure, Outcome};
+use super::action_client::{NO_ACTION, cancellation};
+use super::failure::Outcome;
 use super::fields::ACTION_FIELDS;
-use super::http_client::HttpClient;
 use super::jobs::each_id;
 use super::output::{Column, Meaning, OutputArgs, column};
-use super::server_verbs::print_list;
+use super::server_verbs::{check_ids, print_pages};
 use clap::{Args, ValueEnum};
 
 /// What is done with actions.
@@ -56,19 +56,15 @@ const ACTION_COLUMNS: &[Column] = &[
 impl Actions {
     pub(super) fn run(&self) -> Outcome {
         let is_list = self.action == ActionAction::List;
-        if is_list && !self.ids.is_empty() {
-            let why = "all actions are listed: --columns, -o and grep find one of them";
-            return Err(Failure::usage(why));
-        }
+        check_ids(is_list, &self.ids, "actions")?;
         self.output.check(ACTION_COLUMNS, ACTION_FIELDS)?;
-        let server = self.client.connect.server()?;
-        let http = HttpClient::new(&server)?;
-        if is_list {
-            return print_list(&http, "/actions", &mut self.output.printer(ACTION_COLUMNS));
-        }
+        let mut client = self.client.line_client()?;
         let mut printer = self.output.printer(ACTION_COLUMNS);
-        let cancelled = each_id(&self.ids, self.client.ignore_missing, |id| {
-            printer.row(&http.ask("DELETE", &format!("/actions/{id}"), None)?);
+        if is_list {
+            return print_pages(&mut client, "actions", printer);
+        }
+        let cancelled = each_id(&self.ids, client.ignores_missing, |id| {
+            printer.row(&client.ask(cancellation(&id.to_string()), NO_ACTION)?);
             Ok(())
         });
         printer.finish()?;

@@ -1,7 +1,9 @@
 //! Verbs that change jobs: `delete`, `kick`, `bury`, `release`, `move` and `change`.
 
 use super::ClientArgs;
-use super::action_client::{ActionClient, act_on_query, act_on_states, act_or_request, of_query};
+use super::action_client::{
+    ActionClient, Members, act_on_query, act_on_states, act_or_request, of_query,
+};
 use super::completions::queue_names;
 use super::failure::{Failure, Outcome};
 use super::jobs::{State, each_id, found_job};
@@ -18,7 +20,7 @@ use std::io::{IsTerminal as _, Write as _, stdout};
 use std::time::Duration;
 
 /// What a deletion says to an action.
-const DELETE: &str = "\"do\":\"delete\"";
+const DELETE: Members<'_> = &[("do", "\"delete\"")];
 
 /// States of which jobs can be moved and changed.
 const WAITING: [State; 4] = [State::Ready, State::Scheduled, State::Blocked, State::Buried];
@@ -92,8 +94,7 @@ pub(in crate::cli) struct Delete {
 impl Delete {
     pub(super) fn run(&self) -> Outcome {
         self.output.check(&[], &["deleted", "to delete"])?;
-        let server = self.client.connect.server()?;
-        let mut client = LineClient::connect(&server)?;
+        let mut client = self.client.line_client()?;
         let is_dry_run = self.jobs.is_dry_run();
         let deleted = match self.jobs.chosen(&PURGED)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
@@ -104,14 +105,14 @@ impl Delete {
                     number
                 } else {
                     confirm(number, queue, self.yes)?;
-                    act_or_request(&server, (queue, &states), DELETE, || {
+                    act_or_request(&mut client, (queue, &states), DELETE, |client| {
                         let request = Request::new("purge").text("queue", queue);
-                        bulk(&mut client, request.texts("states", &names(&states)), "deleted")
+                        bulk(client, request.texts("states", &names(&states)), "deleted")
                     })?
                 }
             }
             Chosen::Query(queue, query) => {
-                let actions = ActionClient::new(&server)?;
+                let mut actions = ActionClient::new(&mut client)?;
                 let filter = of_query(query);
                 let what = (queue, &*filter);
                 let number =
@@ -195,10 +196,10 @@ struct Verb<'a> {
 impl Verb<'_> {
     fn run(&self, jobs: &Selection, output: &OutputArgs, client: &ClientArgs) -> Outcome {
         output.check(&[], &[self.past, self.future])?;
-        let server = client.connect.server()?;
-        let mut client = LineClient::connect(&server)?;
+        let mut client = client.line_client()?;
         let is_dry_run = jobs.is_dry_run();
-        let rest = format!("\"do\":\"{}\"", self.request);
+        let what = quoted(self.request);
+        let members = &[("do", &*what)];
         let done = match jobs.chosen(self.states)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => for_ids(&mut client, ids, self.request)?,
@@ -206,15 +207,13 @@ impl Verb<'_> {
             Chosen::States(queue, states)
                 if self.request == "kick" && states == [State::Buried] =>
             {
-                act_or_request(&server, (queue, &states), &rest, || {
-                    bulk(&mut client, Request::new("kick").text("queue", queue), "kicked")
+                act_or_request(&mut client, (queue, &states), members, |client| {
+                    bulk(client, Request::new("kick").text("queue", queue), "kicked")
                 })?
             }
-            Chosen::States(queue, states) => {
-                act_on_states(&ActionClient::new(&server)?, (queue, &states), &rest)?
-            }
+            Chosen::States(queue, states) => act_on_states(&mut client, (queue, &states), members)?,
             Chosen::Query(queue, query) => {
-                act_on_query(&server, (queue, query), &rest, is_dry_run)?
+                act_on_query(&mut client, (queue, query), members, is_dry_run)?
             }
         };
         print_count(output, if is_dry_run { self.future } else { self.past }, done)
@@ -326,10 +325,10 @@ pub(in crate::cli) struct Move {
 impl Move {
     pub(super) fn run(&self) -> Outcome {
         self.output.check(&[], &["moved", "to move"])?;
-        let server = self.client.connect.server()?;
-        let mut client = LineClient::connect(&server)?;
+        let mut client = self.client.line_client()?;
         let is_dry_run = self.jobs.is_dry_run();
-        let rest = format!("\"do\":\"move\",\"to\":{}", quoted(&self.to));
+        let to = quoted(&self.to);
+        let members = &[("do", "\"move\""), ("to", &*to)];
         let moved = match self.jobs.chosen(&WAITING)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => {
@@ -338,13 +337,13 @@ impl Move {
             }
             Chosen::States(queue, states) if is_dry_run => count(&mut client, queue, &states)?,
             Chosen::States(queue, states) => {
-                act_or_request(&server, (queue, &states), &rest, || {
+                act_or_request(&mut client, (queue, &states), members, |client| {
                     let request = Request::new("move").text("queue", queue).text("to", &self.to);
-                    bulk(&mut client, request.texts("states", &names(&states)), "moved")
+                    bulk(client, request.texts("states", &names(&states)), "moved")
                 })?
             }
             Chosen::Query(queue, query) => {
-                act_on_query(&server, (queue, query), &rest, is_dry_run)?
+                act_on_query(&mut client, (queue, query), members, is_dry_run)?
             }
         };
         print_count(&self.output, if is_dry_run { "to move" } else { "moved" }, moved)
@@ -434,20 +433,17 @@ impl NewValues {
 impl Change {
     pub(super) fn run(&self) -> Outcome {
         self.output.check(&[], &["changed", "to change"])?;
-        let server = self.client.connect.server()?;
-        let mut client = LineClient::connect(&server)?;
+        let mut client = self.client.line_client()?;
         let is_dry_run = self.jobs.is_dry_run();
         let fields = self.new.json();
-        let rest = format!("\"do\":\"change\",\"change\":{fields}");
+        let members = &[("do", "\"change\""), ("change", &*fields)];
         let changed = match self.jobs.chosen(&WAITING)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => change_ids(&mut client, ids, &fields)?,
             Chosen::States(queue, states) if is_dry_run => count(&mut client, queue, &states)?,
-            Chosen::States(queue, states) => {
-                act_on_states(&ActionClient::new(&server)?, (queue, &states), &rest)?
-            }
+            Chosen::States(queue, states) => act_on_states(&mut client, (queue, &states), members)?,
             Chosen::Query(queue, query) => {
-                act_on_query(&server, (queue, query), &rest, is_dry_run)?
+                act_on_query(&mut client, (queue, query), members, is_dry_run)?
             }
         };
         print_count(&self.output, if is_dry_run { "to change" } else { "changed" }, changed)

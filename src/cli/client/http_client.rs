@@ -1,10 +1,9 @@
-//! Requests of the native API over HTTP, for what lines cannot say: searches, actions, exports,
-//! imports, backups, schedules and constraints.
+//! Requests of the native API over HTTP, for what lines cannot say: searches, exports, imports,
+//! backups, schedules and constraints.
 
 use super::address::{Address, bracketed};
 use super::connection::Server;
 use super::failure::{Exit, Failure, Outcome};
-use super::interrupts::Interrupts;
 use super::line_client::LineClient;
 use super::record::Record;
 use super::request::Request;
@@ -17,8 +16,6 @@ use crate::wire::http::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
-use std::time::Duration;
 
 const READ_BYTES: usize = 64 * 1024;
 
@@ -72,26 +69,6 @@ impl<'a> HttpClient<'a> {
         exchange.answer()
     }
 
-    /// The same, unless a signal arrives while it waits: then it fails as interrupted.
-    pub(super) fn ask_unless(
-        &self,
-        method: &str,
-        path: &str,
-        interrupts: &Interrupts,
-    ) -> Outcome<Record> {
-        let mut exchange = Exchange::begin(self)?;
-        exchange.interrupts = Some(interrupts);
-        exchange.send_head(method, path, None)?;
-        exchange.answer()
-    }
-
-    /// The same listener, which has less time for an answer.
-    pub(super) fn within(&self, timeout: Duration) -> QuickServer {
-        let mut server = self.server.clone();
-        server.timeout = server.timeout.min(timeout);
-        QuickServer { server, place: self.place.clone() }
-    }
-
     /// Sends a request, and writes the body of its answer as it comes. `write` says whether more is
     /// wanted.
     pub(super) fn download(
@@ -133,19 +110,6 @@ impl<'a> HttpClient<'a> {
                 return if answer.is_ok() { sent.and(answer) } else { answer };
             }
         }
-    }
-}
-
-/// See [`HttpClient::within`].
-#[derive(Debug)]
-pub(super) struct QuickServer {
-    server: Server,
-    place: Place,
-}
-
-impl QuickServer {
-    pub(super) fn client(&self) -> HttpClient<'_> {
-        HttpClient { server: &self.server, place: self.place.clone() }
     }
 }
 
@@ -198,22 +162,16 @@ struct Exchange<'a> {
     client: &'a HttpClient<'a>,
     stream: Stream,
     unread: Vec<u8>,
-    /// Signals that end it.
-    interrupts: Option<&'a Interrupts>,
 }
 
 impl<'a> Exchange<'a> {
     fn begin(client: &'a HttpClient<'a>) -> Outcome<Self> {
         let stream = client.server.connect(&client.place.address)?;
-        Ok(Self { client, stream, unread: Vec::new(), interrupts: None })
+        Ok(Self { client, stream, unread: Vec::new() })
     }
 
     fn ended(&self, error: &io::Error) -> Failure {
-        let failure = self.lost(&ended(error));
-        match error.kind() {
-            ErrorKind::Interrupted => Failure::new(Exit::Interrupted, failure.sentence),
-            _ => failure,
-        }
+        self.lost(&ended(error))
     }
 
     fn lost(&self, why: &str) -> Failure {
@@ -257,12 +215,6 @@ impl<'a> Exchange<'a> {
     fn read_more(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            if let Some(interrupts) = self.interrupts {
-                let timeout = self.client.server.timeout;
-                if interrupts.wait_beside(self.stream.as_fd(), timeout)? {
-                    return Err(ErrorKind::Interrupted.into());
-                }
-            }
             match self.stream.read_once(&mut buffer) {
                 Ok(Some(0)) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(Some(count)) => {

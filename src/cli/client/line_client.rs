@@ -2,6 +2,7 @@
 
 use super::connection::Server;
 use super::failure::{Failure, Outcome};
+use super::interrupts::Interrupts;
 use super::record::Record;
 use super::request::Request;
 use super::stream::Stream;
@@ -149,6 +150,32 @@ impl LineClient {
     pub(super) fn ask(&mut self, request: Request, missing: &str) -> Outcome<Record> {
         self.send(&request.line())?;
         self.answered(missing)
+    }
+
+    /// The same, unless a signal arrives while it waits: then `None`, and the answer is still to
+    /// come.
+    pub(super) fn ask_unless(
+        &mut self,
+        request: Request,
+        missing: &str,
+        interrupts: &Interrupts,
+    ) -> Outcome<Option<Record>> {
+        self.send(&request.line())?;
+        while memchr(b'\n', &self.input[self.taken..]).is_none() {
+            let waited = interrupts.wait_beside(self.stream.as_fd(), self.timeout);
+            if waited.map_err(|error| self.lost(&error))? {
+                return Ok(None);
+            }
+            self.read_more()?;
+        }
+        self.answered(missing).map(Some)
+    }
+
+    /// Answers may take this time at most from now on.
+    pub(super) fn hurry(&mut self, timeout: Duration) {
+        self.timeout = self.timeout.min(timeout);
+        // A socket that refuses this has its former timeout.
+        let _ = self.stream.set_timeout(Some(self.timeout));
     }
 
     /// The answer to what was sent, which finds something or fails with `missing`.

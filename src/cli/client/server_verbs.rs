@@ -5,7 +5,7 @@ use super::failure::{Failure, Outcome};
 use super::fields::{CONNECTION_FIELDS, CONSTRAINT_FIELDS, JOB_FIELDS, SCHEDULE_FIELDS};
 use super::http_client::{HttpClient, part};
 use super::jobs::{JOB_COLUMNS, each_id, found_job};
-use super::line_client::Reply;
+use super::line_client::{LineClient, Reply};
 use super::output::{Column, Meaning, OutputArgs, Printer, column};
 use super::queues::pages;
 use super::record::Record;
@@ -57,10 +57,7 @@ const CONNECTION_COLUMNS: &[Column] = &[
 impl Connections {
     pub(super) fn run(&self) -> Outcome {
         let is_list = self.action == ConnectionAction::List;
-        if is_list && !self.ids.is_empty() {
-            let why = "all connections are listed: --columns, -o and grep find one of them";
-            return Err(Failure::usage(why));
-        }
+        check_ids(is_list, &self.ids, "connections")?;
         self.output.check(CONNECTION_COLUMNS, CONNECTION_FIELDS)?;
         let mut client = self.client.line_client()?;
         if !is_list {
@@ -72,12 +69,7 @@ impl Connections {
             });
             return closed.map(|_| ());
         }
-        let mut printer = self.output.printer(CONNECTION_COLUMNS);
-        pages(&mut client, &Request::new("clients"), usize::MAX, |item| {
-            printer.row(&item);
-            !printer.is_closed()
-        })?;
-        printer.finish()
+        print_pages(&mut client, "clients", self.output.printer(CONNECTION_COLUMNS))
     }
 }
 
@@ -114,8 +106,26 @@ impl Workers {
     }
 }
 
+/// A list takes no numbers of what it lists, which is called `name`.
+pub(super) fn check_ids(is_list: bool, ids: &[u64], name: &str) -> Outcome {
+    if !is_list || ids.is_empty() {
+        return Ok(());
+    }
+    let why = "are listed: --columns, -o and grep find one of them";
+    Err(Failure::usage(format!("all {name} {why}")))
+}
+
+/// Prints all pages of a list that has a line request of this name.
+pub(super) fn print_pages(client: &mut LineClient, name: &str, mut printer: Printer) -> Outcome {
+    pages(client, &Request::new(name), usize::MAX, |item| {
+        printer.row(&item);
+        !printer.is_closed()
+    })?;
+    printer.finish()
+}
+
 /// Prints all pages of a list of the API.
-pub(super) fn print_list(http: &HttpClient<'_>, path: &str, printer: &mut Printer) -> Outcome {
+fn print_list(http: &HttpClient<'_>, path: &str, printer: &mut Printer) -> Outcome {
     let mut cursor = String::new();
     loop {
         let page = http.ask("GET", &format!("{path}?limit=100{cursor}"), None)?;

@@ -1,7 +1,7 @@
 //! The arguments of all verbs about a shared engine: where it is.
 
 use super::connection::Connection;
-use crate::cli::settings::engine::{EngineConfig, EnginePrefix, EngineTls};
+use crate::cli::settings::engine::{EngineConfig, EngineLogin, EnginePrefix, EngineTls};
 use crate::cli::settings::engine_url::EngineUrl;
 use crate::engine::shared::Settings;
 use crate::engine::shared::redis::{Locator, Requests, StartError};
@@ -20,6 +20,16 @@ pub(in crate::cli) struct EngineArguments {
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
     engine_password_file: Option<PathBuf>,
+
+    /// The user for Sentinels that know users [default: their default user].
+    #[arg(long, value_name = "NAME", env = "JOBCENTRE_ENGINE_SENTINEL_USER")]
+    engine_sentinel_user: Option<String>,
+
+    /// The file with the password that Sentinels ask for [default: the variable
+    /// JOBCENTRE_ENGINE_SENTINEL_PASSWORD].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_SENTINEL_PASSWORD_FILE")]
+    engine_sentinel_password_file: Option<PathBuf>,
 
     /// Certificates (PEM) of the authorities that vouch for it over TLS [default: those that
     /// browsers trust].
@@ -62,8 +72,13 @@ impl EngineArguments {
     /// A sentence.
     pub(super) fn reach(self) -> Result<Reached, String> {
         let tls = EngineTls { ca: self.engine_ca, cert: self.engine_cert, key: self.engine_key };
-        let (url, file, prefix) = (self.engine, self.engine_password_file, self.engine_prefix);
-        let config = EngineConfig::new(Some(url), file, tls, (None, None), None, (prefix, None));
+        let login = EngineLogin {
+            password_file: self.engine_password_file,
+            sentinel_user: self.engine_sentinel_user,
+            sentinel_password_file: self.engine_sentinel_password_file,
+        };
+        let (url, prefix) = (self.engine, self.engine_prefix);
+        let config = EngineConfig::new(Some(url), login, tls, (None, None), None, (prefix, None));
         let config = config.ok_or("there is no --engine")?;
         let settings = super::settings(&config)?;
         let requests = Requests::new(&settings);

@@ -127,6 +127,8 @@ impl Connection {
                     Ok(has_slot.then_some(connection))
                 }
                 Hop::Sentinel(_) => {
+                    let let_in = connection.log_in(requests.sentinel_login());
+                    let_in.map_err(|why| why.at("the Sentinel"))?;
                     connection.ask_sentinel(locator)?;
                     Ok(None)
                 }
@@ -161,7 +163,7 @@ impl Connection {
 
     fn ask_sentinel(&mut self, locator: &mut Locator) -> Result<(), StartError> {
         let answer = self.call(&locator.question())?;
-        locator.found(redis::primary(&answer).map_err(StartError::Passing)?);
+        locator.found(redis::primary(&answer)?);
         Ok(())
     }
 

@@ -38,23 +38,22 @@ impl From<String> for StartError {
 /// What this server is to the engine.
 ///
 /// # Errors
-/// A sentence about the password.
+/// A sentence about a password.
 fn settings(config: &EngineConfig) -> Result<Settings, String> {
     let name = config.name.clone().unwrap_or_else(|| {
         let host = rustix::system::uname();
         format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()).into()
     });
+    let (address, server) = (config.url.address.clone(), entropy::random_u64().to_be_bytes());
     Ok(Settings {
-        address: config.url.address.clone(),
-        user: config.url.user.clone(),
-        password: config.password()?,
+        login: config.node_login()?,
+        sentinel_login: config.sentinel_login()?,
         database: config.url.database,
         prefix: config.prefix.clone(),
         lease: config.lease,
         patience: config.patience,
         wait: config.wait,
-        server: entropy::random_u64().to_be_bytes(),
-        name,
+        ..Settings::new(address, server, &name)
     })
 }
 

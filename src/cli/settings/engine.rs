@@ -1,7 +1,10 @@
 //! `--engine`: where the engine is that servers share, and what is not supported of that yet.
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
-use crate::cli::settings::engine_url::{EngineUrl, PASSWORD_VARIABLE};
+use crate::cli::settings::engine_url::{EngineUrl, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE};
+use crate::engine::shared::limits::{LEASE_DEFAULT, PATIENCE_DEFAULT};
+use crate::engine::shared::redis::Address;
+use crate::engine::shared::{Login, PREFIX_DEFAULT};
 use crate::model::driver::Protocol;
 use crate::reactor::{ListenAddress, TrustStore};
 use std::ops::RangeInclusive;
@@ -30,7 +33,7 @@ pub(in crate::cli) struct ServerName(pub(in crate::cli) Box<str>);
 pub(in crate::cli) enum EngineLease {}
 
 impl DurationSetting for EngineLease {
-    const DEFAULT: Duration = Duration::from_secs(3);
+    const DEFAULT: Duration = LEASE_DEFAULT;
     const RANGE: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_mins(1);
     const BOUNDS: &'static str = "from 500ms to 1min";
     const HELP: &'static str = "give a time such as 3s";
@@ -41,7 +44,7 @@ impl DurationSetting for EngineLease {
 pub(in crate::cli) enum EnginePatience {}
 
 impl DurationSetting for EnginePatience {
-    const DEFAULT: Duration = Duration::from_secs(10);
+    const DEFAULT: Duration = PATIENCE_DEFAULT;
     const RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
     const BOUNDS: &'static str = "from 100ms to 1h";
     const HELP: &'static str = "give a time such as 10s";
@@ -94,11 +97,19 @@ pub(in crate::cli) struct EngineTls {
     pub(in crate::cli) key: Option<PathBuf>,
 }
 
+/// Who a server is to nodes and to Sentinels, beside the user in the address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct EngineLogin {
+    pub(in crate::cli) password_file: Option<PathBuf>,
+    pub(in crate::cli) sentinel_user: Option<String>,
+    pub(in crate::cli) sentinel_password_file: Option<PathBuf>,
+}
+
 /// The complete settings of a shared engine.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) url: EngineUrl,
-    pub(in crate::cli) password_file: Option<PathBuf>,
+    pub(in crate::cli) login: EngineLogin,
     pub(in crate::cli) tls: EngineTls,
     pub(in crate::cli) lease: Duration,
     pub(in crate::cli) patience: Duration,
@@ -111,7 +122,7 @@ impl EngineConfig {
     /// The settings, if there is an engine.
     pub(in crate::cli) fn new(
         url: Option<EngineUrl>,
-        password_file: Option<PathBuf>,
+        login: EngineLogin,
         tls: EngineTls,
         (lease, patience): (
             Option<BoundedDuration<EngineLease>>,
@@ -122,12 +133,12 @@ impl EngineConfig {
     ) -> Option<Self> {
         Some(Self {
             url: url?,
-            password_file,
+            login,
             tls,
             lease: lease.unwrap_or_default().0,
             patience: patience.unwrap_or_default().0,
             wait: wait.and_then(|wait| wait.0),
-            prefix: prefix.map_or_else(|| "jc".into(), |prefix| prefix.0),
+            prefix: prefix.map_or_else(|| PREFIX_DEFAULT.into(), |prefix| prefix.0),
             name: name.map(|name| name.0),
         })
     }
@@ -156,6 +167,13 @@ impl EngineConfig {
     /// # Errors
     /// A sentence about what is missing, or has no use.
     pub(in crate::cli) fn check(&self) -> Result<(), String> {
+        let EngineLogin { sentinel_user, sentinel_password_file, .. } = &self.login;
+        let has_sentinels = matches!(self.url.address, Address::Sentinels { .. });
+        if !has_sentinels && (sentinel_user.is_some() || sentinel_password_file.is_some()) {
+            return Err("--engine-sentinel-user and --engine-sentinel-password-file have no use \
+                        without Sentinels: the address of --engine has to begin redis+sentinel"
+                .to_owned());
+        }
         let EngineTls { ca, cert, key } = &self.tls;
         let is_plain = !self.url.address.has_tls();
         let given = [(ca, "--engine-ca"), (cert, "--engine-cert"), (key, "--engine-key")];
@@ -191,21 +209,38 @@ impl EngineConfig {
             .map_err(|why| format!("--engine-cert {}: {why}", cert.display()))
     }
 
-    /// The password: the first line of the file, or else the variable.
+    /// Who this server is to nodes.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(in crate::cli) fn password(&self) -> Result<Option<Box<[u8]>>, String> {
-        if let Some(file) = &self.password_file {
-            let text = std::fs::read(file).map_err(|error| {
-                format!("--engine-password-file {}: it cannot be read: {error}", file.display())
-            })?;
-            let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-            return Ok(Some(line.trim_ascii().into()));
-        }
-        let variable = std::env::var_os(PASSWORD_VARIABLE).filter(|value| !value.is_empty());
-        Ok(variable.map(|value| value.as_encoded_bytes().into()))
+    pub(in crate::cli) fn node_login(&self) -> Result<Login, String> {
+        let flag = "--engine-password-file";
+        let password = password(self.login.password_file.as_deref(), flag, PASSWORD_VARIABLE)?;
+        Ok(Login { user: self.url.user.clone(), password })
     }
+
+    /// Who it is to Sentinels.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(in crate::cli) fn sentinel_login(&self) -> Result<Login, String> {
+        let EngineLogin { sentinel_user: user, sentinel_password_file: file, .. } = &self.login;
+        let variable = SENTINEL_PASSWORD_VARIABLE;
+        let password = password(file.as_deref(), "--engine-sentinel-password-file", variable)?;
+        Ok(Login { user: user.as_deref().map(Into::into), password })
+    }
+}
+
+/// A password: the first line of the file, or else the variable.
+fn password(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Box<[u8]>>, String> {
+    let Some(file) = file else {
+        let value = std::env::var_os(variable).filter(|value| !value.is_empty());
+        return Ok(value.map(|value| value.as_encoded_bytes().into()));
+    };
+    let text = std::fs::read(file)
+        .map_err(|error| format!("{flag} {}: it cannot be read: {error}", file.display()))?;
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(Some(line.trim_ascii().into()))
 }
 
 #[cfg(test)]
@@ -215,8 +250,8 @@ mod tests {
     #[test]
     fn server_without_a_name_is_called_by_its_first_address() {
         let url = "redis://h".parse().unwrap();
-        let (tls, none) = (EngineTls::default(), (None, None));
-        let mut config = EngineConfig::new(Some(url), None, tls, none, None, (None, None));
+        let (login, tls, none) = (EngineLogin::default(), EngineTls::default(), (None, None));
+        let mut config = EngineConfig::new(Some(url), login, tls, none, None, (None, None));
         let config = config.as_mut().unwrap();
         let tcp = |text: &str| ListenAddress::Tcp(text.parse().unwrap());
         config.name_by(&[(Protocol::JobCentre, tcp("127.0.0.1:0"))]);

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// The variable with the password: there is no argument, because other programs can read those.
 pub(in crate::cli) const PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_PASSWORD";
 
+/// The same of Sentinels.
+pub(in crate::cli) const SENTINEL_PASSWORD_VARIABLE: &str = "JOBCENTRE_ENGINE_SENTINEL_PASSWORD";
+
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 

@@ -159,10 +159,7 @@ fn push_byte_string(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 fn push_timestamp(out: &mut Vec<u8>, at: Mono, now: Now) {
-    let ahead = u64::try_from(at.until(now.mono).as_nanos().div_ceil(1_000_000));
-    let behind = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
-    let wall = now.wall.0.saturating_add(ahead.unwrap_or(u64::MAX)).saturating_sub(behind);
-    push_number(out, wall);
+    push_number(out, now.wall_at(at).0);
 }
 
 fn encoding_code(encoding: Encoding) -> u8 {

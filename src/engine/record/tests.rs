@@ -345,6 +345,19 @@ fn moments_are_stored_by_the_wall_clock() {
 }
 
 #[test]
+fn moment_has_the_same_bytes_in_every_pass() {
+    let due = Mono(6_700_000);
+    for nanos in [1_700_000, 1_999_999, 2_000_000, 3_100_000, 6_700_000, 7_100_000] {
+        let wall = Wall(NOW.wall.0 + nanos / 1_000_000);
+        let mut bytes = Vec::new();
+        push_timestamp(&mut bytes, due, Now { mono: Mono(nanos), wall });
+        let mut expected = Vec::new();
+        push_number(&mut expected, NOW.wall.0 + 6);
+        assert_eq!(bytes, expected, "written at {nanos} ns");
+    }
+}
+
+#[test]
 fn random_bytes_are_an_error_or_a_record() {
     let (mut rng, mut read_well) = (Rng::new(8), 0);
     let records = sample_records();

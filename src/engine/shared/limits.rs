@@ -14,6 +14,12 @@ pub const KEPT_BYTES_MAX: usize = 64 << 20;
 /// The longest answer that is taken.
 pub const ANSWER_BYTES_MAX: usize = 1 << 30;
 
+/// For how long a server leads after a word of it, unless it is told.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(3);
+
+/// How long the node may be away before requests are refused, unless it is told.
+pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(10);
+
 /// Time for a connection, with what is said at its begin.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -10,4 +10,4 @@ pub mod words;
 
 pub(super) use batch::{Field, Place};
 pub use leader::{Begin, Leader};
-pub use settings::Settings;
+pub use settings::{Login, PREFIX_DEFAULT, Settings};

@@ -1,18 +1,46 @@
 //! Where the sink is, and who this server is to the others.
 
+use crate::engine::shared::limits::{LEASE_DEFAULT, PATIENCE_DEFAULT};
 use crate::engine::shared::redis::Address;
+use crate::wire::resp::{push_array, push_bulk};
 use std::fmt;
 use std::time::Duration;
+
+/// What keys begin with, unless they are to begin with something else.
+pub const PREFIX_DEFAULT: &str = "jc";
+
+/// How a connection says who this server is.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// The user; `None`: the default user.
+    pub user: Option<Box<str>>,
+    /// The password. `None`: nothing is said.
+    pub password: Option<Box<[u8]>>,
+}
+
+impl Login {
+    /// Writes what is said. Returns how many answers it has.
+    pub(super) fn push(&self, out: &mut Vec<u8>) -> usize {
+        let Some(password) = &self.password else { return 0 };
+        push_array(out, if self.user.is_some() { 3 } else { 2 });
+        push_bulk(out, b"AUTH");
+        if let Some(user) = &self.user {
+            push_bulk(out, user.as_bytes());
+        }
+        push_bulk(out, password);
+        1
+    }
+}
 
 /// Settings of a server that shares its engine.
 #[derive(Clone)]
 pub struct Settings {
     /// Where it is.
     pub address: Address,
-    /// The user of the node's; `None`: its default user.
-    pub user: Option<Box<str>>,
-    /// The password, if it asks for one.
-    pub password: Option<Box<[u8]>>,
+    /// Who this server is to nodes.
+    pub login: Login,
+    /// Who it is to Sentinels.
+    pub sentinel_login: Login,
     /// The number of the database.
     pub database: u32,
     /// What all keys begin with.
@@ -29,9 +57,28 @@ pub struct Settings {
     pub name: Box<str>,
 }
 
+impl Settings {
+    /// The usual ones.
+    #[must_use]
+    pub fn new(address: Address, server: [u8; 8], name: &str) -> Self {
+        Self {
+            address,
+            login: Login::default(),
+            sentinel_login: Login::default(),
+            database: 0,
+            prefix: PREFIX_DEFAULT.into(),
+            lease: LEASE_DEFAULT,
+            patience: PATIENCE_DEFAULT,
+            wait: None,
+            server,
+            name: name.into(),
+        }
+    }
+}
+
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the password.
+        // Without the passwords.
         f.debug_struct("Settings").field("address", &self.address).finish_non_exhaustive()
     }
 }

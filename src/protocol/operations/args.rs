@@ -118,7 +118,8 @@ pub(in crate::protocol) fn parse(
 /// The fields of a line: those of the path too.
 pub(super) fn line_fields(row: &'static OperationRow) -> Vec<&'static str> {
     let of_path = row.path.iter().filter_map(|part| match part {
-        PathPart::Is(_) | PathPart::Schedule | PathPart::Action | PathPart::Constraint => None,
+        PathPart::Is(_) | PathPart::Schedule | PathPart::Constraint => None,
+        PathPart::Action => Some("action"),
         PathPart::Job | PathPart::Connection => Some("id"),
         PathPart::Queue => Some("queue"),
     });
@@ -136,6 +137,7 @@ pub(super) fn parse_line_fields(
     if row.path.contains(&PathPart::Job) || row.path.contains(&PathPart::Connection) {
         let wanted = match row.line {
             Some("kick" | "peek") => "an integer, or say 'queue'",
+            Some("cancel") => "an integer, or say 'action'",
             _ => "an integer, written without fraction or exponent",
         };
         path.job = fields.job_id("id")?.ok_or_else(|| Problem::missing("id", wanted))?;
@@ -143,6 +145,11 @@ pub(super) fn parse_line_fields(
     if row.path.contains(&PathPart::Queue) {
         let queue = fields.string("queue")?;
         path.queue = queue.ok_or_else(|| Problem::missing("queue", "a string"))?.into_bytes();
+    }
+    if row.path.contains(&PathPart::Action) {
+        let number = fields.integer("action", 0, u64::MAX)?;
+        let number = number.ok_or_else(|| Problem::missing("action", "the number of an action"))?;
+        path.queue = number.to_string().into_bytes();
     }
     parse_fields(row, path, fields, now)
 }

@@ -40,7 +40,7 @@ fn members_of<'a>(text: &'a [u8], what: &str) -> Result<Vec<Member<'a>>, Problem
 
 /// Whether a member of a line names no part of a path: it says by `null` that there is none.
 pub(super) fn is_no_part(name: &str, text: &str) -> bool {
-    text == "null" && matches!(name, "id" | "queue")
+    text == "null" && matches!(name, "id" | "queue" | "action")
 }
 
 /// The name of a field in a line.

@@ -66,12 +66,13 @@ pub(in crate::protocol) fn parse_line(
     }
 }
 
-/// Of the rows with the same name the one whose queue or job the line names.
+/// Of the rows with the same name the one whose queue, job or action the line names.
 fn row_for(first: &'static OperationRow, line: &[u8]) -> &'static OperationRow {
     let Ok(mut members) = object_members(line) else { return first };
     members.retain(|(name, text)| !is_no_part(name, text));
     let names = |part: &PathPart| match part {
-        PathPart::Is(_) | PathPart::Action | PathPart::Schedule | PathPart::Constraint => true,
+        PathPart::Is(_) | PathPart::Schedule | PathPart::Constraint => true,
+        PathPart::Action => members.iter().any(|(name, _)| name == "action"),
         PathPart::Job | PathPart::Connection => members.iter().any(|(name, _)| name == "id"),
         PathPart::Queue => members.iter().any(|(name, _)| name == "queue"),
     };

@@ -1,40 +1,33 @@
-//! SIGINT while the server does something to many jobs: the command cancels the action.
+//! SIGINT while the server does something to many jobs: the command cancels the action. Servers
+//! here have no HTTP listener.
 
 use crate::support::{Program, Server, plain_command, until};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// An HTTP listener that answers as it is told, and notes what it was asked.
-struct FakeHttp {
+/// A listener for lines that answers as it is told, and notes what it was asked.
+struct FakeServer {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 /// An action that goes on.
-const RUNNING: &str = r#"{"id":7,"matched":9,"done":4,"state":"running","ended_at":null}"#;
+const RUNNING: &str =
+    r#"{"status":"ok","id":7,"matched":9,"done":4,"state":"running","ended_at":null}"#;
 
-impl FakeHttp {
-    /// `answer`: what it says to a request line; nothing: it does not answer.
+impl FakeServer {
+    /// `answer`: what it says to a request with this name and action; nothing: it does not answer.
     fn start(answer: fn(&str) -> Option<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&asked);
         std::thread::spawn(move || {
-            let mut silent = Vec::new();
             for stream in listener.incoming().map_while(Result::ok) {
-                let request = request_of(&stream);
-                let body = answer(&request);
-                noted.lock().unwrap().push(request);
-                let Some(body) = body else {
-                    silent.push(stream);
-                    continue;
-                };
-                let length = body.len();
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-                let _ = (&stream).write_all((head + &body).as_bytes());
+                serve(&stream, answer, &noted);
             }
         });
         Self { address, asked }
@@ -45,31 +38,28 @@ impl FakeHttp {
     }
 }
 
-/// The method and the path of a request whose body is read as well.
-fn request_of(stream: &TcpStream) -> String {
-    let mut input = BufReader::new(stream);
-    let (mut first, mut length) = (String::new(), 0);
-    input.read_line(&mut first).unwrap();
-    loop {
-        let mut line = String::new();
-        input.read_line(&mut line).unwrap();
-        if let Some(count) = line.strip_prefix("Content-Length: ") {
-            length = count.trim_end().parse().unwrap();
-        }
-        if line.trim_end().is_empty() {
-            break;
+/// Answers the requests of one connection until it ends.
+fn serve(stream: &TcpStream, answer: fn(&str) -> Option<String>, noted: &Mutex<Vec<String>>) {
+    let mut output = stream;
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let name = request["request"].as_str().unwrap();
+        let action = request["action"].as_u64().map_or_else(String::new, |it| format!(" {it}"));
+        let asked = format!("{name}{action}");
+        let answer = answer(&asked);
+        noted.lock().unwrap().push(asked);
+        if let Some(answer) = answer {
+            // A client that was killed takes none.
+            let _ = output.write_all((answer + "\n").as_bytes());
         }
     }
-    input.take(length).read_to_end(&mut Vec::new()).unwrap();
-    first.trim_end().trim_end_matches(" HTTP/1.1").replace("/api/v1", "")
 }
 
-/// Starts a verb that buries all jobs of a queue.
-fn start(server: &Server, http: SocketAddr) -> Child {
+/// Starts a verb about all jobs of a queue.
+fn start(server: SocketAddr, verb: &[&str]) -> Child {
     let mut command = plain_command(Program::PATH);
-    command.args(["bury", "--queue", "mail", "--all"]);
-    command.env("JOBCENTRE_URL", server.address.to_string());
-    command.env("JOBCENTRE_HTTP_URL", http.to_string());
+    command.args(verb).args(["--queue", "mail", "--all"]);
+    command.env("JOBCENTRE_URL", server.to_string());
     let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     pipes.spawn().unwrap()
 }
@@ -88,35 +78,31 @@ fn end(child: Child) -> (Option<i32>, String) {
 
 #[test]
 fn signal_cancels_the_action_and_says_how_far_it_was() {
-    let server = Server::start(&[]);
-    let http = FakeHttp::start(|request| {
+    let server = FakeServer::start(|request| {
         let cancelled = RUNNING.replace("running", "cancelled").replace("null", "\"2026\"");
-        Some(if request.starts_with("DELETE") { cancelled } else { RUNNING.to_owned() })
+        Some(if request == "cancel 7" { cancelled } else { RUNNING.to_owned() })
     });
-    let child = start(&server, http.address);
-    http.wait_for("GET /actions/7");
+    let child = start(server.address, &["bury"]);
+    server.wait_for("actions 7");
     interrupt(&child);
     let (status, errors) = end(child);
     assert_eq!(status, Some(130), "{errors}");
     let note = "action 7 is being cancelled, as does: jobcentre actions cancel 7\n";
     let said = "error: interrupted: action 7 was cancelled; it is done for 4 jobs, and stays so\n";
     assert_eq!(errors, format!("{note}{said}"));
-    let asked = http.asked.lock().unwrap();
-    assert_eq!(asked.last().map(String::as_str), Some("DELETE /actions/7"), "{asked:?}");
+    let asked = server.asked.lock().unwrap();
+    assert_eq!(asked.last().map(String::as_str), Some("cancel 7"), "{asked:?}");
 }
 
 #[test]
 fn second_signal_ends_the_command_while_the_server_does_not_answer() {
-    let server = Server::start(&[]);
-    let http = FakeHttp::start(|request| {
-        (!request.starts_with("GET /actions/7")).then(|| RUNNING.to_owned())
-    });
-    let silent = FakeHttp::start(|request| request.starts_with("POST").then(|| RUNNING.to_owned()));
-    for (http, until) in [(&http, "DELETE /actions/7"), (&silent, "DELETE /actions/7")] {
-        let child = start(&server, http.address);
-        http.wait_for("GET /actions/7");
+    let deaf = FakeServer::start(|request| (!request.ends_with('7')).then(|| RUNNING.to_owned()));
+    let slow = FakeServer::start(|request| (request != "cancel 7").then(|| RUNNING.to_owned()));
+    for server in [deaf, slow] {
+        let child = start(server.address, &["bury"]);
+        server.wait_for("actions 7");
         interrupt(&child);
-        http.wait_for(until);
+        server.wait_for("cancel 7");
         interrupt(&child);
         let (_, errors) = end(child);
         assert!(errors.contains("jobcentre actions cancel 7"), "{errors}");
@@ -125,32 +111,44 @@ fn second_signal_ends_the_command_while_the_server_does_not_answer() {
 
 #[test]
 fn what_is_done_when_a_signal_comes_is_what_is_said() {
-    let server = Server::start(&["--http", "127.0.0.1:0"]);
-    let http = server.address_of("http");
-    let mut client = server.connect();
-    for _ in 0..400 {
-        let jobs = "{\"request\":\"put\",\"queue\":\"mail\",\"job\":{},\"pri\":0}\n".repeat(250);
-        client.send(jobs.trim_end());
-        (0..250).for_each(|_| drop(client.receive()));
-    }
-    let child = start(&server, http);
-    let mut stats = server.connect();
-    let mut buried = || {
-        stats.send("{\"request\":\"stats\",\"queue\":\"mail\"}");
-        let answer: serde_json::Value = serde_json::from_str(&stats.receive()).unwrap();
-        answer["counts"]["buried"].as_u64().unwrap()
-    };
-    until("the first jobs", || buried() > 0);
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    // The action may have been faster than the signal.
-    if output.status.code() == Some(130) {
-        let said = errors.split("it is done for ").nth(1).and_then(|text| text.split(' ').next());
-        let said = said.unwrap_or_else(|| panic!("no number: {errors}")).replace(',', "");
-        let said: u64 = said.parse().unwrap();
-        assert_eq!(buried(), said, "{errors}");
-    } else {
-        assert_eq!((output.status.code(), buried()), (Some(0), 100_000), "{errors}");
+    for (verb, number) in [(&["bury"][..], "buried"), (&["delete", "--yes"], "ready")] {
+        let server = Server::start(&[]);
+        let mut client = server.connect();
+        for _ in 0..400 {
+            let jobs =
+                "{\"request\":\"put\",\"queue\":\"mail\",\"job\":{},\"pri\":0}\n".repeat(250);
+            client.send(jobs.trim_end());
+            (0..250).for_each(|_| drop(client.receive()));
+        }
+        let child = start(server.address, verb);
+        // How many it is done for: those that are buried, or those that are ready no more.
+        let mut done = || {
+            client.send("{\"request\":\"stats\",\"queue\":\"mail\"}");
+            let answer: Value = serde_json::from_str(&client.receive()).unwrap();
+            let count = answer["counts"][number].as_u64().unwrap();
+            if number == "ready" { 100_000 - count } else { count }
+        };
+        until("the first jobs", || done() > 0);
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        // The action may have been faster than the signal.
+        let state = if output.status.code() == Some(130) {
+            let said = errors.split("it is done for ").nth(1);
+            let said = said.and_then(|text| text.split(' ').next());
+            let said = said.unwrap_or_else(|| panic!("no number: {errors}")).replace(',', "");
+            assert_eq!(done(), said.parse::<u64>().unwrap(), "{errors}");
+            if errors.contains("was cancelled") { "cancelled" } else { "finished" }
+        } else {
+            assert_eq!((output.status.code(), done()), (Some(0), 100_000), "{errors}");
+            "finished"
+        };
+        let url = [("JOBCENTRE_URL", &*server.address.to_string())];
+        let list = Program::output(&["actions", "--columns", "id,state"], &url);
+        assert_eq!(String::from_utf8_lossy(&list.stdout), format!("1\t{state}\n"));
+        let cancel = Program::output(&["actions", "cancel", "1", "2", "--ignore-missing"], &url);
+        assert_eq!(cancel.status.code(), Some(0), "{cancel:?}");
+        let missing = Program::output(&["actions", "cancel", "2"], &url);
+        assert_eq!(missing.status.code(), Some(4), "{missing:?}");
     }
 }

@@ -212,18 +212,8 @@ impl SimNode {
     pub(super) fn start_engine(&mut self, seed: u64, now: Now) -> Engine {
         self.lives += 1;
         self.is_connected = false;
-        let settings = Settings {
-            address: Address::Node(Arc::new(Target { host: "node".into(), port: 1, tls: false })),
-            user: None,
-            password: None,
-            database: 0,
-            prefix: "jc".into(),
-            lease: Duration::from_secs(3),
-            patience: Duration::from_secs(10),
-            wait: None,
-            server: self.lives.to_be_bytes(),
-            name: "sim".into(),
-        };
+        let node = Arc::new(Target { host: "node".into(), port: 1, tls: false });
+        let settings = Settings::new(Address::Node(node), self.lives.to_be_bytes(), "sim");
         let requests = Requests::new(&settings);
         let mut calls = Direct(&mut self.kept, VecDeque::new());
         let birth = redis::init(&mut calls, &requests, (7, None)).unwrap();

@@ -56,3 +56,29 @@ fn job_is_available_when_its_put_says() {
         }
     }
 }
+
+#[test]
+fn job_is_available_when_its_put_says_after_a_restart() {
+    let dir = TempDir::new();
+    let start = || Server::start(&["--http", ":0", "--data", dir.text()]);
+    let mut server = start();
+    let mut client = Client::connect(server.address_of("http"));
+    let moment = |number: u64| format!("2099-12-31T12:00:00.{number:03}Z");
+    for number in 1..=20 {
+        let body = format!("{{\"payload\":1,\"run_at\":\"{}\"}}", moment(number));
+        assert_eq!(ask(&mut client, "POST /api/v1/queues/q/jobs", &body).0, "201");
+    }
+    // The jobs are written anew, in later passes.
+    for number in 1..=20 {
+        let change = format!("PATCH /api/v1/jobs/{number}");
+        assert_eq!(ask(&mut client, &change, "{\"pri\":3}").0, "200");
+    }
+    server.signal("KILL");
+    server.wait();
+    server = start();
+    client = Client::connect(server.address_of("http"));
+    for number in 1..=20 {
+        let (_, job) = ask(&mut client, &format!("GET /api/v1/jobs/{number}"), "");
+        assert_eq!(job["available_at"], moment(number).as_str());
+    }
+}

@@ -96,16 +96,10 @@ fn lead(redis: &Redis, prefix: &str) -> (Engine, BlockingLink) {
     let target = Arc::new(Target { host: "127.0.0.1".into(), port: redis.port(), tls: false });
     let mut link = BlockingLink::connect(&target);
     let settings = Settings {
-        address: Address::Node(target),
-        user: None,
-        password: None,
-        database: 0,
         prefix: prefix.into(),
         lease: Duration::from_mins(1),
-        patience: Duration::from_secs(10),
         wait: Some(0),
-        server: *b"golden01",
-        name: "golden".into(),
+        ..Settings::new(Address::Node(target), *b"golden01", "golden")
     };
     let requests = Requests::new(&settings);
     let birth = redis::init(&mut link, &requests, (7, None)).unwrap();

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence
 
 from . import address as addresses
-from . import protocol, requests
+from . import errors, protocol, requests
 from .errors import (
     AnswerLost,
     BadAnswer,
@@ -67,12 +67,10 @@ class AsyncConnection(asyncio.Protocol):
         context = address.ssl_context()
         try:
             await asyncio.wait_for(connection._connect(loop, context), timeout)
-        except ssl.SSLCertVerificationError as error:
-            connection.close()
-            raise Untrusted(f"{address} has no certificate that is trusted: {error}") from error
         except (OSError, ValueError, asyncio.TimeoutError) as error:
             connection.close()
-            raise ConnectionLost(f"no connection to {address}: {error!r}") from error
+            other = ConnectionLost(f"no connection to {address}: {error!r}")
+            raise errors.of_certificate(address, error) or other from error
         if address.token is not None:
             try:
                 answer = await asyncio.wait_for(
@@ -122,7 +120,8 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         why = exc or "the server has closed the connection"
-        self._lose(AnswerLost(f"the connection to {self.address} was lost: {why}"))
+        other = AnswerLost(f"the connection to {self.address} was lost: {why}")
+        self._lose(errors.of_certificate(self.address, exc) or other)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -142,7 +141,8 @@ class AsyncConnection(asyncio.Protocol):
         who bound that themselves. The future has the answer, or ConnectionLost."""
         waiter: asyncio.Future[Answer] = self._loop.create_future()
         if self.lost is not None:
-            waiter.set_exception(ConnectionLost(str(self.lost)))
+            is_final = isinstance(self.lost, Untrusted)
+            waiter.set_exception(self.lost if is_final else ConnectionLost(str(self.lost)))
             return waiter
         line = protocol.encode(request)
         if not self._unsent:

@@ -8,6 +8,7 @@ server, so a sentence that changes breaks a test and not a program.
 from __future__ import annotations
 
 import re
+import ssl
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Type, Union
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class ConnectionLost(JobcentreError, ConnectionError):
 
 
 class Untrusted(ConnectionLost):
-    """The certificate of the server is not one of an authority that is trusted, or not for it."""
+    """The certificate of the server is not one of an authority that is trusted, or not for it; or
+    the server refuses that of the client, or misses one."""
 
     temporary = False
 
@@ -147,6 +149,18 @@ _OF_SENTENCE = (
         re.compile(r"job \d+ is (not reserved|(being worked on|reserved) by another)|the lease of"),
     ),
 )
+
+_REFUSED_CERTIFICATE = re.compile(r"_ALERT_(.*CERTIFICATE|UNKNOWN_CA)")
+
+
+def of_certificate(server: object, error: Optional[BaseException]) -> Optional[Untrusted]:
+    """The error of a connection that failed because of a certificate; None: of another cause."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Untrusted(f"{server} has no certificate that is trusted: {error}")
+    # With TLS 1.3 this arrives after the handshake, in place of the first answer.
+    if isinstance(error, ssl.SSLError) and _REFUSED_CERTIFICATE.search(error.reason or ""):
+        return Untrusted(f"{server} refuses the certificate of this client: {error}")
+    return None
 
 
 def of_answer(answer: Mapping[str, Any]) -> JobcentreError:

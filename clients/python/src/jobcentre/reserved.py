@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Generic, Optional, Protocol, Type, TypeVar, Union
 
 from . import protocol, requests
 from .errors import AnswerLost, ConnectionLost, JobcentreError, NotHeld
@@ -20,15 +20,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("jobcentre")
 
 
-class ReservedJob:
-    """A job that this client holds, on a connection of its own, until it is reported.
+class _Closable(Protocol):
+    def close(self) -> None: ...
 
-    `job` is the payload: the value of its JSON. Of bytes, put by a beanstalkd client for example,
-    it is the value of the JSON text that they are, or else the bytes; `bytes` has them in any case,
-    and is None of JSON. `packet_key` is the key of a packet. A report that the server refuses, or
-    that is no JSON, raises, and the job is held as before."""
 
-    def __init__(self, client: Client, connection: Connection, job: Answer) -> None:
+C = TypeVar("C", bound=_Closable)
+C_contra = TypeVar("C_contra", bound=_Closable, contravariant=True)
+
+
+class _Owner(Protocol[C_contra]):
+    def _give_back(self, connection: C_contra) -> None: ...
+
+
+class _HeldJob(Generic[C]):
+    """What both have: the members of the job, and the end of its connection."""
+
+    def __init__(self, owner: _Owner[C], connection: C, job: Answer) -> None:
         self.id: int = job["id"]
         self.queue: str = job["queue"]
         self.pri: int = job["pri"]
@@ -38,8 +45,50 @@ class ReservedJob:
         self.packet_key: Optional[bytes] = found.packet_key
         #: Whether the server has said that the job was cancelled.
         self.cancelled = False
+        self._owner = owner
+        self._connection: Optional[C] = connection
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._owner._give_back(connection)
+
+    def _reported(self, answer: Optional[Answer]) -> None:
+        self._leave()
+        if answer is None:
+            raise protocol.not_held(self.id, self.cancelled)
+
+    def _told(self, answer: Optional[Answer]) -> bool:
+        if answer is None:
+            raise NotHeld(f"job {self.id} is not held any more")
+        self.cancelled = self.cancelled or bool(answer.get("cancelled"))
+        return not self.cancelled
+
+    def _failure(
+        self, error: Union[str, BaseException], retry: bool, delay: Optional[float]
+    ) -> Request:
+        name = "Error" if isinstance(error, str) else type(error).__name__
+        return requests.fail(self.id, name, clean(error), retry, delay)
+
+    def close(self) -> None:
+        """Ends its connection without a report: the server gives the job back, which counts as an
+        attempt of a job with max_attempts."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class ReservedJob(_HeldJob["Connection"]):
+    """A job that this client holds, on a connection of its own, until it is reported.
+
+    `job` is the payload: the value of its JSON. Of bytes, put by a beanstalkd client for example,
+    it is the value of the JSON text that they are, or else the bytes; `bytes` has them in any case,
+    and is None of JSON. `packet_key` is the key of a packet. A report that the server refuses, or
+    that is no JSON, raises, and the job is held as before."""
+
+    def __init__(self, client: Client, connection: Connection, job: Answer) -> None:
+        super().__init__(client, connection, job)
         self._client = client
-        self._connection: Optional[Connection] = connection
 
     def __enter__(self) -> ReservedJob:
         return self
@@ -91,14 +140,7 @@ class ReservedJob:
         except NotHeld:
             self._leave()
             raise
-        self._leave()
-        if answer is None:
-            raise protocol.not_held(self.id, self.cancelled)
-
-    def _leave(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._client._give_back(connection)
+        self._reported(answer)
 
     def done(self, result: Any = None) -> None:
         self._report(requests.done(self.id, result))
@@ -107,8 +149,7 @@ class ReservedJob:
         self, error: Union[str, BaseException], *, retry: bool = True, delay: Optional[float] = None
     ) -> None:
         """Reports that the run has failed: it is run again by its backoff, or after `delay`."""
-        name = "Error" if isinstance(error, str) else type(error).__name__
-        self._report(requests.fail(self.id, name, clean(error), retry, delay))
+        self._report(self._failure(error, retry, delay))
 
     def release(self) -> None:
         """Gives it back; this does not count as an attempt."""
@@ -123,36 +164,16 @@ class ReservedJob:
         return self._tell(requests.progress(self.id, part, message))
 
     def _tell(self, request: Request) -> bool:
-        answer = self._ask(request)
-        if answer is None:
-            raise NotHeld(f"job {self.id} is not held any more")
-        self.cancelled = self.cancelled or bool(answer.get("cancelled"))
-        return not self.cancelled
-
-    def close(self) -> None:
-        """Ends its connection without a report: the server gives the job back, which counts as an
-        attempt of a job with max_attempts."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        return self._told(self._ask(request))
 
 
-class AsyncReservedJob:
+class AsyncReservedJob(_HeldJob["AsyncConnection"]):
     """A job that this client holds, on a connection of its own, until it is reported; its members
     are those of `ReservedJob`."""
 
     def __init__(self, client: AsyncClient, connection: AsyncConnection, job: Answer) -> None:
-        self.id: int = job["id"]
-        self.queue: str = job["queue"]
-        self.pri: int = job["pri"]
-        found = payload_of(job)
-        self.job: Any = found.job
-        self.bytes: Optional[bytes] = found.data
-        self.packet_key: Optional[bytes] = found.packet_key
-        #: Whether the server has said that the job was cancelled.
-        self.cancelled = False
+        super().__init__(client, connection, job)
         self._client = client
-        self._connection: Optional[AsyncConnection] = connection
 
     async def __aenter__(self) -> AsyncReservedJob:
         return self
@@ -207,14 +228,7 @@ class AsyncReservedJob:
             # Whether it has counted is not known.
             self.close()
             raise
-        self._leave()
-        if answer is None:
-            raise protocol.not_held(self.id, self.cancelled)
-
-    def _leave(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._client._give_back(connection)
+        self._reported(answer)
 
     async def done(self, result: Any = None) -> None:
         await self._report(requests.done(self.id, result))
@@ -223,8 +237,7 @@ class AsyncReservedJob:
         self, error: Union[str, BaseException], *, retry: bool = True, delay: Optional[float] = None
     ) -> None:
         """Reports that the run has failed: it is run again by its backoff, or after `delay`."""
-        name = "Error" if isinstance(error, str) else type(error).__name__
-        await self._report(requests.fail(self.id, name, clean(error), retry, delay))
+        await self._report(self._failure(error, retry, delay))
 
     async def release(self) -> None:
         """Gives it back; this does not count as an attempt."""
@@ -239,15 +252,4 @@ class AsyncReservedJob:
         return await self._tell(requests.progress(self.id, part, message))
 
     async def _tell(self, request: Request) -> bool:
-        answer = await self._ask(request)
-        if answer is None:
-            raise NotHeld(f"job {self.id} is not held any more")
-        self.cancelled = self.cancelled or bool(answer.get("cancelled"))
-        return not self.cancelled
-
-    def close(self) -> None:
-        """Ends its connection without a report: the server gives the job back, which counts as an
-        attempt of a job with max_attempts."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        return self._told(await self._ask(request))

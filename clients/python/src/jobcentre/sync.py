@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from . import address as addresses
-from . import protocol, requests
+from . import errors, protocol, requests
 from .errors import AnswerLost, ConnectionLost, JobGone, RequestTimeout, Untrusted
 from .protocol import (
     CONNECT_TIMEOUT,
@@ -44,13 +44,14 @@ class Connection:
         context = address.ssl_context()
         try:
             self._socket = self._open(max(timeout, 0.001), context)
-        except ssl.SSLCertVerificationError as error:
-            raise Untrusted(f"{address} has no certificate that is trusted: {error}") from error
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"no connection to {address}: {error}") from error
+            other = ConnectionLost(f"no connection to {address}: {error}")
+            raise errors.of_certificate(address, error) or other from error
         if address.token is not None:
             try:
                 answers, lost = self.exchange([requests.auth(address.token)], deadline)
+                if isinstance(lost, Untrusted):
+                    raise lost
                 if lost is not None:
                     raise ConnectionLost(str(lost)) from lost
                 protocol.check_auth(answers[0])
@@ -111,7 +112,8 @@ class Connection:
             return answers, error
         except OSError as error:
             self.close()
-            return answers, AnswerLost(f"the connection to {self.address} was lost: {error}")
+            other = AnswerLost(f"the connection to {self.address} was lost: {error}")
+            return answers, errors.of_certificate(self.address, error) or other
         except BaseException:
             # An interrupt between a request and its answer, or no Job Centre server. What cannot be
             # sent because it is no JSON leaves the connection as it was.

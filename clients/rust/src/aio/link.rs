@@ -297,7 +297,7 @@ impl Link {
         let why = state.lost.as_ref().map_or_else(|| "it was closed".into(), ToString::to_string);
         match &state.lost {
             // Not one to be connected to again.
-            Some(error @ Error::BadAnswer(_)) => error.clone(),
+            Some(error @ (Error::BadAnswer(_) | Error::Untrusted(_))) => error.clone(),
             _ => Error::ConnectionLost(why),
         }
     }
@@ -343,7 +343,9 @@ async fn transfer(expected: &mut Expected<'_>, stream: Box<dyn Stream>) -> Resul
     let mut buffer = vec![0; 64 << 10];
     let (mut output, mut written, mut flushed) = (Vec::new(), 0, true);
     let lost = |error: &std::io::Error| {
-        Error::AnswerLost(format!("the connection to {} was lost: {error}", shared.name))
+        Error::of_certificate(&shared.name, error).unwrap_or_else(|| {
+            Error::AnswerLost(format!("the connection to {} was lost: {error}", shared.name))
+        })
     };
     loop {
         if written == output.len() {

@@ -46,11 +46,7 @@ impl Target {
         if let Some(tls) = &self.tls {
             let connector = tokio_rustls::TlsConnector::from(tls.config.clone());
             let stream = connector.connect(tls.name.clone(), tcp).await.map_err(|e| {
-                if crate::tls::is_untrusted(&e) {
-                    Error::Untrusted(format!("the certificate of {} is refused: {e}", self.address))
-                } else {
-                    lost(&e)
-                }
+                Error::of_certificate(&self.address, &e).unwrap_or_else(|| lost(&e))
             })?;
             return Ok(Box::new(stream));
         }

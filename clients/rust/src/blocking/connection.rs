@@ -88,13 +88,9 @@ impl Connection {
         let address = &target.address;
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let stream = open_stream(target, deadline).map_err(|error| {
-            #[cfg(feature = "tls")]
-            if crate::tls::is_untrusted(&error) {
-                return Error::Untrusted(format!(
-                    "the certificate of {address} is refused: {error}"
-                ));
-            }
-            Error::ConnectionLost(format!("no connection to {address}: {error}"))
+            Error::of_certificate(address, &error).unwrap_or_else(|| {
+                Error::ConnectionLost(format!("no connection to {address}: {error}"))
+            })
         })?;
         let mut connection = Self {
             name: address.to_string(),
@@ -182,7 +178,9 @@ impl Connection {
         if left(deadline).is_zero() {
             return Error::Timeout(format!("{} has not answered in time", self.name));
         }
-        Error::AnswerLost(format!("the connection to {} was lost: {error}", self.name))
+        Error::of_certificate(&self.name, error).unwrap_or_else(|| {
+            Error::AnswerLost(format!("the connection to {} was lost: {error}", self.name))
+        })
     }
 }
 

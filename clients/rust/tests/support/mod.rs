@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 /// A certificate for 127.0.0.1 that is its own authority: its file and that of its key.
@@ -21,6 +22,25 @@ pub fn write_certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&key, private).unwrap();
     (certificate, key)
+}
+
+/// An authority for clients, and a certificate of it: its file, that of the certificate, and
+/// that of its key.
+pub fn write_client_certificate(folder: &Path) -> [PathBuf; 3] {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let trusted = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["web-1".into()]).unwrap();
+    let own = params.signed_by(&key, &issuer).unwrap().pem();
+    let files = [("clients.pem", trusted), ("web-1.pem", own), ("web-1.key", key.serialize_pem())];
+    files.map(|(name, text)| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    })
 }
 
 /// A settings file with users: `name`, `token`, `allow`.

@@ -9,7 +9,8 @@ use crate::base::limits::{BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, REQUEST_BYTES
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use crate::cli::settings::engine::{
-    EngineConfig, EngineLease, EnginePatience, EnginePrefix, EngineTls, EngineWait, ServerName,
+    EngineConfig, EngineLease, EngineLogin, EnginePatience, EnginePrefix, EngineTls, EngineWait,
+    ServerName,
 };
 use crate::cli::settings::engine_url::EngineUrl;
 use crate::cli::settings::fsync::Fsync;
@@ -153,6 +154,16 @@ pub(in crate::cli) struct Options {
     /// The file with the password of --engine, in its first line [default: none].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_PASSWORD_FILE")]
     engine_password_file: Option<PathBuf>,
+
+    /// The user for Sentinels that know users [default: their default user].
+    #[arg(long, value_name = "NAME", env = "JOBCENTRE_ENGINE_SENTINEL_USER")]
+    engine_sentinel_user: Option<String>,
+
+    /// The file with the password that Sentinels ask for, in its first line [default: the variable
+    /// JOBCENTRE_ENGINE_SENTINEL_PASSWORD].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_ENGINE_SENTINEL_PASSWORD_FILE")]
+    engine_sentinel_password_file: Option<PathBuf>,
 
     /// Certificates (PEM) of the authorities that vouch for an --engine with TLS: no others are
     /// trusted then [default: those that browsers trust].
@@ -339,6 +350,10 @@ impl Options {
             fsync: self.fsync.or(fallback.fsync),
             engine: self.engine.or(fallback.engine),
             engine_password_file: self.engine_password_file.or(fallback.engine_password_file),
+            engine_sentinel_user: self.engine_sentinel_user.or(fallback.engine_sentinel_user),
+            engine_sentinel_password_file: self
+                .engine_sentinel_password_file
+                .or(fallback.engine_sentinel_password_file),
             engine_ca: self.engine_ca.or(fallback.engine_ca),
             engine_cert: self.engine_cert.or(fallback.engine_cert),
             engine_key: self.engine_key.or(fallback.engine_key),
@@ -365,7 +380,11 @@ impl Options {
     fn take_engine(&mut self) -> Option<EngineConfig> {
         EngineConfig::new(
             self.engine.take(),
-            self.engine_password_file.take(),
+            EngineLogin {
+                password_file: self.engine_password_file.take(),
+                sentinel_user: self.engine_sentinel_user.take(),
+                sentinel_password_file: self.engine_sentinel_password_file.take(),
+            },
             EngineTls {
                 ca: self.engine_ca.take(),
                 cert: self.engine_cert.take(),

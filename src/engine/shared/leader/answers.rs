@@ -210,6 +210,11 @@ impl Leader {
             (_, Said::Answer(Answer::Moved(primary), _)) if waits != Waits::Write(true) => {
                 self.link.go_on(primary, now);
             }
+            (Waits::Login(_), Said::Answer(_, Some(why))) if self.link.asks_sentinel() => {
+                // Another one may let this server in.
+                self.link.drop_connection(now);
+                self.note_trouble(format!("the login at a Sentinel failed: {why}"), now);
+            }
             (Waits::Login(_) | Waits::Library, Said::Answer(_, Some(why))) => {
                 self.on_refused(&why);
             }
@@ -248,7 +253,7 @@ impl Link for Leader {
 
     fn handle_connected(&mut self, now: Now) {
         self.write_answer = None;
-        self.link.connected(self.requests.login(), now.mono);
+        self.link.connected(&self.requests, now.mono);
     }
 
     fn handle_lost(&mut self, why: &str, now: Now) {

@@ -7,7 +7,7 @@ use crate::base::time::Mono;
 use crate::engine::shared::limits::{
     ANSWER_BYTES_MAX, ANSWER_TIMEOUT, CONNECT_TIMEOUT, RETRY_MAX, RETRY_MIN, SENTINEL_TIMEOUT,
 };
-use crate::engine::shared::redis::{Address, Hop, Locator, Primary, Role};
+use crate::engine::shared::redis::{Address, Hop, Locator, Primary, Requests, Role};
 use crate::model::driver::LinkAction;
 use crate::wire::resp::{Framer, Raw};
 use std::collections::VecDeque;
@@ -19,7 +19,8 @@ use std::time::Duration;
 pub(super) enum Waits {
     /// That of a Sentinel: who the primary is.
     Sentinel,
-    /// This many answers at the begin of a connection, and then that about its role.
+    /// This many answers at the begin of a connection, and then that of a Sentinel, or about the
+    /// role of the node.
     Login(usize),
     /// What the node is.
     Role,
@@ -121,23 +122,38 @@ impl LeaderLink {
         self.locator.may_move()
     }
 
-    /// It is connected, and begins with this, unless it is a connection to a Sentinel.
-    pub(super) fn connected(&mut self, (login, answers): (&[u8], usize), now: Mono) {
+    /// It is connected, and begins with a login and a question.
+    pub(super) fn connected(&mut self, requests: &Requests, now: Mono) {
         self.state = State::Up;
         self.output.clear();
         self.sent = 0;
         self.input.clear();
         self.framer.clear();
-        if self.asks_sentinel {
+        let answers = if self.asks_sentinel {
+            let (login, answers) = requests.sentinel_login();
+            self.output.extend_from_slice(login);
             self.output.extend_from_slice(&self.locator.question());
-            self.waits = Some((Waits::Sentinel, now));
-            return;
-        }
-        self.reconnects += u64::from(self.was_up);
-        self.was_up = true;
-        self.output.extend_from_slice(login);
-        self.output.extend_from_slice(Role::question());
-        self.waits = Some((if answers > 0 { Waits::Login(answers) } else { Waits::Role }, now));
+            answers
+        } else {
+            self.reconnects += u64::from(self.was_up);
+            self.was_up = true;
+            let (login, answers) = requests.login();
+            self.output.extend_from_slice(login);
+            self.output.extend_from_slice(Role::question());
+            answers
+        };
+        let waits = if answers > 0 { Waits::Login(answers) } else { self.after_login() };
+        self.waits = Some((waits, now));
+    }
+
+    /// What is waited for after the login.
+    fn after_login(&self) -> Waits {
+        if self.asks_sentinel { Waits::Sentinel } else { Waits::Role }
+    }
+
+    /// Whether the connection is one to a Sentinel.
+    pub(super) fn asks_sentinel(&self) -> bool {
+        self.asks_sentinel
     }
 
     /// The primary that a Sentinel or another node has named is connected to.
@@ -164,7 +180,7 @@ impl LeaderLink {
     pub(super) fn answered(&mut self) {
         self.waits = match self.waits {
             Some((Waits::Login(left), since)) if left > 1 => Some((Waits::Login(left - 1), since)),
-            Some((Waits::Login(_), since)) => Some((Waits::Role, since)),
+            Some((Waits::Login(_), since)) => Some((self.after_login(), since)),
             Some((Waits::Write(true), since)) => Some((Waits::Replicas, since)),
             _ => None,
         };

@@ -230,7 +230,6 @@ mod tests {
     use crate::wire::resp::{Framer, push_array, push_bulk};
     use std::collections::VecDeque;
     use std::sync::Arc;
-    use std::time::Duration;
 
     /// A node with this number of jobs, whose records have this number of bytes each.
     struct Node {
@@ -291,18 +290,8 @@ mod tests {
     }
 
     fn requests() -> Requests {
-        Requests::new(&Settings {
-            address: Address::Node(Arc::new(Target { host: "h".into(), port: 1, tls: false })),
-            user: None,
-            password: None,
-            database: 0,
-            prefix: "jc".into(),
-            lease: Duration::from_secs(3),
-            patience: Duration::from_secs(10),
-            wait: None,
-            server: [1; 8],
-            name: "n".into(),
-        })
+        let node = Arc::new(Target { host: "h".into(), port: 1, tls: false });
+        Requests::new(&Settings::new(Address::Node(node), [1; 8], "n"))
     }
 
     fn node(jobs: usize, bytes: usize) -> Node {

@@ -177,8 +177,15 @@ impl Primary {
     /// # Errors
     /// A sentence: it names none.
     pub fn read(answer: Raw<'_>) -> Result<Self, String> {
-        if let Some((_, text)) = answer.error() {
-            return Err(format!("the Sentinel answers: {}", String::from_utf8_lossy(text)));
+        if let Some((code, text)) = answer.error() {
+            let help = if code == b"NOAUTH" {
+                ": give its password by JOBCENTRE_ENGINE_SENTINEL_PASSWORD or \
+                 --engine-sentinel-password-file"
+            } else {
+                ""
+            };
+            let text = String::from_utf8_lossy(text);
+            return Err(format!("the Sentinel answers: {text}{help}"));
         }
         let text = |raw: Raw<'_>| Some(String::from_utf8_lossy(raw.data()?).into_owned());
         let mut parts = answer.elements();
@@ -264,6 +271,8 @@ mod tests {
         locator.fail();
         assert_eq!(locator.hop(), Hop::Sentinel(target("b", 2)));
         assert!(with_answer(b"*-1\r\n", Primary::read).unwrap_err().contains("no service"));
+        let shut = with_answer(b"-NOAUTH x\r\n", Primary::read).unwrap_err();
+        assert!(shut.contains("--engine-sentinel-password-file"), "{shut}");
         locator.fail();
         assert_eq!(locator.hop(), Hop::Sentinel(target("a", 1)));
     }

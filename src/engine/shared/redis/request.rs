@@ -21,8 +21,9 @@ pub struct Requests {
     server: [u8; 8],
     name: Box<[u8]>,
     lease_ms: u64,
-    login: Vec<u8>,
-    logins: usize,
+    /// What connections begin with, and how many answers that has.
+    login: (Vec<u8>, usize),
+    sentinel_login: (Vec<u8>, usize),
 }
 
 /// Who leads: what each write is written under.
@@ -40,16 +41,9 @@ impl Requests {
         let key = |name: &str| -> Box<[u8]> {
             [settings.prefix.as_bytes(), b":{", &tag, b"}:", name.as_bytes()].concat().into()
         };
-        let (mut login, mut logins) = (Vec::new(), 0);
-        if let Some(password) = &settings.password {
-            push_array(&mut login, if settings.user.is_some() { 3 } else { 2 });
-            push_bulk(&mut login, b"AUTH");
-            if let Some(user) = &settings.user {
-                push_bulk(&mut login, user.as_bytes());
-            }
-            push_bulk(&mut login, password);
-            logins += 1;
-        }
+        let (mut login, mut sentinel_login) = (Vec::new(), Vec::new());
+        let mut logins = settings.login.push(&mut login);
+        let sentinel_logins = settings.sentinel_login.push(&mut sentinel_login);
         if settings.database > 0 {
             push_array(&mut login, 2);
             push_bulk(&mut login, b"SELECT");
@@ -61,15 +55,21 @@ impl Requests {
             server: settings.server,
             name: settings.name.as_bytes().into(),
             lease_ms: u64::try_from(settings.lease.as_millis()).unwrap_or(u64::MAX),
-            login,
-            logins,
+            login: (login, logins),
+            sentinel_login: (sentinel_login, sentinel_logins),
         }
     }
 
-    /// What a connection begins with, and how many answers it has.
+    /// What a connection to a node begins with, and how many answers it has.
     #[must_use]
     pub fn login(&self) -> (&[u8], usize) {
-        (&self.login, self.logins)
+        (&self.login.0, self.login.1)
+    }
+
+    /// The same of a connection to a Sentinel.
+    #[must_use]
+    pub fn sentinel_login(&self) -> (&[u8], usize) {
+        (&self.sentinel_login.0, self.sentinel_login.1)
     }
 
     fn call(&self, out: &mut Vec<u8>, function: &[u8], args: usize) {

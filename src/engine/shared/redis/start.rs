@@ -191,9 +191,16 @@ pub fn moved(answer: &[u8]) -> Result<Option<Primary>, StartError> {
 /// Reads what a Sentinel has answered.
 ///
 /// # Errors
-/// A sentence: it names no primary.
-pub fn primary(answer: &[u8]) -> Result<Primary, String> {
-    Primary::read(whole(answer).map_err(|why| why.to_string())?)
+/// It names no primary.
+pub fn primary(answer: &[u8]) -> Result<Primary, StartError> {
+    let answer = whole(answer)?;
+    let code = answer.error().map(|(code, _)| code);
+    let fault = if matches!(code, Some(b"NOAUTH" | b"NOPERM")) {
+        StartError::Fatal
+    } else {
+        StartError::Passing
+    };
+    Primary::read(answer).map_err(fault)
 }
 
 /// Makes sure that the library is there, at least as new as this one.
@@ -363,6 +370,8 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
+        assert!(matches!(primary(b"-NOAUTH x\r\n"), Err(StartError::Fatal(_))));
+        assert!(matches!(primary(b"-LOADING x\r\n"), Err(StartError::Passing(_))));
         assert!(explain(b"NOAUTH x").to_string().contains("JOBCENTRE_ENGINE_PASSWORD"));
         assert_eq!(explain(b"LOADING x"), StartError::Passing("LOADING x".into()));
         for missing in

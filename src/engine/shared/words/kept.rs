@@ -1,22 +1,10 @@
 //! Parts that are made when they are read and kept in a [`Scratch`](super::Scratch).
 
 use super::error::WordsError;
+use super::scratch::with_kept_types;
 use super::value::{Read, Reader, Word, Writer, put_list};
 use crate::base::strings::{StringList, Strings};
-use crate::model::action::{ActionSpec, JobChange};
-use crate::model::consumer::ConsumerReply;
-use crate::model::external_id::QueueScan;
-use crate::model::id::JobId;
-use crate::model::indexed_queue::{IndexedPage, IndexedReply};
-use crate::model::job::{JobOptions, LeaseEpoch, Packet};
-use crate::model::manage::{JobCursor, ManageReply, NewJob, ReserveTerms, RunReport};
-use crate::model::query::Query;
-use crate::model::schedule::Schedule;
-use crate::model::stats::StatsPage;
-use crate::model::transfer::ImportedJob;
-use crate::model::worker::{Constraint, OwnedWorker};
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 macro_rules! kept {
     ($($one:ident: $type:ty,)* ; $($many:ident: $element:ty,)*) => {
@@ -41,30 +29,7 @@ macro_rules! kept {
     };
 }
 
-kept! {
-    options: JobOptions,
-    change: JobChange,
-    action: ActionSpec,
-    query: Arc<Query>,
-    job: NewJob,
-    terms: ReserveTerms,
-    cursor: JobCursor,
-    report: RunReport,
-    schedule: Schedule,
-    constraint: Constraint,
-    indexed: IndexedReply,
-    indexed_page: IndexedPage,
-    consumer: ConsumerReply,
-    manage: ManageReply,
-    scan: QueueScan,
-    stats: StatsPage,
-    ;
-    jobs: NewJob,
-    imported: ImportedJob,
-    packets: Packet,
-    workers: OwnedWorker,
-    attached: (JobId, LeaseEpoch),
-}
+with_kept_types! { kept }
 
 /// Nothing is kept twice: no command and no reply has two parts of a kind.
 fn keep<T: ?Sized>(place: &OnceCell<Box<T>>, value: Box<T>) -> Read<&T> {

@@ -1,20 +1,38 @@
 //! What commands and replies borrow and bytes cannot lend.
 
 use crate::base::strings::StringList;
-use crate::model::action::{ActionSpec, JobChange};
-use crate::model::consumer::ConsumerReply;
-use crate::model::external_id::QueueScan;
-use crate::model::id::JobId;
-use crate::model::indexed_queue::{IndexedPage, IndexedReply};
-use crate::model::job::{JobOptions, LeaseEpoch, Packet};
-use crate::model::manage::{JobCursor, ManageReply, NewJob, ReserveTerms, RunReport};
-use crate::model::query::Query;
-use crate::model::schedule::Schedule;
-use crate::model::stats::StatsPage;
-use crate::model::transfer::ImportedJob;
-use crate::model::worker::{Constraint, OwnedWorker};
 use std::cell::OnceCell;
-use std::sync::Arc;
+
+/// Hands the kinds of these parts, first those of one value and then those of several, to a macro.
+macro_rules! with_kept_types {
+    ($macro:ident) => {
+        $macro! {
+            options: crate::model::job::JobOptions,
+            change: crate::model::action::JobChange,
+            action: crate::model::action::ActionSpec,
+            query: std::sync::Arc<crate::model::query::Query>,
+            job: crate::model::manage::NewJob,
+            terms: crate::model::manage::ReserveTerms,
+            cursor: crate::model::manage::JobCursor,
+            report: crate::model::manage::RunReport,
+            schedule: crate::model::schedule::Schedule,
+            constraint: crate::model::worker::Constraint,
+            indexed: crate::model::indexed_queue::IndexedReply,
+            indexed_page: crate::model::indexed_queue::IndexedPage,
+            consumer: crate::model::consumer::ConsumerReply,
+            manage: crate::model::manage::ManageReply,
+            scan: crate::model::external_id::QueueScan,
+            stats: crate::model::stats::StatsPage,
+            ;
+            jobs: crate::model::manage::NewJob,
+            imported: crate::model::transfer::ImportedJob,
+            packets: crate::model::job::Packet,
+            workers: crate::model::worker::OwnedWorker,
+            attached: (crate::model::id::JobId, crate::model::job::LeaseEpoch),
+        }
+    };
+}
+pub(super) use with_kept_types;
 
 macro_rules! scratch {
     ($($one:ident: $type:ty,)* ; $($many:ident: $element:ty,)*) => {
@@ -29,27 +47,4 @@ macro_rules! scratch {
     };
 }
 
-scratch! {
-    options: JobOptions,
-    change: JobChange,
-    action: ActionSpec,
-    query: Arc<Query>,
-    job: NewJob,
-    terms: ReserveTerms,
-    cursor: JobCursor,
-    report: RunReport,
-    schedule: Schedule,
-    constraint: Constraint,
-    indexed: IndexedReply,
-    indexed_page: IndexedPage,
-    consumer: ConsumerReply,
-    manage: ManageReply,
-    scan: QueueScan,
-    stats: StatsPage,
-    ;
-    jobs: NewJob,
-    imported: ImportedJob,
-    packets: Packet,
-    workers: OwnedWorker,
-    attached: (JobId, LeaseEpoch),
-}
+with_kept_types! { scratch }

@@ -3,7 +3,7 @@
 use super::Redis;
 use super::leaders::{compare, job, load};
 use super::redis::Setup;
-use crate::support::{Program, Server, delete, plain_command, put, until};
+use crate::support::{Program, Server, TempDir, delete, plain_command, put, until};
 use std::process::{Child, Stdio};
 use std::thread;
 
@@ -162,4 +162,56 @@ fn service_that_no_sentinel_knows_and_sentinels_that_are_away_end_the_start() {
     refused(&node, "the Sentinel answers: ERR unknown command");
     drop(watched.sentinels);
     refused("redis+sentinel://127.0.0.1:1/jobs", "127.0.0.1:1: Connection refused");
+}
+
+#[test]
+fn sentinels_that_ask_for_a_password_are_told_it() {
+    let Some(watched) = Watched::start(0) else { return };
+    // The line of docs/redis.md.
+    let page = include_str!("../../../../docs/redis.md");
+    let rights = page.lines().find(|line| line.contains(" +sentinel|"));
+    let rights = rights.unwrap().replace("PASSWORD", "theirs");
+    let rights: Vec<&[u8]> = rights.split(' ').map(str::as_bytes).collect();
+    for sentinel in &watched.sentinels {
+        assert_eq!(sentinel.ask(&rights), b"+OK\r\n");
+        let shut: [&[u8]; 5] = [b"ACL", b"SETUSER", b"default", b"resetpass", b">secret"];
+        assert_eq!(sentinel.ask(&shut), b"+OK\r\n");
+    }
+    let dir = TempDir::new();
+    std::fs::create_dir_all(dir.path()).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (secret, theirs) = (file("secret", "secret\n"), file("theirs", "theirs\n"));
+    let url = watched.url();
+    let refused = |flags: &[&str], password: &str, why: &str| {
+        let serve = ["serve", "--listen", ":0", "--engine", &url];
+        let variables = [("JOBCENTRE_ENGINE_SENTINEL_PASSWORD", password)];
+        let output = Program::output(&[&serve[..], flags].concat(), &variables);
+        let text = text(output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(why), "{text}");
+    };
+    refused(&[], "", "--engine-sentinel-password-file");
+    refused(&[], "wrong", "the Sentinel: the login failed: WRONGPASS");
+    refused(&["--engine-sentinel-user", "other"], "secret", "WRONGPASS");
+
+    let secret = ["--engine-sentinel-password-file", &secret];
+    let mut leader = start(&url, "one", &secret);
+    assert_eq!(leader.connect().ask(&job(1)), r#"{"status":"ok","id":1}"#);
+    // The leader asks a Sentinel again.
+    watched.nodes[0].ask(&[b"CLIENT", b"KILL", b"TYPE", b"normal"]);
+    assert_eq!(leader.connect().ask(&job(2)), r#"{"status":"ok","id":2}"#);
+    let status = [&["engine", "status", "--engine", &url], &secret[..]].concat();
+    let status = text(Program::output(&status, &[]).stdout);
+    assert!(status.starts_with("leader: one "), "{status}");
+    leader.signal("TERM");
+    assert_eq!(leader.wait().code(), Some(0));
+
+    let theirs =
+        ["--engine-sentinel-user", "jobcentre", "--engine-sentinel-password-file", &theirs];
+    let leader = start(&url, "two", &theirs);
+    assert_eq!(leader.connect().ask(&job(3)), r#"{"status":"ok","id":3}"#);
 }
