@@ -10,6 +10,8 @@ time a request, each the median of the rounds with the least and the most, and t
 """
 
 import argparse
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engine  # noqa: E402
+from local_processes import free_port  # noqa: E402
 
 CONNECTIONS = 64
 
@@ -32,7 +35,7 @@ def measure(options, command, port, depth):
             "--address", f"127.0.0.1:{port}", "-c", CONNECTIONS, "-d", depth, "--payload", 100,
             "--warmup", 0.2, "--duration", options.seconds, "--server-pid", server.pid,
             "--json", "-"])), check=True, capture_output=True, text=True)
-        return engine.json.loads(run.stdout)["server"]["cpu"]["microseconds_per_request"]
+        return json.loads(run.stdout)["server"]["cpu"]["microseconds_per_request"]
     finally:
         server.kill()
         server.wait()
@@ -46,11 +49,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
     options = parser.parse_args()
-    print("load of the machine before:", *map("{:.2f}".format, engine.os.getloadavg()))
+    print("load of the machine before:", *map("{:.2f}".format, os.getloadavg()))
     for depth in [1, 16]:
         rounds = []
         for _ in range(options.rounds):
-            port, other = engine.free_port(), engine.free_port()
+            port, other = free_port(), free_port()
             ours = [options.binary, "serve", "--listen", f"127.0.0.1:{other}", "--beanstalkd",
                     f"127.0.0.1:{port}", "--http", "off"]
             theirs = [options.tuber, "server", "-l", "127.0.0.1", "-p", port]
