@@ -63,9 +63,11 @@ impl EngineArguments {
     pub(super) fn reach(self) -> Result<Reached, String> {
         let tls = EngineTls { ca: self.engine_ca, cert: self.engine_cert, key: self.engine_key };
         let (url, file, prefix) = (self.engine, self.engine_password_file, self.engine_prefix);
-        let config = EngineConfig::new(Some(url), file, tls, (None, None), None, (prefix, None));
+        let none = (None, None);
+        let config =
+            EngineConfig::new(Some(url), file, tls, none, None, (prefix, None), (None, None));
         let config = config.ok_or("there is no --engine")?;
-        let settings = super::settings(&config)?;
+        let settings = super::settings(&config, "")?;
         let requests = Requests::new(&settings);
         let explain = |why: StartError| Reached::explain(&settings, &why);
         let (mut locator, trust) = (Locator::new(settings.address.clone()), config.trust()?);

@@ -27,6 +27,8 @@ pub struct Settings {
     pub server: [u8; 8],
     /// Its name for people.
     pub name: Box<str>,
+    /// Where its clients connect, as the servers that wait are told.
+    pub addresses: Box<str>,
 }
 
 impl fmt::Debug for Settings {

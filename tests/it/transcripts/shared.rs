@@ -106,6 +106,7 @@ fn lead(redis: &Redis, prefix: &str) -> (Engine, BlockingLink) {
         wait: Some(0),
         server: *b"golden01",
         name: "golden".into(),
+        addresses: "".into(),
     };
     let requests = Requests::new(&settings);
     let birth = redis::init(&mut link, &requests, (7, None)).unwrap();

@@ -302,6 +302,7 @@ mod tests {
             wait: None,
             server: [1; 8],
             name: "n".into(),
+            addresses: "".into(),
         })
     }
 
