@@ -192,6 +192,25 @@ pub const FORBIDDEN_CALL_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the files of certificates are looked at, whether they have changed.
 pub const CERTIFICATE_LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Connections that a server which waits to lead forwards at one time, whatever `--max-clients` is:
+/// each takes two places among the names of sockets.
+pub const FORWARDS_MAX: u32 = 1 << 20;
+
+/// Bytes of a connection over HTTP that decide whether it is forwarded.
+pub const FORWARD_LOOK_BYTES: usize = 64;
+
+/// How long a connection to the leader may take, its name's lookup included.
+pub const FORWARD_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// First pause before a leader that cannot be reached is dialled again; they double.
+pub const FORWARD_RETRY_MIN: Duration = Duration::from_millis(50);
+
+/// Longest of these pauses.
+pub const FORWARD_RETRY_MAX: Duration = Duration::from_millis(500);
+
+/// Shortest time between two log entries about clients that were not forwarded.
+pub const FORWARD_NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Bytes encrypted at one time: what fits into one TLS record.
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 

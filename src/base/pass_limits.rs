@@ -85,6 +85,12 @@ pub const ENGINE_READS_PER_PASS: usize = 4;
 /// Outbound connections that are begun or advanced in one pass: system calls.
 pub const DIALS_PER_PASS: usize = 32;
 
+/// Forwarded connections that a pass moves on, each by one read in each direction at most.
+pub const FORWARD_STEPS_PER_PASS: usize = 256;
+
+/// Bytes of forwarded connections after which a pass moves on no more of them.
+pub const FORWARD_BYTES_PER_PASS: usize = 1024 * 1024;
+
 /// Connections whose buffered input is processed further in one pass.
 pub const RESUMED_CONNECTIONS_PER_PASS: usize = 1024;
 

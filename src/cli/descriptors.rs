@@ -1,8 +1,8 @@
 //! The limit of file descriptors, and how connections of each kind share it.
 
 use crate::base::limits::{
-    HANDSHAKES_MAX, LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX,
-    RESERVED_FILE_DESCRIPTORS,
+    FORWARDS_MAX, HANDSHAKES_MAX, LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX,
+    REJECTED_CONNECTIONS_MAX, RESERVED_FILE_DESCRIPTORS,
 };
 use rlimit::Resource;
 use rustix::io::Errno;
@@ -20,6 +20,8 @@ pub(super) struct DescriptorShares {
     pub(super) rejected: usize,
     /// Closed connections whose peers still send.
     pub(super) lingering: usize,
+    /// Connections that a server which waits to lead forwards: each takes two.
+    pub(super) forwards: usize,
     /// Clients whose TLS handshakes are under way.
     pub(super) handshakes: usize,
 }
@@ -28,10 +30,11 @@ pub(super) struct DescriptorShares {
 const MIN_SHARE_DIVISOR: usize = 8;
 
 impl DescriptorShares {
-    fn wanted(clients: usize, has_tls: bool) -> Self {
+    fn wanted(clients: usize, has_tls: bool, forwards: bool) -> Self {
         Self {
             clients,
             handshakes: if has_tls { HANDSHAKES_MAX } else { 0 },
+            forwards: if forwards { clients.min(FORWARDS_MAX as usize) } else { 0 },
             outbound: OUTBOUND_CONNECTIONS_MAX,
             rejected: REJECTED_CONNECTIONS_MAX,
             lingering: LINGERING_MAX,
@@ -39,13 +42,14 @@ impl DescriptorShares {
     }
 
     fn total(self) -> usize {
-        self.clients + self.outbound + self.rejected + self.lingering + self.handshakes
+        let others = self.outbound + self.rejected + self.lingering + self.handshakes;
+        self.clients + others + self.forwards
     }
 
     /// Shares `files` descriptors: clients have precedence over outbound connections, but each kind
     /// gets at least one.
-    fn of(files: usize, clients: usize, has_tls: bool) -> Self {
-        let wanted = Self::wanted(clients, has_tls);
+    fn of(files: usize, clients: usize, has_tls: bool, forwards: bool) -> Self {
+        let wanted = Self::wanted(clients, has_tls, forwards);
         let part = |wanted: usize, of: usize| wanted.min(of / MIN_SHARE_DIVISOR);
         let (rejected, lingering) = (part(wanted.rejected, files), part(wanted.lingering, files));
         let handshakes = part(wanted.handshakes, files);
@@ -53,7 +57,10 @@ impl DescriptorShares {
         let least = part(wanted.outbound, rest).max(1);
         let clients = clients.min(rest.saturating_sub(least)).max(1);
         let outbound = wanted.outbound.min(rest.saturating_sub(clients)).max(1);
-        Self { clients, outbound, rejected, lingering, handshakes }
+        // Nothing is called, and no client is served, while connections are forwarded.
+        let pairs = (rest / 2).max(1);
+        let forwards = wanted.forwards.min(pairs);
+        Self { clients, forwards, outbound, rejected, lingering, handshakes }
     }
 }
 
@@ -62,8 +69,9 @@ impl DescriptorShares {
 pub(super) fn reserve_descriptors_for_clients(
     max_clients: usize,
     has_tls: bool,
+    forwards: bool,
 ) -> DescriptorShares {
-    let wanted = DescriptorShares::wanted(max_clients, has_tls);
+    let wanted = DescriptorShares::wanted(max_clients, has_tls, forwards);
     let kept = RESERVED_FILE_DESCRIPTORS + inherited();
     let needed = wanted.total() as u64 + kept;
     let limit = raise_limit(needed);
@@ -71,7 +79,10 @@ pub(super) fn reserve_descriptors_for_clients(
         return wanted;
     }
     let files = usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX);
-    let shares = DescriptorShares::of(files, max_clients, has_tls);
+    let shares = DescriptorShares::of(files, max_clients, has_tls, forwards);
+    if (DescriptorShares { forwards: wanted.forwards, ..shares }) == wanted {
+        return shares;
+    }
     warn!(
         limit,
         clients = shares.clients,
@@ -125,9 +136,12 @@ mod tests {
 
     #[test]
     fn ample_descriptors_give_every_kind_its_full_share() {
-        let wanted = DescriptorShares::wanted(10_000, true);
-        assert_eq!(DescriptorShares::of(1_000_000, 10_000, true), wanted);
-        assert_eq!((wanted.handshakes, DescriptorShares::wanted(1, false).handshakes), (1_024, 0));
+        let wanted = DescriptorShares::wanted(10_000, true, true);
+        assert_eq!(DescriptorShares::of(1_000_000, 10_000, true, true), wanted);
+        assert_eq!(
+            (wanted.handshakes, DescriptorShares::wanted(1, false, false).handshakes),
+            (1_024, 0)
+        );
     }
 
     #[test]
@@ -138,16 +152,20 @@ mod tests {
             rejected: 120,
             lingering: 120,
             handshakes: 0,
+            forwards: 0,
         };
-        assert_eq!(DescriptorShares::of(960, 500, false), few);
+        assert_eq!(DescriptorShares::of(960, 500, false, false), few);
         let many = DescriptorShares { clients: 630, outbound: 90, ..few };
-        assert_eq!(DescriptorShares::of(960, 10_000, false), many);
+        assert_eq!(DescriptorShares::of(960, 10_000, false, false), many);
         let with_tls = DescriptorShares { outbound: 100, handshakes: 120, ..few };
-        assert_eq!(DescriptorShares::of(960, 500, true), with_tls);
+        assert_eq!(DescriptorShares::of(960, 500, true, false), with_tls);
         for files in 2..5_000 {
             for clients in [1, 7, 500, 10_000] {
-                let shares = DescriptorShares::of(files, clients, files % 2 == 0);
-                assert!(shares.total() <= files, "{files} files: {shares:?}");
+                let shares = DescriptorShares::of(files, clients, files % 2 == 0, files % 3 == 0);
+                let served = shares.total() - shares.forwards;
+                assert!(served <= files, "{files} files: {shares:?}");
+                let pairs = shares.forwards * 2;
+                assert!(pairs <= files || pairs == 2, "{files} files: {shares:?}");
                 assert!(shares.clients > 0 && shares.outbound > 0 && shares.clients <= clients);
             }
         }

@@ -112,6 +112,11 @@ fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool)
     let manager = ServiceManager::of_environment(|name| std::env::var(name).ok());
     let mut remains = Remains::new(manager);
     let mut has_led = false;
+    let forwards = config.engine.as_ref().is_some_and(|engine| engine.forwards);
+    if forwards {
+        warn_of_open_listeners(config);
+        remains.set_listeners(parts.listeners()?);
+    }
     loop {
         let wake = LoopWaker::default();
         let engine = match &config.engine {
@@ -124,8 +129,10 @@ fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool)
         let mut engine = parts.with_limits(engine, &wake);
         let mut pump = parts.pump();
         constraint_tables::apply(&mut engine, &mut pump, &config.constraints, || clock.sample())?;
-        let mut reactor = parts.reactor(engine, &clock, &wake)?;
-        warn_of_open_listeners(config);
+        let mut reactor = parts.reactor(engine, remains.take_listeners(), &clock, &wake)?;
+        if !forwards {
+            warn_of_open_listeners(config);
+        }
         if config.processor {
             reactor.add_stdio(Protocol::Processor)?;
         }

@@ -14,7 +14,7 @@ use crate::model::driver::Protocol;
 use crate::protocol::beanstalkd::Identity;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
-use crate::reactor::{Clock, LoopWaker, Reactor, ServerTls, TlsFiles, TrustStore};
+use crate::reactor::{Clock, Listeners, LoopWaker, Reactor, ServerTls, TlsFiles, TrustStore};
 use crate::server::{ConnectionLimits, Server, Settings};
 use std::io;
 use std::path::Path;
@@ -42,8 +42,12 @@ impl<'a> ServerParts<'a> {
         let engine_trust = config.engine.as_ref().map(EngineConfig::trust).transpose();
         let engine_trust = engine_trust.map_err(io::Error::other)?;
         let tls = config.tls_files().map_err(io::Error::other)?;
-        let shares =
-            descriptors::reserve_descriptors_for_clients(config.max_clients, tls.is_some());
+        let forwards = config.engine.as_ref().is_some_and(|engine| engine.forwards);
+        let shares = descriptors::reserve_descriptors_for_clients(
+            config.max_clients,
+            tls.is_some(),
+            forwards,
+        );
         let processor = processor::settings(config.tick, |name| std::env::var(name));
         let processor = processor.map_err(io::Error::other)?;
         let seed = entropy::random_u64();
@@ -58,6 +62,20 @@ impl<'a> ServerParts<'a> {
     /// The clients that can be served at a time.
     pub(super) fn max_clients(&self) -> usize {
         self.shares.clients
+    }
+
+    /// The connections that can be forwarded at a time.
+    pub(super) fn max_forwards(&self) -> usize {
+        self.shares.forwards
+    }
+
+    /// All listeners, bound.
+    ///
+    /// # Errors
+    /// One cannot be bound.
+    pub(super) fn listeners(&self) -> Result<Listeners, ServeError> {
+        Listeners::bind(&self.config.protocols, &self.config.passed)
+            .map_err(|error| explain_reactor_error(&error, self.config.as_beanstalkd))
     }
 
     /// The same engine, with queries and the limit on memory.
@@ -95,44 +113,50 @@ impl<'a> ServerParts<'a> {
         Ok(server)
     }
 
-    /// A reactor with all listeners, and a server over this engine.
+    /// A reactor with all listeners, which are bound if they are not given, and a server over this
+    /// engine.
     ///
     /// # Errors
     /// A listener that cannot be bound, or a certificate that cannot be used.
     pub(super) fn reactor(
         &self,
         engine: Engine,
+        listeners: Option<Listeners>,
         clock: &Clock,
         wake: &LoopWaker,
     ) -> Result<Reactor<Server>, ServeError> {
-        self.reactor_with(self.config, engine, clock, wake)
+        self.reactor_with(self.config, engine, listeners, clock, wake)
     }
 
-    /// The same of a server that waits to lead: it has only the HTTP listener.
+    /// The same of a server that waits to lead: with these listeners, or else with that of HTTP.
     ///
     /// # Errors
     /// As above.
     pub(super) fn standby_reactor(
         &self,
+        listeners: Option<Listeners>,
         clock: &Clock,
         wake: &LoopWaker,
     ) -> Result<Reactor<Server>, ServeError> {
         let mut config = self.config.clone();
-        let is_http: Vec<bool> =
-            config.protocols.iter().map(|(protocol, _)| *protocol == Protocol::Http).collect();
-        let mut places = is_http.iter();
-        config.protocols.retain(|_| places.next() == Some(&true));
-        let mut places = is_http.iter();
-        config.listener_users.retain(|_| places.next() == Some(&true));
-        let mut places = is_http.iter();
-        config.passed.retain(|_| places.next() == Some(&true));
-        self.reactor_with(&config, Engine::in_memory(self.seed), clock, wake)
+        if listeners.is_none() {
+            let is_http: Vec<bool> =
+                config.protocols.iter().map(|(protocol, _)| *protocol == Protocol::Http).collect();
+            let mut places = is_http.iter();
+            config.protocols.retain(|_| places.next() == Some(&true));
+            let mut places = is_http.iter();
+            config.listener_users.retain(|_| places.next() == Some(&true));
+            let mut places = is_http.iter();
+            config.passed.retain(|_| places.next() == Some(&true));
+        }
+        self.reactor_with(&config, Engine::in_memory(self.seed), listeners, clock, wake)
     }
 
     fn reactor_with(
         &self,
         config: &Config,
         engine: Engine,
+        listeners: Option<Listeners>,
         clock: &Clock,
         wake: &LoopWaker,
     ) -> Result<Reactor<Server>, ServeError> {
@@ -140,9 +164,12 @@ impl<'a> ServerParts<'a> {
         let server = self.server(config, engine, &mut clock)?;
         let tls = self.tls.clone().map(|files| ServerTls::load(files, clock.sample())).transpose();
         let tls = tls.map_err(io::Error::other)?;
+        let reactor = match listeners {
+            Some(listeners) => Reactor::on(server, listeners, clock, wake),
+            None => Reactor::bind_with(server, &config.protocols, &config.passed, clock, wake),
+        };
         let mut reactor =
-            Reactor::bind_with(server, &config.protocols, &config.passed, clock, wake)
-                .map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
+            reactor.map_err(|error| explain_reactor_error(&error, config.as_beanstalkd))?;
         reactor.set_lingering_max(self.shares.lingering);
         reactor.set_handshakes_max(self.shares.handshakes);
         if self.shares.clients < config.max_clients {

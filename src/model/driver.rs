@@ -12,6 +12,7 @@
 //! core may cancel by [`Action::Close`]; timeouts are the core's business.
 
 use crate::base::time::{Mono, Now, Wall};
+use crate::model::forward::ForwardStats;
 use crate::model::id::{ClientId, JobId};
 use crate::model::peer::Peer;
 use crate::model::rejection::Rejection;
@@ -356,6 +357,9 @@ pub trait Core {
 
     /// Reports TLS handshakes of clients that are complete, and that have failed.
     fn record_handshakes(&mut self, _complete: u64, _failed: u64) {}
+
+    /// Reports the connections that are forwarded to another server.
+    fn record_forwards(&mut self, _stats: ForwardStats) {}
 
     /// No new jobs are to be taken from now on.
     fn handle_drain(&mut self) {}

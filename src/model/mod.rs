@@ -11,6 +11,7 @@ pub mod driver;
 pub mod event;
 pub mod external_id;
 pub mod flow;
+pub mod forward;
 pub mod id;
 pub mod indexed_queue;
 pub mod job;

@@ -4,6 +4,7 @@ use crate::base::histogram::Histogram;
 use crate::base::time::Wall;
 use crate::model::driver::Protocol;
 use crate::model::flow::{Rates, StateCounts};
+use crate::model::forward::ForwardStats;
 use crate::model::job::Status;
 
 /// Everything that is counted except the figures of single queues.
@@ -25,6 +26,8 @@ pub struct ServerStats {
     pub shared: Option<SharedStats>,
     /// Whether this server waits to lead.
     pub is_standby: bool,
+    /// Of a server that waits to lead.
+    pub forwards: ForwardStats,
     /// Memory of jobs, tables and buffers.
     pub memory: MemoryStats,
     /// Whether puts are refused.

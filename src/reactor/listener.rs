@@ -173,6 +173,13 @@ impl Listener {
         }
     }
 
+    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match &mut self.socket {
+            ListenSocket::Tcp(socket) => registry.deregister(socket),
+            ListenSocket::Unix(file) => registry.deregister(&mut file.socket),
+        }
+    }
+
     pub(super) fn address(&self) -> &ListenAddress {
         &self.address
     }

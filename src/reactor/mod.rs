@@ -8,7 +8,7 @@
 //! 2. wait for events
 //! 3. sample the clock once
 //! 4. record readiness; nothing is read or written yet
-//! 5. accept; advance TLS handshakes and outbound connections; then one read of at most
+//! 5. accept; advance TLS handshakes, outbound and forwarded connections; then one read of at most
 //!    [`READ_BUDGET_BYTES`] bytes per runnable connection, until the core has enough for this pass,
 //!    and one per lingering connection
 //! 6. the core finishes its pass: expiry, group commit, replies, resumed pipelines
@@ -19,6 +19,7 @@
 //! lost; a listener that had to stop accepting stays ready or in backoff and is tried again; every
 //! loop is bounded, and if work is left the next poll timeout is zero.
 
+mod accept;
 mod background;
 mod certificate_names;
 mod client_tls;
@@ -26,10 +27,12 @@ mod clock;
 mod dialer;
 pub mod disk;
 mod engine_link;
+mod forward;
 mod handshakes;
 mod linger;
 mod listen_address;
 mod listener;
+mod listeners;
 mod loop_waker;
 mod notices;
 mod outbound;
@@ -53,25 +56,25 @@ mod unix_socket;
 
 use crate::base::address_set::AddressSet;
 use crate::base::limits::{
-    ACCEPTS_PER_PASS, EVENTS_PER_PASS, FORBIDDEN_CALL_NOTICE_INTERVAL, MEMORY_SAMPLE_INTERVAL,
-    READ_BUDGET_BYTES,
+    EVENTS_PER_PASS, FORBIDDEN_CALL_NOTICE_INTERVAL, MEMORY_SAMPLE_INTERVAL, READ_BUDGET_BYTES,
 };
 use crate::base::rate_limited_counter::RateLimitedCounter;
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
-use crate::model::id::ClientId;
-use crate::model::peer::Peer;
 pub use background::{Background, Foreground};
 pub use client_tls::{BlockingTls, TlsError};
 pub use clock::Clock;
 use clock::PassCpuTime;
 use dialer::Dialer;
 use engine_link::{EngineLink, LINK};
+use forward::Forwarder;
+pub use forward::{Forwarding, Leader};
 use handshakes::Handshakes;
 use linger::Lingering;
 pub use listen_address::ListenAddress;
 pub use listener::CannotListen;
-use listener::{Accepted, Listener};
+use listener::Listener;
+pub use listeners::Listeners;
 pub use loop_waker::LoopWaker;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
@@ -84,13 +87,13 @@ use shutdown::Shutdown;
 pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
 pub use signals::ignore_signals;
-use socket::{Socket, Sockets, Stream};
+use socket::Sockets;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 pub use succession::Remains;
 pub use tls::{Tls, TrustStore};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use transfers::Transfers;
 pub use unix_socket::UnixAddress;
 
@@ -117,6 +120,7 @@ pub struct Reactor<C> {
     sockets: Sockets,
     dialer: Dialer,
     engine_link: EngineLink,
+    forwarder: Forwarder,
     handshakes: Handshakes,
     server_tls: Option<ServerTls>,
     reload: Option<Reload<C>>,
@@ -160,25 +164,32 @@ impl<C: Core> Reactor<C> {
     /// # Errors
     /// As above.
     pub fn bind_with(
-        mut core: C,
+        core: C,
         protocols: &[(Protocol, ListenAddress)],
         passed: &[Option<PassedSocket>],
+        clock: Clock,
+        wake: &LoopWaker,
+    ) -> io::Result<Self> {
+        Self::on(core, Listeners::bind(protocols, passed)?, clock, wake)
+    }
+
+    /// The same with listeners that are bound already.
+    ///
+    /// # Errors
+    /// If epoll or the signal handlers cannot be set up.
+    pub fn on(
+        mut core: C,
+        mut listeners: Listeners,
         mut clock: Clock,
         wake: &LoopWaker,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         wake.register(poll.registry(), WAKE)?;
         let signals = Signals::register(poll.registry(), SIGNALS)?;
-        let mut listeners = Vec::new();
-        for (number, &(protocol, ref address)) in protocols.iter().enumerate() {
-            let mut listener = match passed.get(number).and_then(Option::as_ref) {
-                Some(socket) => Listener::on(protocol, address, socket)?,
-                None => Listener::bind(protocol, address)?,
-            };
-            listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
-            info!(protocol = protocol.name(), address = %listener.address(), "listening");
-            core.handle_listening(protocol, &listener.address().to_string());
-            listeners.push(listener);
+        listeners.register(poll.registry())?;
+        for (protocol, address) in listeners.addresses() {
+            info!(protocol = protocol.name(), %address, "listening");
+            core.handle_listening(protocol, &address.to_string());
         }
         Ok(Self {
             core,
@@ -186,10 +197,11 @@ impl<C: Core> Reactor<C> {
             now: clock.sample(),
             clock,
             pass_cpu: PassCpuTime::default(),
-            listeners,
+            listeners: listeners.0,
             sockets: Sockets::default(),
             dialer: Dialer::new(wake.clone()),
             engine_link: EngineLink::new(wake.clone()),
+            forwarder: Forwarder::new(wake.clone()),
             handshakes: Handshakes::default(),
             server_tls: None,
             reload: None,
@@ -266,7 +278,7 @@ impl<C: Core> Reactor<C> {
     /// As above.
     pub fn run_until(
         &mut self,
-        mut is_over: impl FnMut(&mut C) -> bool,
+        mut is_over: impl FnMut(&mut Self) -> bool,
     ) -> io::Result<Option<ShutdownOutcome>> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
         self.begin_stdio();
@@ -289,6 +301,7 @@ impl<C: Core> Reactor<C> {
             self.accept();
             self.advance_handshakes();
             self.dial();
+            self.advance_forwards();
             self.read();
             self.linger();
             self.read_engine_link();
@@ -306,7 +319,7 @@ impl<C: Core> Reactor<C> {
                 let whole = ending != ShutdownOutcome::Forced && self.finish(&mut events)?;
                 return Ok(Some(if whole { ending } else { ShutdownOutcome::Forced }));
             }
-            if self.stop.is_none() && is_over(&mut self.core) {
+            if self.stop.is_none() && is_over(self) {
                 return Ok(None);
             }
         }
@@ -345,22 +358,25 @@ impl<C: Core> Reactor<C> {
 
     /// The poll timeout; `None` waits for an event.
     fn timeout(&self) -> Option<Duration> {
-        let full = self.handshakes.is_full();
-        let may_accept = |it: &Listener| it.is_ready() && !(full && it.is_tls());
+        let now = self.now.mono;
+        let may_accept = |it: &Listener| it.is_ready() && self.may_accept(it);
         let ready = self.listeners.iter().any(may_accept) || self.handshakes.has_ready();
-        let dials = self.dialer.has_ready() || self.engine_link.is_due();
+        let forwards = self.forwarder.has_ready(now);
+        let dials = self.dialer.has_ready() || self.engine_link.is_due() || forwards;
         if self.transfers.is_due() || ready || dials || self.lingering.has_ready() {
             return Some(Duration::ZERO);
         }
-        let retry = self.listeners.iter().filter_map(Listener::retry_at).min();
-        let stop = self.stop.map(|stop| stop.next(self.now.mono));
+        let open = self.listeners.iter().filter(|it| self.may_accept(it));
+        let retry = open.filter_map(Listener::retry_at).min();
+        let stop = self.stop.map(|stop| stop.next(now));
         let certificate = self.server_tls.as_ref().map(ServerTls::next_look);
-        let own = [retry, stop, self.lingering.next(), self.purger.next(), certificate];
+        let forwards = self.forwarder.next(now);
+        let own = [retry, stop, self.lingering.next(), self.purger.next(), certificate, forwards];
         let others =
             [self.handshakes.next(), self.service_manager.next(), self.core.poll_timeout(self.now)];
         let next = own.into_iter().chain(others).flatten().min()?;
         // mio rounds up to the milliseconds of epoll, so the poll does not end early and spin.
-        Some(next.until(self.now.mono))
+        Some(next.until(now))
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -378,6 +394,9 @@ impl<C: Core> Reactor<C> {
                 }
             }
             return;
+        }
+        if let Some((place, side)) = forward::place(token) {
+            return self.forwarder.on_event(place, side, event);
         }
         if let Some(place) = handshakes::place(token) {
             return self.handshakes.on_event(place, event);
@@ -408,51 +427,6 @@ impl<C: Core> Reactor<C> {
             self.transfers.hung_up.push_back(client);
         }
         self.enqueue(client);
-    }
-
-    fn accept(&mut self) {
-        for number in 0..self.listeners.len() {
-            for _ in 0..ACCEPTS_PER_PASS {
-                let listener = &mut self.listeners[number];
-                let may_wait = listener.is_tls() && listener.is_ready();
-                if may_wait && !self.handshakes.make_room(self.now.mono) {
-                    break;
-                }
-                match listener.accept(self.now) {
-                    Accepted::Connection(Stream::Plain(stream), mut peer) if listener.is_tls() => {
-                        peer.listener = u32::try_from(number).unwrap_or(u32::MAX);
-                        let protocol = listener.protocol();
-                        self.begin_handshake(stream, peer, protocol);
-                    }
-                    Accepted::Connection(stream, mut peer) => {
-                        peer.listener = u32::try_from(number).unwrap_or(u32::MAX);
-                        let protocol = listener.protocol();
-                        let _ = self.open(stream, peer, protocol);
-                    }
-                    Accepted::TryAgain => {}
-                    Accepted::NoMore => break,
-                }
-            }
-        }
-    }
-
-    /// Announces a connection to the core. `None`: it is closed.
-    fn open(&mut self, mut stream: Stream, peer: Peer, protocol: Protocol) -> Option<ClientId> {
-        let Some(client) = self.core.handle_open(protocol, self.now) else {
-            debug!(
-                protocol = protocol.name(),
-                "too many rejected connections: closed without a reply"
-            );
-            return None;
-        };
-        self.core.handle_peer(client, peer, self.now);
-        if let Err(error) = stream.register(self.poll.registry(), socket::token(client)) {
-            warn!(%error, "cannot watch a new connection: closed");
-            self.core.handle_reset(client, self.now);
-            return None;
-        }
-        self.sockets.insert(client, Socket::new(stream, self.now.mono));
-        Some(client)
     }
 
     /// The limit on open files permits fewer clients than the settings: log lines advise to raise

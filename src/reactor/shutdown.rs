@@ -117,7 +117,7 @@ impl<C: Core> Reactor<C> {
             stop.forced = true;
             return;
         }
-        let connections = self.core.connections();
+        let connections = self.core.connections() + self.forwarder.len();
         info!(signal, connections, "stopping: answering and flushing");
         self.begin_stop();
     }
@@ -136,6 +136,7 @@ impl<C: Core> Reactor<C> {
         self.service_manager.stopping();
         self.listeners.clear();
         self.handshakes.clear();
+        self.forwarder.stop();
         self.core.handle_shutdown(self.now);
         // Each connection is read once more; then its input counts as ended.
         for client in self.sockets.clients() {
@@ -154,7 +155,7 @@ impl<C: Core> Reactor<C> {
     /// The outcome, if the run is over.
     pub(super) fn ending(&mut self) -> Option<ShutdownOutcome> {
         let stop = self.stop.as_mut()?;
-        let connections = self.core.connections() + self.lingering.len();
+        let connections = self.core.connections() + self.lingering.len() + self.forwarder.len();
         let unread = self.lingering.discarded() - stop.before.0;
         let cut = self.lingering.cut() > stop.before.1;
         match stop.check(connections, self.core.awaits_disk(), self.now.mono) {
@@ -172,7 +173,7 @@ impl<C: Core> Reactor<C> {
         let calls = self.core.calls();
         let before = self.stop.map_or(0, |stop| stop.before.1);
         TimedOut {
-            clients: self.core.connections().saturating_sub(calls),
+            clients: self.core.connections().saturating_sub(calls) + self.forwarder.len(),
             unsent: clients.map(|client| self.core.output(client).len()).sum(),
             sending: self.lingering.len() + self.lingering.cut() - before,
             calls,

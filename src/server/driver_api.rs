@@ -7,6 +7,7 @@ use crate::base::limits::INPUT_WORK_PER_PASS;
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
 use crate::model::driver::{Action, ConnectError, Core, Incident, Link, Notice, Protocol};
+use crate::model::forward::ForwardStats;
 use crate::model::id::ClientId;
 use crate::model::peer::Peer;
 use crate::model::reload::ReloadReport;
@@ -316,6 +317,10 @@ impl<E: CommandExecutor> Core for Server<E> {
     fn record_handshakes(&mut self, complete: u64, failed: u64) {
         self.counters.tls.handshakes += complete;
         self.counters.tls.failures += failed;
+    }
+
+    fn record_forwards(&mut self, stats: ForwardStats) {
+        self.counters.forwards = stats;
     }
 
     fn handle_reload(&mut self, report: ReloadReport) {

@@ -6,6 +6,7 @@ use crate::base::limits::BUSY_WINDOW_MIN;
 use crate::base::time::Mono;
 use crate::engine::CommandExecutor;
 use crate::model::driver::Protocol;
+use crate::model::forward::ForwardStats;
 use crate::model::stats::{LoopStats, ProtocolStats, ServerStats, TlsStats};
 
 /// Counters that are updated as events occur.
@@ -18,6 +19,7 @@ pub(super) struct Counters {
     passes: LoopStats,
     resident: Option<u64>,
     pub(super) tls: TlsStats,
+    pub(super) forwards: ForwardStats,
     /// Processor time in user mode and in the system.
     processor_us: (u64, u64),
     /// Start of the current window, and for how long the loop was busy in it.
@@ -74,6 +76,7 @@ impl<E: CommandExecutor> Server<E> {
             tls: counters.tls,
             access: self.access.stats(),
             is_standby: self.context.standby.is_some(),
+            forwards: counters.forwards,
             user_us: counters.processor_us.0,
             system_us: counters.processor_us.1,
             ..ServerStats::default()

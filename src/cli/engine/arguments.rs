@@ -78,9 +78,11 @@ impl EngineArguments {
             sentinel_password_file: self.engine_sentinel_password_file,
         };
         let (url, prefix) = (self.engine, self.engine_prefix);
-        let config = EngineConfig::new(Some(url), login, tls, (None, None), None, (prefix, None));
+        let none = (None, None);
+        let config =
+            EngineConfig::new(Some(url), login, tls, none, None, (prefix, None), (None, None));
         let config = config.ok_or("there is no --engine")?;
-        let settings = super::settings(&config)?;
+        let settings = super::settings(&config, "")?;
         let requests = Requests::new(&settings);
         let explain = |why: StartError| Reached::explain(&settings, &why);
         let (mut locator, trust) = (Locator::new(settings.address.clone()), config.trust()?);

@@ -1,6 +1,7 @@
 //! A shared engine (`--engine`): reached, led once no other server leads, read, and handed to the
 //! server. All that blocks, so it has a thread; `standby` has the loop that serves meanwhile.
 
+mod addresses;
 mod arguments;
 mod check;
 mod command;
@@ -35,11 +36,11 @@ impl From<String> for StartError {
     }
 }
 
-/// What this server is to the engine.
+/// What this server is to the engine. `addresses`: where its clients connect.
 ///
 /// # Errors
 /// A sentence about a password.
-fn settings(config: &EngineConfig) -> Result<Settings, String> {
+fn settings(config: &EngineConfig, addresses: &str) -> Result<Settings, String> {
     let name = config.name.clone().unwrap_or_else(|| {
         let host = rustix::system::uname();
         format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()).into()
@@ -53,14 +54,23 @@ fn settings(config: &EngineConfig) -> Result<Settings, String> {
         lease: config.lease,
         patience: config.patience,
         wait: config.wait,
+        addresses: addresses.into(),
         ..Settings::new(address, server, &name)
     })
 }
 
+/// The server that leads, as others see it. The default one is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    name: String,
+    /// Where its clients connect: see `addresses`.
+    addresses: String,
+}
+
 /// What a server that is about to lead, or waits to, reports meanwhile.
 pub(super) enum Report {
-    /// It waits: the name of the server that leads, or an empty text if that is not known.
-    Waits(String),
+    /// It waits while this server leads.
+    Waits(Seen),
     /// It leads, or something has to be mended: a sentence.
     Ended(Result<Box<Engine>, String>),
 }
@@ -80,7 +90,7 @@ struct Start {
     /// Another server has led while this one was connected.
     has_waited: bool,
     /// Who leads, as was reported.
-    leader: Option<String>,
+    leader: Option<Seen>,
     /// Names the jobs that were there when it was reached first.
     birth: Option<Vec<u8>>,
 }
@@ -91,13 +101,13 @@ struct Start {
 /// # Errors
 /// A sentence for the operator.
 pub(super) fn start(
-    (config, trust): (&EngineConfig, TrustStore),
+    (config, trust, addresses): (&EngineConfig, TrustStore, &str),
     (seed, max_memory): (u64, Option<u64>),
     clock: &Clock,
     wake: &LoopWaker,
     was_reached: bool,
 ) -> io::Result<Background<Report>> {
-    let settings = settings(config).map_err(io::Error::other)?;
+    let settings = settings(config, addresses).map_err(io::Error::other)?;
     let requests = Requests::new(&settings);
     let clock = clock.clone();
     Background::start("start", wake, move |main| {
@@ -163,9 +173,10 @@ impl Start {
                     if !std::mem::replace(&mut is_logged, true) {
                         warn!(why, "{node} cannot be used now: trying again");
                     }
-                    if self.was_reached && self.leader.as_deref() != Some("") {
-                        self.leader = Some(String::new());
-                        self.main.report(Report::Waits(String::new()));
+                    let unknown = Seen::default();
+                    if self.was_reached && self.leader.as_ref() != Some(&unknown) {
+                        self.leader = Some(unknown.clone());
+                        self.main.report(Report::Waits(unknown));
                     }
                 }
             }

@@ -19,10 +19,13 @@ fn text(status: &Status) -> String {
     }
     let standbys =
         if status.standbys.is_empty() { "none".to_owned() } else { status.standbys.join(", ") };
+    let addresses = value("addresses");
+    let addresses = if addresses.is_empty() { "unknown" } else { addresses };
     let (bases, beside) = status.records;
     format!(
-        "leader: {leader}\nwaiting to lead: {standbys}\nepoch: {}\nlast write: {}\nids below: {}\n\
-         records: {bases}\nstates and events: {beside}\nschema: {}\n",
+        "leader: {leader}\nwaiting to lead: {standbys}\nclients of the leader: {addresses}\n\
+         epoch: {}\nlast write: {}\nids below: {}\nrecords: {bases}\n\
+         states and events: {beside}\nschema: {}\n",
         value("epoch"),
         value("seq"),
         value("mark"),

@@ -1,7 +1,7 @@
 //! Takeover: one connection from its begin until this server leads and has read all records.
 
 use super::connection::Connection;
-use super::{LOOK_INTERVAL, Report, Start, Stoppable};
+use super::{LOOK_INTERVAL, Report, Seen, Start, Stoppable};
 use crate::cli::bench::seconds;
 use crate::cli::entropy;
 use crate::engine::shared::redis::{self, Calls, Lead, Requests, StartError};
@@ -75,12 +75,17 @@ impl Start {
         while !self.main.is_stopped() {
             match redis::lead(connection, &self.requests, &birth)? {
                 Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
-                Lead::Held { name, for_ms } => {
+                Lead::Held { name, addresses, for_ms } => {
                     self.has_waited = true;
-                    if self.leader.as_ref() != Some(&name) {
-                        info!(leader = name, "another server leads: waiting to take over");
-                        self.main.report(Report::Waits(name.clone()));
-                        self.leader = Some(name);
+                    let leader = Seen { name, addresses };
+                    if self.leader.as_ref() != Some(&leader) {
+                        let Seen { name, addresses } = &leader;
+                        info!(
+                            leader = name,
+                            addresses, "another server leads: waiting to take over"
+                        );
+                        self.main.report(Report::Waits(leader.clone()));
+                        self.leader = Some(leader);
                     }
                     redis::register(connection, &self.requests)?;
                     let rest = Duration::from_millis(for_ms + entropy::random_u64() % CHANCE_MS);

@@ -7,6 +7,9 @@ use crate::engine::shared::redis::Address;
 use crate::engine::shared::{Login, PREFIX_DEFAULT};
 use crate::model::driver::Protocol;
 use crate::reactor::{ListenAddress, TrustStore};
+use clap::ValueEnum;
+use serde::Deserialize;
+use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,6 +18,8 @@ use std::time::Duration;
 const PREFIX_MAX_BYTES: usize = 64;
 const NAME_MAX_BYTES: usize = 128;
 const WAIT_MAX: u32 = 100;
+/// The longest name of the DNS.
+const HOST_MAX_BYTES: usize = 253;
 
 /// `--engine-wait`: how many replicas have a write before it is answered. `None`: auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,18 @@ pub(in crate::cli) struct EnginePrefix(pub(in crate::cli) Box<str>);
 /// The name of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct ServerName(pub(in crate::cli) Box<str>);
+
+/// `--advertise`: the host by which other servers reach this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct AdvertisedHost(pub(in crate::cli) Box<str>);
+
+/// `--engine-forward`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::cli) enum ForwardSwitch {
+    On,
+    Off,
+}
 
 /// `--engine-lease`: for how long a server leads after a word of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +106,21 @@ impl FromStr for ServerName {
     }
 }
 
+impl FromStr for AdvertisedHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_name = (1..=HOST_MAX_BYTES).contains(&text.len()) && text.bytes().all(is_plain);
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if is_name || bare.parse::<Ipv6Addr>().is_ok() {
+            Ok(Self(bare.into()))
+        } else {
+            Err("give the name or the address of this machine, without a port".to_owned())
+        }
+    }
+}
+
 /// The files of `rediss://`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct EngineTls {
@@ -116,6 +148,10 @@ pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) wait: Option<u32>,
     pub(in crate::cli) prefix: Box<str>,
     pub(in crate::cli) name: Option<Box<str>>,
+    /// The host by which others reach this server; `None`: the address of each listener.
+    pub(in crate::cli) advertise: Option<Box<str>>,
+    /// Whether connections are forwarded while this server waits to lead.
+    pub(in crate::cli) forwards: bool,
 }
 
 impl EngineConfig {
@@ -130,6 +166,7 @@ impl EngineConfig {
         ),
         wait: Option<EngineWait>,
         (prefix, name): (Option<EnginePrefix>, Option<ServerName>),
+        (advertise, forward): (Option<AdvertisedHost>, Option<ForwardSwitch>),
     ) -> Option<Self> {
         Some(Self {
             url: url?,
@@ -140,6 +177,8 @@ impl EngineConfig {
             wait: wait.and_then(|wait| wait.0),
             prefix: prefix.map_or_else(|| PREFIX_DEFAULT.into(), |prefix| prefix.0),
             name: name.map(|name| name.0),
+            advertise: advertise.map(|host| host.0),
+            forwards: forward != Some(ForwardSwitch::Off),
         })
     }
 
@@ -251,7 +290,8 @@ mod tests {
     fn server_without_a_name_is_called_by_its_first_address() {
         let url = "redis://h".parse().unwrap();
         let (login, tls, none) = (EngineLogin::default(), EngineTls::default(), (None, None));
-        let mut config = EngineConfig::new(Some(url), login, tls, none, None, (None, None));
+        let mut config =
+            EngineConfig::new(Some(url), login, tls, none, None, (None, None), (None, None));
         let config = config.as_mut().unwrap();
         let tcp = |text: &str| ListenAddress::Tcp(text.parse().unwrap());
         config.name_by(&[(Protocol::JobCentre, tcp("127.0.0.1:0"))]);
@@ -274,6 +314,13 @@ mod tests {
         assert!("a{b}".parse::<EnginePrefix>().is_err());
         assert!("jc.test:1".parse::<EnginePrefix>().is_ok());
         assert!("two words".parse::<ServerName>().is_err());
+        for host in ["10.0.0.1", "queue-1.example", "::1"] {
+            assert_eq!(host.parse(), Ok(AdvertisedHost(host.into())));
+        }
+        assert_eq!("[::1]".parse(), Ok(AdvertisedHost("::1".into())));
+        for wrong in ["", "a:1", "a b", "http://a", "a,user=b"] {
+            assert!(wrong.parse::<AdvertisedHost>().is_err(), "{wrong}");
+        }
         assert!("host-1:9".parse::<ServerName>().is_ok());
         assert_eq!("auto".parse(), Ok(EngineWait(None)));
         assert_eq!("2".parse(), Ok(EngineWait(Some(2))));

@@ -55,6 +55,8 @@ pub struct Settings {
     pub server: [u8; 8],
     /// Its name for people.
     pub name: Box<str>,
+    /// Where its clients connect, as the servers that wait are told.
+    pub addresses: Box<str>,
 }
 
 impl Settings {
@@ -72,6 +74,7 @@ impl Settings {
             wait: None,
             server,
             name: name.into(),
+            addresses: "".into(),
         }
     }
 }

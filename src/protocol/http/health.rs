@@ -3,6 +3,7 @@
 use super::openapi::{Description, Schemas};
 use super::response::HttpError;
 use super::route::{Operation, RouteMatch};
+use crate::model::driver::Protocol;
 use crate::wire::json::push_string;
 use utoipa::ToSchema;
 
@@ -38,6 +39,25 @@ pub(super) fn refuse_by_standby(
     Err(HttpError::new(503, format!("{why}{which}")))
 }
 
+/// The requests that a server which waits to lead serves itself: what their lines begin with.
+const SERVED_BY_STANDBY: [&[u8]; 4] =
+    [b"GET /health", b"HEAD /health", b"GET /metrics", b"HEAD /metrics"];
+
+/// Whether a server that waits to lead serves a connection of `protocol` itself, whose first bytes
+/// are these. `None`: it takes more bytes to say.
+#[must_use]
+pub fn is_served_by_standby(protocol: Protocol, first: &[u8]) -> Option<bool> {
+    if protocol != Protocol::Http {
+        return Some(false);
+    }
+    let is_begun = |line: &&[u8]| line.starts_with(first);
+    if SERVED_BY_STANDBY.iter().any(is_begun) {
+        return None;
+    }
+    let rest = SERVED_BY_STANDBY.iter().find_map(|line| first.strip_prefix(*line));
+    Some(rest.is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'?'))))
+}
+
 /// Its shape.
 #[derive(serde::Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,5 +79,30 @@ pub(super) fn describe(shapes: &mut Schemas) -> Description {
         summary: "Whether the server answers",
         body: None,
         answers: vec![shapes.answer::<Health>(200, "It does")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_decide_what_a_server_that_waits_serves() {
+        let serves = |first: &str| is_served_by_standby(Protocol::Http, first.as_bytes());
+        for line in ["GET /health HTTP/1.1\r\n", "HEAD /health ", "GET /metrics?a=b HTTP/1.1"] {
+            assert_eq!(serves(line), Some(true), "{line}");
+        }
+        for line in
+            ["POST /", "GET /api", "GET /healthy ", "GET /metrics/x", "get /health ", "\r\n"]
+        {
+            assert_eq!(serves(line), Some(false), "{line}");
+        }
+        for begin in ["", "G", "GET ", "HEAD /h", "GET /metrics"] {
+            assert_eq!(serves(begin), None, "{begin}");
+        }
+        for protocol in [Protocol::JobCentre, Protocol::Pinpriq, Protocol::Beanstalkd] {
+            assert_eq!(is_served_by_standby(protocol, b""), Some(false));
+            assert_eq!(is_served_by_standby(protocol, b"GET /health HTTP/1.1"), Some(false));
+        }
     }
 }

@@ -42,6 +42,7 @@ mod session_cookie;
 mod tests;
 mod ui;
 
+pub use health::is_served_by_standby;
 pub(super) use response::{write_closing, write_full};
 pub use session::Session;
 pub use ui::Settings as UiSettings;

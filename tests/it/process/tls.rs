@@ -70,7 +70,7 @@ impl Authority {
     }
 
     /// What a client uses that trusts this authority and has this certificate.
-    fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
+    pub(super) fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -89,9 +89,9 @@ impl Authority {
 }
 
 /// A connection with TLS.
-type Secure = StreamOwned<ClientConnection, TcpStream>;
+pub(super) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
+pub(super) fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
@@ -99,7 +99,7 @@ fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
 }
 
 /// Sends bytes and receives a line.
-fn ask(stream: &mut Secure, request: &str) -> io::Result<String> {
+pub(super) fn ask(stream: &mut Secure, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut line = Vec::new();
     let mut byte = [0];
@@ -113,13 +113,13 @@ fn ask(stream: &mut Secure, request: &str) -> io::Result<String> {
 }
 
 /// The files of a server, and their authority.
-struct Setup {
+pub(super) struct Setup {
     dir: TempDir,
-    authority: Authority,
+    pub(super) authority: Authority,
 }
 
 impl Setup {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (dir, authority) = (TempDir::new(), Authority::new("ours"));
         fs::create_dir(dir.path()).unwrap();
         let setup = Self { dir, authority };
@@ -128,7 +128,7 @@ impl Setup {
         setup
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 

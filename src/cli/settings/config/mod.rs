@@ -9,8 +9,8 @@ use crate::base::limits::{BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, REQUEST_BYTES
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use crate::cli::settings::engine::{
-    EngineConfig, EngineLease, EngineLogin, EnginePatience, EnginePrefix, EngineTls, EngineWait,
-    ServerName,
+    AdvertisedHost, EngineConfig, EngineLease, EngineLogin, EnginePatience, EnginePrefix,
+    EngineTls, EngineWait, ForwardSwitch, ServerName,
 };
 use crate::cli::settings::engine_url::EngineUrl;
 use crate::cli::settings::fsync::Fsync;
@@ -144,8 +144,9 @@ pub(in crate::cli) struct Options {
     /// The Redis or Valkey in which jobs are kept in place of --data: redis://HOST:PORT/DB, without
     /// :PORT if it is 6379, without /DB if it is 0; redis+sentinel://HOST,HOST,HOST/SERVICE/DB for
     /// the primary that Sentinels know; redis+cluster://HOST,HOST for a cluster; rediss in place of
-    /// redis for TLS. Of several servers with the same one, one serves and the others wait to take
-    /// over. Its password: JOBCENTRE_ENGINE_PASSWORD or --engine-password-file [default: none].
+    /// redis for TLS. Of several servers with the same one, one leads; the others forward clients
+    /// to it, and wait to take over. Its password: JOBCENTRE_ENGINE_PASSWORD or
+    /// --engine-password-file [default: none].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, value_name = "URL", env = "JOBCENTRE_ENGINE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
@@ -207,6 +208,18 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "NAME", env = "JOBCENTRE_SERVER_NAME")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     server_name: Option<ServerName>,
+
+    /// The name or address by which the other servers of --engine reach this one, to forward their
+    /// clients while it leads [default: the address of each listener, or the name of the machine if
+    /// that is a wildcard].
+    #[arg(long, value_name = "HOST", env = "JOBCENTRE_ADVERTISE")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    advertise: Option<AdvertisedHost>,
+
+    /// Whether a server that waits to lead forwards its clients to the one that leads: on, or off,
+    /// by which all its listeners are closed but --http [default: on].
+    #[arg(long, value_name = "on|off", env = "JOBCENTRE_ENGINE_FORWARD")]
+    engine_forward: Option<ForwardSwitch>,
 
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
     /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
@@ -362,6 +375,8 @@ impl Options {
             engine_wait: self.engine_wait.or(fallback.engine_wait),
             engine_prefix: self.engine_prefix.or(fallback.engine_prefix),
             server_name: self.server_name.or(fallback.server_name),
+            advertise: self.advertise.or(fallback.advertise),
+            engine_forward: self.engine_forward.or(fallback.engine_forward),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             max_memory: self.max_memory.or(fallback.max_memory),
@@ -393,6 +408,7 @@ impl Options {
             (self.engine_lease.take(), self.engine_patience.take()),
             self.engine_wait.take(),
             (self.engine_prefix.take(), self.server_name.take()),
+            (self.advertise.take(), self.engine_forward.take()),
         )
     }
 

@@ -4,7 +4,7 @@
 -- servers. Nothing is written before everything is checked, because a function that fails does not
 -- take back what it has done.
 
-local VERSION = 3
+local VERSION = 4
 -- Arguments of one HSET or HDEL: Lua's stack is bounded.
 local PART = 7000
 
@@ -20,11 +20,11 @@ end
 -- What the meta of this partition says about who leads.
 local function leader_of(meta)
   local found = redis.call('HMGET', meta, 'birth', 'epoch', 'seq', 'until', 'leader', 'name',
-    'paused')
+    'paused', 'addresses')
   return {
     birth = found[1], epoch = tonumber(found[2] or 0), seq = tonumber(found[3] or 0),
     till = tonumber(found[4] or 0), leader = found[5] or '', name = found[6] or '',
-    paused = found[7],
+    paused = found[7], addresses = found[8] or '',
   }
 end
 
@@ -70,26 +70,27 @@ local function hello(keys, args)
   end
   redis.call('HSET', keys[4], args[1], text(now + tonumber(args[3])) .. ' ' .. args[2])
   local led = leader_of(keys[1])
-  return {text(led.epoch), led.name, text(math.max(0, led.till - now))}
+  return {text(led.epoch), led.name, text(math.max(0, led.till - now)), led.addresses}
 end
 
--- birth, server, name, lease, epoch: leads, if no other server does, under an epoch that is new, and
--- at least this one: a server whose epoch was lost in a failover goes on under it. Answers with LED,
--- epoch, seq, mark; or HELD, the name of the leader, for how many more milliseconds.
+-- birth, server, name, lease, epoch, addresses: leads, if no other server does, under an epoch that
+-- is new, and at least this one: a server whose epoch was lost in a failover goes on under it.
+-- Answers with LED, epoch, seq, mark; or HELD, the name of the leader, for how many more
+-- milliseconds, and its addresses.
 local function lead(keys, args)
   local now, led = now_ms(), leader_of(keys[1])
   if led.birth ~= args[1] then
     return {'GONE'}
   end
   if led.till > now and led.leader ~= args[2] then
-    return {'HELD', led.name, text(led.till - now)}
+    return {'HELD', led.name, text(led.till - now), led.addresses}
   end
   if led.paused then
     return paused()
   end
   local epoch = text(math.max(led.epoch + 1, tonumber(args[5])))
   redis.call('HSET', keys[1], 'epoch', epoch, 'leader', args[2], 'name', args[3],
-    'until', text(now + tonumber(args[4])))
+    'until', text(now + tonumber(args[4])), 'addresses', args[6] or '')
   redis.call('HDEL', keys[4], args[2])
   return {'LED', epoch, text(led.seq), redis.call('HGET', keys[1], 'mark') or '0'}
 end
@@ -161,7 +162,7 @@ local function resign(keys, args)
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end
-  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '')
+  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '', 'addresses', '')
   return {'OK'}
 end
 
@@ -217,7 +218,7 @@ local function adopt(keys, args)
   if other and tonumber(other) > tonumber(mark) then
     redis.call('HSET', keys[1], 'mark', other)
   end
-  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '')
+  redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '', 'addresses', '')
   if there.paused then
     redis.call('HSET', keys[1], 'paused', there.paused)
   end

@@ -20,6 +20,7 @@ pub struct Requests {
     keys: [Box<[u8]>; 4],
     server: [u8; 8],
     name: Box<[u8]>,
+    addresses: Box<[u8]>,
     lease_ms: u64,
     /// What connections begin with, and how many answers that has.
     login: (Vec<u8>, usize),
@@ -54,6 +55,7 @@ impl Requests {
             keys: ["meta", "jobs", "more", "servers"].map(key),
             server: settings.server,
             name: settings.name.as_bytes().into(),
+            addresses: settings.addresses.as_bytes().into(),
             lease_ms: u64::try_from(settings.lease.as_millis()).unwrap_or(u64::MAX),
             login: (login, logins),
             sentinel_login: (sentinel_login, sentinel_logins),
@@ -160,7 +162,8 @@ impl Requests {
     /// Takes the lead under a new epoch, which is at least this one.
     pub(in crate::engine::shared) fn lead(&self, birth: &[u8], epoch: u64) -> Vec<u8> {
         let (lease, epoch) = (self.lease_ms.to_string(), epoch.to_string());
-        let args = [birth, &self.server, &self.name, lease.as_bytes(), epoch.as_bytes()];
+        let (lease, epoch) = (lease.as_bytes(), epoch.as_bytes());
+        let args = [birth, &self.server, &self.name, lease, epoch, &self.addresses];
         self.call_with(b"jl_lead", &args)
     }
 

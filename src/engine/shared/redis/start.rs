@@ -51,6 +51,8 @@ pub enum Lead {
     Held {
         /// The name of the other.
         name: String,
+        /// Where its clients connect; empty if it does not say.
+        addresses: String,
         /// The rest of its lease.
         for_ms: u64,
     },
@@ -287,7 +289,11 @@ impl Lead {
                 seq: number(&parts, 2),
                 mark: number(&parts, 3),
             }),
-            Some(b"HELD") => Ok(Self::Held { name: text(parts.get(1)), for_ms: number(&parts, 2) }),
+            Some(b"HELD") => Ok(Self::Held {
+                name: text(parts.get(1)),
+                addresses: text(parts.get(3)),
+                for_ms: number(&parts, 2),
+            }),
             _ => Err(StartError::Fatal(
                 "the jobs that were there are gone (FLUSHALL, a restart of Redis without its \
                  files, another backup), and with them the ids that were given: restore Redis \

@@ -4,6 +4,7 @@ use super::Queue;
 use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
 use crate::model::driver::Protocol;
+use crate::model::forward::ForwardStats;
 use crate::model::stats::{
     BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, SharedStats, StatusCounts,
 };
@@ -163,6 +164,7 @@ impl Collector for General {
         if self.figures.is_standby || self.figures.shared.is_some() {
             let help = "1 if this server leads its engine (--engine), 0 while it waits to.";
             out.gauge("engine_leads", None, help, &u64::from(!self.figures.is_standby))?;
+            encode_forwards(&self.figures.forwards, &mut out)?;
         }
         if let Some(shared) = &self.figures.shared {
             encode_shared(shared, &mut out)?;
@@ -329,6 +331,19 @@ fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Er
     out.times("journal_sync", help, classes, NANOSECONDS)?;
     let worst = write_ratio(journal.sync_max_ns, NANOSECONDS);
     out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
+}
+
+fn encode_forwards(forwards: &ForwardStats, out: &mut Writer<'_>) -> Result<(), Error> {
+    let help = "Connections that this server forwards to the one that leads (--engine).";
+    out.gauge("engine_forwards", None, help, &forwards.open)?;
+    let help = "Connections that were forwarded since this server waits to lead.";
+    out.counter("engine_forwards_begun", None, help, &forwards.begun)?;
+    let help = "Connections that were closed because they could not be forwarded, since then.";
+    out.counter("engine_forwards_refused", None, help, &forwards.refused)?;
+    let help = "Bytes of forwarded connections, by where they go.";
+    let bytes = [("leader", forwards.bytes_to_leader), ("client", forwards.bytes_to_client)];
+    let bytes = bytes.map(|(to, count)| ([("to", to)], count));
+    out.counters("engine_forwarded", Some(&Unit::Bytes), help, bytes.into_iter())
 }
 
 fn encode_shared(shared: &SharedStats, out: &mut Writer<'_>) -> Result<(), Error> {

@@ -184,7 +184,8 @@ impl Session {
         self.format = ResponseFormat {
             is_native,
             is_secure: head.origin.is_some_and(|origin| origin.starts_with(b"https://")),
-            close: !head.keep_alive,
+            // What comes next may be for the leader, and is forwarded on another connection.
+            close: !head.keep_alive || shared.standby.is_some(),
             version: head.version,
             head_only: head.method == "HEAD",
             media_type,

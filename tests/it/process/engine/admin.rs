@@ -185,7 +185,7 @@ fn paused_engine_is_not_written_and_goes_on_where_it_was() {
     assert!(status.contains("\npaused: ") && status.contains("\nrecords: 1\n"), "{status}");
     let url = redis.url();
     let mut waiting = crate::support::plain_command(Program::PATH);
-    waiting.args(["serve", "--listen", "unix:/nowhere/s", "--engine", &url]);
+    waiting.args(["serve", "--listen", ":0", "--engine", &url]);
     waiting.args(["--server-name", "two"]);
     let mut waiting = waiting.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let sound = engine(&redis, &["check"], 0);

@@ -76,11 +76,19 @@ fn repeated_write_is_done_once_and_a_later_one_leaves_no_gap() {
 #[test]
 fn lead_is_held_until_it_is_given_back() {
     let Some(redis) = Redis::with_leader() else { return };
-    let held = redis.call("jl_lead", &["b", "two", "name2", "60000", "0"]);
-    assert!(held.starts_with("HELD name1 "), "{held}");
+    // A server of a former version says nothing of its addresses.
+    let held = redis.call("jl_lead", &["b", "two", "name2", "60000", "0", "http=h:2"]);
+    assert!(held.starts_with("HELD name1 ") && held.ends_with(' '), "{held}");
     assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
-    assert_eq!(redis.call("jl_lead", &["b", "two", "name2", "60000", "0"]), "LED 2 0 0");
+    let led = redis.call("jl_lead", &["b", "two", "name2", "60000", "0", "http=h:2"]);
+    assert_eq!(led, "LED 2 0 0");
     assert_eq!(redis.call("jl_lead", &["c", "two", "name2", "60000", "0"]), "GONE");
+    let held = redis.call("jl_lead", &["b", "one", "name1", "60000", "0", "http=h:1"]);
+    assert!(held.starts_with("HELD name2 ") && held.ends_with(" http=h:2"), "{held}");
+    let hello = redis.call("jl_hello", &["one", "name1", "60000"]);
+    assert!(hello.starts_with("2 name2 ") && hello.ends_with(" http=h:2"), "{hello}");
+    assert_eq!(redis.call("jl_resign", &["b", "two", "2"]), "OK");
+    assert!(redis.call("jl_hello", &["one", "name1", "60000"]).starts_with("2  0 "));
 }
 
 #[test]

@@ -17,9 +17,12 @@ const CLIENTS: u64 = 4;
 /// Answers that clients got before a process is killed.
 const ANSWERS: usize = 400;
 
+/// Starts a server, and waits until it leads.
 fn start(redis: &Redis, name: &str) -> Server {
     let url = redis.url();
-    Server::start(&["--engine", &url, "--server-name", name, "--engine-lease", "1s"])
+    let server = Server::start(&["--engine", &url, "--server-name", name, "--engine-lease", "1s"]);
+    server.wait_for_log("\"serving\"");
+    server
 }
 
 /// A put of the job with this value.
@@ -195,7 +198,8 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     let Some(redis) = Redis::start() else { return };
     let url = redis.url();
     let flags = ["--engine", &url, "--server-name", "former", "--engine-lease", "1s"];
-    let mut former = Server::start(&[&flags[..], &["--http", ":0"]].concat());
+    let more = ["--http", ":0", "--engine-forward", "off"];
+    let mut former = Server::start(&[&flags[..], &more].concat());
     let mut client = former.connect();
     assert_eq!(client.ask(&job(1)), r#"{"status":"ok","id":1}"#);
     former.signal("STOP");
@@ -256,7 +260,7 @@ fn orderly_end_gives_the_lead_back_at_once() {
     leader.connect().ask(&job(1));
     let url = redis.url();
     let mut command = plain_command(Program::PATH);
-    command.args(["serve", "--engine", &url, "--listen", "unix:/nowhere/s"]);
+    command.args(["serve", "--engine", &url, "--listen", ":0"]);
     let waiting = command.stderr(Stdio::piped()).spawn().unwrap();
     until("a server that waits", || !status(&redis).contains("waiting to lead: none"));
     let pid = waiting.id().to_string();
@@ -324,7 +328,7 @@ fn waiting_server_ends_when_the_jobs_are_removed_under_it() {
     let leader = start(&redis, "first");
     leader.connect().ask(&job(1));
     let mut command = plain_command(Program::PATH);
-    command.args(["serve", "--engine", &redis.url(), "--listen", "unix:/nowhere/s"]);
+    command.args(["serve", "--engine", &redis.url(), "--listen", ":0"]);
     let waiting = command.stderr(Stdio::piped()).spawn().unwrap();
     until("a server that waits", || !status(&redis).contains("waiting to lead: none"));
     redis.ask(&[b"FLUSHALL"]);

@@ -3,6 +3,7 @@
 
 mod admin;
 mod cluster;
+mod forwards;
 mod functions;
 mod leaders;
 mod redis;

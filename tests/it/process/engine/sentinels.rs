@@ -60,14 +60,14 @@ fn status(url: &str) -> String {
     text(Program::output(&["engine", "status", "--engine", url], &[]).stdout)
 }
 
-/// A server that waits all the time, as it cannot listen. It is killed when it is dropped.
+/// A server that waits all the time. It is killed when it is dropped.
 struct Waiting(Child);
 
 impl Waiting {
     fn start(url: &str) -> Self {
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--engine", url, "--server-name", "spare", "--http", "off"]);
-        command.args(["--listen", "unix:/nowhere/s"]).stderr(Stdio::null());
+        command.args(["--listen", ":0"]).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
 }
