@@ -36,6 +36,8 @@ fn main() {
     let mut modules = Vec::new();
     collect("main.js", folder, &mut modules, &mut Vec::new());
     let borrowed: Vec<_> = modules.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let unused = minify::unused(&borrowed).unwrap_or_else(|why| panic!("{PAGE}: {why}"));
+    assert!(unused.is_empty(), "{PAGE}: nothing uses {unused:?}: leave them out");
     let read = |name| fs::read_to_string(folder.join(name)).expect("a file of the dashboard");
     let files = [
         ("main.js", minify::scripts(&borrowed)),

@@ -43,6 +43,27 @@ impl Histogram {
         self.classes.iter().sum()
     }
 
+    /// The value that this many thousandths of those counted since `earlier` do not exceed, as far
+    /// as the buckets tell; `None`: there were none. O(1).
+    #[must_use]
+    pub fn quantile_since(&self, earlier: &Self, permille: u64) -> Option<u64> {
+        let count = |at: usize| self.classes[at].saturating_sub(earlier.classes[at]);
+        let total: u64 = (0..self.classes.len()).map(count).sum();
+        let mut rank = total.saturating_mul(permille).div_ceil(1_000);
+        for at in 0..self.classes.len() {
+            let number = count(at);
+            if rank > number || number == 0 {
+                rank -= number;
+                continue;
+            }
+            let upper = u128::from(1_u64) << at;
+            let lower = if at == 0 { 0 } else { upper / 2 };
+            let inside = (upper - lower) * u128::from(rank) / u128::from(number);
+            return Some(u64::try_from(lower + inside).unwrap_or(u64::MAX));
+        }
+        None
+    }
+
     /// How many values there were up to 2 to the power of `first`, how many above that up to the
     /// next power, and so on up to that of `last`; finally how many beyond.
     pub fn classes(&self, first: u8, last: u8) -> impl Iterator<Item = (Option<u64>, u64)> + Clone {
@@ -58,6 +79,19 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantile_is_inside_of_its_bucket() {
+        let (mut earlier, mut later) = (Histogram::default(), Histogram::default());
+        assert_eq!(later.quantile_since(&earlier, 500), None);
+        earlier.note(1 << 40, 5);
+        later.add(&earlier);
+        later.note(4, 98);
+        later.note(1_000, 2);
+        let of = |permille| later.quantile_since(&earlier, permille);
+        let found = [0, 500, 980, 990, 1_000].map(|permille| of(permille).unwrap());
+        assert_eq!(found, [2, 3, 4, 768, 1_024]);
+    }
 
     #[test]
     fn values_are_counted_up_to_the_next_power() {

@@ -61,5 +61,12 @@ impl HistoryStep {
 /// What happened in one step: changes by [`FlowKind`], then the ready jobs at its end.
 pub type StepCounts = [u32; FlowKind::ALL.len() + 1];
 
+/// How long the jobs that were reserved or popped in a step had been ready, in milliseconds: the
+/// median and the 99th percentile. [`NO_WAIT`]: there were none.
+pub type StepWaits = [u32; 2];
+
+/// See [`StepWaits`].
+pub const NO_WAIT: u32 = u32::MAX;
+
 /// Numbers of jobs by state, in the order of [`JobState::ALL`].
 pub type StateCounts = [u64; JobState::ALL.len()];

@@ -6,7 +6,7 @@ use crate::base::time::Wall;
 use crate::model::action::{ActionDetails, ActionSpec, JobChange};
 use crate::model::backup::{BackupReply, BackupStep};
 use crate::model::external_id::Fraction;
-use crate::model::flow::{HistoryStep, Rates, StateCounts, StepCounts};
+use crate::model::flow::{HistoryStep, Rates, StateCounts, StepCounts, StepWaits};
 use crate::model::id::JobId;
 use crate::model::job::OwnedPriority;
 use crate::model::job::{Encoding, LeaseToken};
@@ -459,6 +459,8 @@ pub struct HistoryDetails {
     pub until: Wall,
     /// The oldest first.
     pub steps: Vec<StepCounts>,
+    /// Of the server, for each step; of a queue there are none.
+    pub waits: Vec<StepWaits>,
 }
 
 /// Some queues, by name.

@@ -12,6 +12,8 @@ pub struct WorkerDetails {
     pub worker: OwnedWorker,
     /// Jobs that it works on, counted up to `RESERVED_JOBS_COUNTED`.
     pub reserved: usize,
+    /// When it got a job last; `None`: not since the start.
+    pub last_reserved: Option<Wall>,
 }
 
 /// Some workers, by id.

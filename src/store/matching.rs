@@ -353,7 +353,7 @@ impl Store {
         if self.jobs[slot].has_short_lease() {
             self.jobs[slot].ext_mut_or_insert().counts_leases = true;
         }
-        if let Some(worker) = self.workers.of_client(client, &self.reservations) {
+        if let Some(worker) = self.workers.note_reserved(client, &self.reservations, now) {
             self.jobs[slot].set_worker(Some(worker));
             fx.mark_state_dirty(slot, &self.jobs[slot]);
         }

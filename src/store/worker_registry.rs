@@ -31,6 +31,8 @@ pub(super) struct WorkerEntry {
     pub(super) lease_ms: u64,
     /// `None` during recovery, and while the jobs of a deregistered worker are being requeued.
     pub(super) registered: Option<RegisteredWorker>,
+    /// When it got a job last, since the start.
+    pub(super) last_reserved: Option<Wall>,
 }
 
 /// A registered worker.
@@ -169,7 +171,10 @@ impl Workers {
     /// The slot of a worker's entry, made if there is none.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> WorkerIdx {
         let slots = &mut self.slots;
-        let make = || slots.insert(WorkerEntry { id, client: None, lease_ms: 0, registered: None });
+        let make = || {
+            let (client, registered, last_reserved) = (None, None, None);
+            slots.insert(WorkerEntry { id, client, lease_ms: 0, registered, last_reserved })
+        };
         *self.by_id.entry(id).or_insert_with(make)
     }
 
@@ -229,6 +234,20 @@ impl Workers {
     ) -> Option<WorkerId> {
         let worker = &self.slots[reservations.worker_of(client)?];
         debug_assert_eq!(worker.client, Some(client), "the worker has another client");
+        Some(worker.id)
+    }
+
+    /// Notes that the worker of a client, if it is attached to one, gets a job, and returns its id.
+    /// O(1).
+    pub(super) fn note_reserved(
+        &mut self,
+        client: ClientId,
+        reservations: &Reservations,
+        now: Now,
+    ) -> Option<WorkerId> {
+        let worker = &mut self.slots[reservations.worker_of(client)?];
+        debug_assert_eq!(worker.client, Some(client), "the worker has another client");
+        worker.last_reserved = Some(now.wall);
         Some(worker.id)
     }
 

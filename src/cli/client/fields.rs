@@ -70,6 +70,9 @@ pub(super) const ACTION_FIELDS: &[&str] = &["dry_run", "ended_at"];
 /// Of a connection.
 pub(super) const CONNECTION_FIELDS: &[&str] = &["user"];
 
+/// Of a registered worker.
+pub(super) const WORKER_FIELDS: &[&str] = &["last_reserved_at"];
+
 /// Of a constraint.
 pub(super) const CONSTRAINT_FIELDS: &[&str] =
     &["rate.count", "rate.period", "rate.burst", "running", "tokens", "keys", "blocked_keys"];

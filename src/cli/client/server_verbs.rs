@@ -2,7 +2,9 @@
 
 use super::ClientArgs;
 use super::failure::{Failure, Outcome};
-use super::fields::{CONNECTION_FIELDS, CONSTRAINT_FIELDS, JOB_FIELDS, SCHEDULE_FIELDS};
+use super::fields::{
+    CONNECTION_FIELDS, CONSTRAINT_FIELDS, JOB_FIELDS, SCHEDULE_FIELDS, WORKER_FIELDS,
+};
 use super::http_client::{HttpClient, part};
 use super::jobs::{JOB_COLUMNS, each_id, found_job};
 use super::line_client::{LineClient, Reply};
@@ -99,7 +101,7 @@ const WORKER_COLUMNS: &[Column] = &[
 
 impl Workers {
     pub(super) fn run(&self) -> Outcome {
-        self.output.check(WORKER_COLUMNS, &[])?;
+        self.output.check(WORKER_COLUMNS, WORKER_FIELDS)?;
         let server = self.client.connect.server()?;
         let http = HttpClient::new(&server)?;
         print_list(&http, "/workers", &mut self.output.printer(WORKER_COLUMNS))

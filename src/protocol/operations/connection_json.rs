@@ -63,4 +63,5 @@ pub(super) fn push_worker(out: &mut Vec<u8>, details: &WorkerDetails) {
         None => out.extend_from_slice(b"null"),
     }
     push_count(out, "reserved", details.reserved);
+    push_time(out, "last_reserved_at", details.last_reserved);
 }

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::job_json::{push_count, push_flag, push_name, push_text, push_time};
-use crate::model::flow::{FlowKind, Rates, StateCounts};
+use crate::model::flow::{FlowKind, NO_WAIT, Rates, StateCounts};
 use crate::model::manage::{HistoryDetails, JobState, QueueDetails};
 use crate::wire::json::push_number;
 
@@ -81,8 +81,26 @@ pub(super) fn history(details: &HistoryDetails) -> Answer {
         }
         out.push(b']');
     }
+    if !details.waits.is_empty() {
+        for (number, name) in ["ready_p50_ms", "ready_p99_ms"].into_iter().enumerate() {
+            push_name(&mut out, name);
+            push_waits(&mut out, details.waits.iter().map(|step| step[number]));
+        }
+    }
     out.extend_from_slice(b"}}");
     Answer::new(200, out)
+}
+
+/// Writes a list of milliseconds; of a step without any, `null`.
+fn push_waits(out: &mut Vec<u8>, waits: impl Iterator<Item = u32>) {
+    for (place, wait) in waits.enumerate() {
+        out.push(if place > 0 { b',' } else { b'[' });
+        match wait {
+            NO_WAIT => out.extend_from_slice(b"null"),
+            ms => push_number(out, ms),
+        }
+    }
+    out.push(b']');
 }
 
 #[cfg(test)]

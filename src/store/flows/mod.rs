@@ -14,6 +14,7 @@
 
 mod counts;
 mod ring;
+mod waits;
 
 use super::Store;
 use super::idx::{JobIdx, QueueIdx};
@@ -26,12 +27,13 @@ use crate::base::api_limits::{
 };
 use crate::base::slab_index::SlabIndex;
 use crate::base::time::{Mono, Now};
-use crate::model::flow::{FlowKind, HistoryStep, Rates, StateCounts, StepCounts};
+use crate::model::flow::{FlowKind, HistoryStep, Rates, StateCounts, StepCounts, StepWaits};
 use crate::model::job::Status;
 use crate::model::job_state::JobState;
 use crate::model::stats::JobCounter;
 pub(super) use counts::{FlowCounts, QueueHistory};
 use ring::{Changes, History, step_of};
+use waits::Waits;
 
 /// Short steps after which the history of a queue without changes says nothing any more.
 const HISTORY_STEPS: u64 = QUEUE_LONG_STEPS as u64 * RATE_STEPS;
@@ -53,6 +55,8 @@ pub(super) struct Flows {
     noted: [u64; FlowKind::ALL.len()],
     /// `None` before the first step.
     server: Option<Box<History<SERVER_SHORT_STEPS, SERVER_LONG_STEPS>>>,
+    /// How long jobs were ready; `None` before the first step.
+    waits: Option<Box<Waits>>,
     /// Jobs by state: of the queues of this walk so far, and of the last one that is over.
     counting: StateCounts,
     counts: StateCounts,
@@ -68,6 +72,7 @@ impl Default for Flows {
             step: 0,
             noted: [0; FlowKind::ALL.len()],
             server: None,
+            waits: None,
             counting: StateCounts::default(),
             counts: StateCounts::default(),
         }
@@ -268,6 +273,8 @@ impl Store {
         let changes = since(&sums, &self.flows.noted);
         let history = self.flows.server.get_or_insert_with(|| Box::new(History::new(0, 0)));
         history.add(step, &changes, ready);
+        let waits = self.flows.waits.get_or_insert_with(|| Box::new(Waits::new()));
+        waits.note(step, &self.totals.ready_ms);
         self.flows.noted = sums;
     }
 
@@ -315,6 +322,13 @@ impl Store {
         }
     }
 
+    /// How long jobs were ready, in each step of the history of the server. O(steps).
+    pub(super) fn waits(&self, length: HistoryStep) -> Vec<StepWaits> {
+        let counted = &self.totals.ready_ms;
+        let series = |waits: &Waits| waits.series(length, step_of(self.flows.now), counted);
+        self.flows.waits.as_deref().map_or_else(|| series(&Waits::new()), series)
+    }
+
     /// Asserts that the changes of all queues together are those of the server, as long as none
     /// were noted or forgotten. O(queues).
     pub(super) fn check_flows(&self) {
@@ -332,7 +346,8 @@ impl Store {
     /// The bytes of histories. O(1).
     pub(super) fn history_bytes(&self) -> usize {
         let server = self.flows.server.as_deref().map_or(0, size_of_val);
-        self.queues.histories * size_of::<QueueHistory>() + server
+        let waits = self.flows.waits.as_deref().map_or(0, size_of_val);
+        self.queues.histories * size_of::<QueueHistory>() + server + waits
     }
 }
 

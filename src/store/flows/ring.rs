@@ -11,7 +11,7 @@ pub(super) type Changes = [u32; FlowKind::ALL.len()];
 const READY: usize = FlowKind::ALL.len();
 
 /// Short steps in a long one.
-const SHORT_PER_LONG: u64 = LONG_STEP.as_secs() / FLOW_STEP.as_secs();
+pub(super) const SHORT_PER_LONG: u64 = LONG_STEP.as_secs() / FLOW_STEP.as_secs();
 
 /// The number of the short step of a moment.
 pub(super) fn step_of(at: Mono) -> u64 {

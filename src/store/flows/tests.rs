@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
+use crate::model::flow::NO_WAIT;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Priority, TieBreak};
 use crate::store::{Effects, Outcome};
@@ -127,4 +128,18 @@ fn histories_are_bounded_and_dropped() {
     fixture.pass_until(3_000);
     assert_eq!(fixture.store.queues.histories, 0);
     assert!(names.iter().all(|name| fixture.rates(name) == [0; 4]));
+}
+
+#[test]
+fn history_of_the_server_says_how_long_jobs_were_ready() {
+    let mut fixture = Fixture::new();
+    fixture.put("q");
+    fixture.pass_until(8);
+    fixture.reserve("q");
+    fixture.pass_until(11);
+    let none = [NO_WAIT; 2];
+    let waited = fixture.store.waits(HistoryStep::Short)[1];
+    assert!(waited[0] > 4_096 && waited[1] <= 8_192, "{waited:?}");
+    assert_eq!(fixture.store.waits(HistoryStep::Short), [none, waited, none]);
+    assert_eq!(fixture.store.waits(HistoryStep::Long), [waited]);
 }

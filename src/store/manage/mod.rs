@@ -198,7 +198,9 @@ impl Store {
                 queue => queue,
             },
         };
-        let details = HistoryDetails { step, until: now.wall, steps: self.history(queue, step) };
+        let waits = if queue.is_none() { self.waits(step) } else { Vec::new() };
+        let steps = self.history(queue, step);
+        let details = HistoryDetails { step, until: now.wall, steps, waits };
         fx.reply(ticket, ManageReply::History(Box::new(details)));
     }
 

@@ -45,7 +45,8 @@ impl Store {
             looked += 1 + reserved;
             bytes += view.name.len() + view.url.len() + names;
             let worker = OwnedWorker::new(entry.id, &view);
-            page.workers.push(WorkerDetails { worker, reserved });
+            let last_reserved = entry.last_reserved;
+            page.workers.push(WorkerDetails { worker, reserved, last_reserved });
         }
         fx.reply(ticket, ManageReply::Workers(Box::new(page)));
     }

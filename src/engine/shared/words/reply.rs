@@ -96,9 +96,9 @@ record! {
     QueueDetails {
         name, paused, paused_until, indexed, counts, rates, oldest_ready_ms, waiting_consumers,
     }
-    HistoryDetails { step, until, steps }
+    HistoryDetails { step, until, steps, waits }
     WorkerPage { workers, next }
-    WorkerDetails { worker, reserved }
+    WorkerDetails { worker, reserved, last_reserved }
     ConstraintPage { constraints, more }
     ConstraintDetails { constraint, keys, blocked_keys, running, tokens }
     JobPage { jobs, next }

@@ -9,6 +9,7 @@ mod list;
 mod pause;
 mod ranked;
 mod schedules;
+mod workers;
 
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now, Wall};

@@ -97,6 +97,25 @@ pub(crate) fn scripts(modules: &[(&str, &str)]) -> Result<String, String> {
     Ok(write(&tokens, &roles, &names))
 }
 
+/// The names of modules that nothing uses.
+///
+/// # Errors
+/// A module is not understood.
+pub(crate) fn unused(modules: &[(&str, &str)]) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    for &(_, text) in modules {
+        let own = split(text)?;
+        let own = without_modules(&own);
+        names.extend(top_names(&own).into_iter().map(str::to_owned));
+        for (token, role) in own.iter().zip(roles(&own)?) {
+            *uses.entry(token.text.to_owned()).or_default() += usize::from(role != Role::None);
+        }
+    }
+    names.retain(|name| uses[name] < 2);
+    Ok(names)
+}
+
 /// The modules that a module imports.
 pub(crate) fn imports(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter(|line| line.starts_with("import "));

@@ -1,9 +1,11 @@
 //! Shorter names of variables.
 //!
-//! Invariant: two variables of the same name get the same shorter name, unless no function that
-//! knows the one knows the other. So it need not know which of the two a word means.
+//! Invariant: a word means the variable of the innermost function that declares its name for all of
+//! itself: as a parameter, or in its body outside of blocks. What is declared in a block has the
+//! name of what the functions around it declare under the same name, so that it need not be known
+//! which of the two a word means.
 
-use super::{GLOBALS, KEYWORDS, Kind, Role, Token, is_in, letters};
+use super::{GLOBALS, Gap, KEYWORDS, Kind, Role, Token, is_in, letters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -55,19 +57,57 @@ pub(super) fn partners(tokens: &[Token<'_>]) -> Vec<usize> {
     partners
 }
 
-/// Where an arrow function ends whose body begins here: rather too late than too early.
-fn end_of_body(tokens: &[Token<'_>], partners: &[usize], begin: usize) -> usize {
-    if text(tokens, begin) == "{" {
-        return partners[begin];
+/// For each piece the bracket that it is in.
+pub(super) fn around(tokens: &[Token<'_>]) -> Vec<Option<usize>> {
+    let mut around = Vec::with_capacity(tokens.len());
+    let mut open = Vec::new();
+    for (at, &token) in tokens.iter().enumerate() {
+        if closes(token) {
+            open.pop();
+        }
+        around.push(open.last().copied());
+        if opens(token) {
+            open.push(at);
+        }
     }
+    around
+}
+
+/// Where an expression ends that begins here: at a comma, at the end of its statement or brackets,
+/// or where a condition goes on that it is a part of.
+fn end_of_expression(tokens: &[Token<'_>], partners: &[usize], begin: usize) -> usize {
+    let is = |at: usize, text: &str| {
+        tokens.get(at).is_some_and(|token| token.kind == Kind::Mark && token.text == text)
+    };
+    let statements = ["const", "let", "if", "for", "while", "return", "throw", "try"];
+    let mut conditions = 0_usize;
     let mut at = begin;
     while let Some(&token) = tokens.get(at) {
-        if closes(token) || token.kind == Kind::Mark && matches!(token.text, "," | ";") {
+        let ends = token.kind == Kind::Mark && matches!(token.text, "," | ";");
+        let is_statement = token.kind == Kind::Word && token.gap == Gap::Line;
+        if closes(token) || ends || is_statement && statements.contains(&token.text) {
             break;
         }
+        if is(at, "?") && (is(at + 1, "?") || is(at + 1, ".")) {
+            at += 2;
+            continue;
+        }
+        if is(at, ":") && conditions == 0 {
+            break;
+        }
+        conditions += usize::from(is(at, "?"));
+        conditions -= usize::from(is(at, ":"));
         at = if opens(token) { end_of_brackets(tokens, partners, at) } else { at } + 1;
     }
     at
+}
+
+/// Where an arrow function ends whose body begins here.
+fn end_of_body(tokens: &[Token<'_>], partners: &[usize], begin: usize) -> usize {
+    match text(tokens, begin) {
+        "{" => partners[begin],
+        _ => end_of_expression(tokens, partners, begin),
+    }
 }
 
 /// The last bracket of a row that begins here: a template may have several.
@@ -102,44 +142,104 @@ fn functions(tokens: &[Token<'_>], partners: &[usize]) -> Vec<Range<usize>> {
     found
 }
 
-/// The pieces that declare a variable: where each is, and which function it is declared for. What
-/// is named in the defaults of parameters counts, too.
-fn declarations(
-    tokens: &[Token<'_>],
-    roles: &[Role],
-    partners: &[usize],
-    functions: &[Range<usize>],
-) -> Vec<(usize, Range<usize>)> {
-    let text = |at| text(tokens, at);
-    let around = |at: usize| {
-        let inside = functions.iter().rev().find(|range| range.contains(&at));
-        inside.cloned().unwrap_or(0..tokens.len())
-    };
-    let mut found = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        let before = text(at.wrapping_sub(1));
-        let is_property = text(at.wrapping_sub(2)) == ".";
-        let begins = matches!(before, "const" | "let") || before == "catch" && token.text == "(";
-        let begins = begins && !is_property;
-        if token.kind == Kind::Mark && matches!(token.text, "(" | "[" | "{") {
-            let is_function = token.text == "(" && functions.iter().any(|range| range.start == at);
-            if is_function || begins {
-                found.extend((at..partners[at]).map(|inside| (inside, around(at))));
+/// A piece that declares a variable.
+struct Declaration {
+    at: usize,
+    /// The function that it is declared for.
+    function: Range<usize>,
+    /// Whether the function knows no other variable of this name: it is not declared in a block.
+    is_whole: bool,
+}
+
+/// What a script is made of.
+struct Outline<'a> {
+    tokens: &'a [Token<'a>],
+    partners: &'a [usize],
+    functions: &'a [Range<usize>],
+    /// For each piece the bracket that it is in.
+    around: Vec<Option<usize>>,
+}
+
+impl Outline<'_> {
+    /// The function around a piece.
+    fn function(&self, at: usize) -> Range<usize> {
+        let inside = self.functions.iter().rev().find(|range| range.contains(&at));
+        inside.cloned().unwrap_or(0..self.tokens.len())
+    }
+
+    /// Whether a piece stands in the body of its function itself, outside of blocks: the brace
+    /// around it is the partner of the function's end.
+    fn is_in_body(&self, at: usize, function: &Range<usize>) -> bool {
+        self.around[at]
+            .map_or(*function == (0..self.tokens.len()), |open| self.partners[open] == function.end)
+    }
+
+    /// Declares what stands in brackets that take something apart, or are those of parameters. What
+    /// is named in defaults is not declared.
+    fn take_apart(&self, open: usize, is_whole: bool, out: &mut Vec<Declaration>) {
+        let mut at = open + 1;
+        while at < self.partners[open] {
+            if text(self.tokens, at) == "=" {
+                at = end_of_expression(self.tokens, self.partners, at + 1);
+                continue;
             }
-        }
-        if token.kind != Kind::Word {
-            continue;
-        }
-        let is_arrow = text(at + 1) == "=" && text(at + 2) == ">";
-        let is_named = matches!(before, "function" | "class") && !is_property;
-        // In a list of declarations; whatever else is assigned there is declared, too.
-        let is_next = before == "," && text(at + 1) == "=" && text(at + 2) != "=";
-        if is_arrow || begins || is_next || is_named {
-            // A function is known around itself.
-            found.push((at, around(at)));
+            if self.tokens[at].kind == Kind::Word {
+                out.push(Declaration { at, function: self.function(at), is_whole });
+            }
+            at += 1;
         }
     }
-    found.retain(|&(at, _)| roles[at] != Role::None);
+
+    /// Declares a list of variables behind its keyword.
+    fn declare_list(&self, keyword: usize, out: &mut Vec<Declaration>) {
+        let function = self.function(keyword);
+        let is_whole = self.is_in_body(keyword, &function);
+        let mut at = keyword;
+        loop {
+            at += 1;
+            if matches!(text(self.tokens, at), "[" | "{") {
+                self.take_apart(at, is_whole, out);
+                at = self.partners[at];
+            } else {
+                out.push(Declaration { at, function: function.clone(), is_whole });
+            }
+            at = end_of_expression(self.tokens, self.partners, at + 1);
+            if text(self.tokens, at) != "," {
+                return;
+            }
+        }
+    }
+}
+
+/// The pieces that declare a variable.
+fn declarations(outline: &Outline<'_>, roles: &[Role]) -> Vec<Declaration> {
+    let text = |at| text(outline.tokens, at);
+    let mut found = Vec::new();
+    for (at, token) in outline.tokens.iter().enumerate() {
+        let before = text(at.wrapping_sub(1));
+        let begins = outline.functions.iter().any(|range| range.start == at && range.start > 0);
+        match (token.kind, token.text) {
+            _ if before == "." => {}
+            (Kind::Mark, "(") if begins => outline.take_apart(at, true, &mut found),
+            (Kind::Mark, "(") if before == "catch" && text(at.wrapping_sub(2)) != "." => {
+                outline.take_apart(at, false, &mut found)
+            }
+            (Kind::Word, "const" | "let") if text(at + 1) != ":" => {
+                outline.declare_list(at, &mut found);
+            }
+            (Kind::Word, _) if text(at + 1) == "=" && text(at + 2) == ">" => {
+                found.push(Declaration { at, function: outline.function(at), is_whole: true });
+            }
+            // A function is known around itself.
+            (Kind::Word, _) if matches!(before, "function" | "class") => {
+                let function = outline.function(at);
+                let is_whole = outline.is_in_body(at, &function);
+                found.push(Declaration { at, function, is_whole });
+            }
+            _ => {}
+        }
+    }
+    found.retain(|found| roles[found.at] != Role::None);
     found
 }
 
@@ -147,10 +247,12 @@ fn declarations(
 pub(super) fn short_names(tokens: &[Token<'_>], roles: &[Role]) -> BTreeMap<usize, String> {
     let partners = partners(tokens);
     let functions = functions(tokens, &partners);
-    let mut declared: BTreeMap<&str, Vec<Range<usize>>> = BTreeMap::new();
-    for (at, function) in declarations(tokens, roles, &partners, &functions) {
-        if !is_in(GLOBALS, tokens[at].text) {
-            declared.entry(tokens[at].text).or_default().push(function);
+    let around = around(tokens);
+    let outline = Outline { tokens, partners: &partners, functions: &functions, around };
+    let mut declared: BTreeMap<&str, Vec<Declaration>> = BTreeMap::new();
+    for found in declarations(&outline, roles) {
+        if !is_in(GLOBALS, tokens[found.at].text) {
+            declared.entry(tokens[found.at].text).or_default().push(found);
         }
     }
     let mut variables = Vec::new();
@@ -160,10 +262,8 @@ pub(super) fn short_names(tokens: &[Token<'_>], roles: &[Role]) -> BTreeMap<usiz
         places.entry(token.text).or_default().push(at);
     }
     for (name, mut places) in places {
-        let mut seen = declared.remove(name).unwrap_or_default();
-        seen.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
-        seen.dedup_by(|inner, outer| inner.end <= outer.end);
-        for seen in seen {
+        // The innermost functions come first.
+        for seen in apart(declared.remove(name).unwrap_or_default()).into_iter().rev() {
             let inside = places.extract_if(.., |place| seen.contains(place)).collect();
             variables.push(Variable { seen, places: inside });
         }
@@ -174,7 +274,24 @@ pub(super) fn short_names(tokens: &[Token<'_>], roles: &[Role]) -> BTreeMap<usiz
     choose(&variables, tokens.len(), &other_words)
 }
 
-/// Gives names, to the outer functions first.
+/// The functions whose variables of one name are not the same, the outer ones first.
+fn apart(mut declared: Vec<Declaration>) -> Vec<Range<usize>> {
+    declared.sort_by_key(|one| {
+        (one.function.start, std::cmp::Reverse(one.function.end), !one.is_whole)
+    });
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for Declaration { function, is_whole, .. } in declared {
+        let is_inside =
+            found.iter().any(|outer| outer.start <= function.start && function.end <= outer.end);
+        if !is_inside || is_whole && !found.contains(&function) {
+            found.push(function);
+        }
+    }
+    found
+}
+
+/// Gives names, to the outer functions first, in the order of places: functions that are alike have
+/// the same names then, which is easy to compress.
 fn choose(
     variables: &[Variable],
     length: usize,
@@ -187,7 +304,7 @@ fn choose(
     let mut order: Vec<_> = variables.iter().collect();
     order.sort_by_key(|one| {
         let (start, end) = (one.seen.start, one.seen.end);
-        (start, std::cmp::Reverse(end), std::cmp::Reverse(one.places.len()), one.places[0])
+        (start, std::cmp::Reverse(end), one.places[0])
     });
     let mut names = vec![usize::MAX; length];
     for group in order.chunk_by(|one, next| one.seen == next.seen) {

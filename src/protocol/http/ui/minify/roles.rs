@@ -86,7 +86,8 @@ fn of_word(tokens: &[Token<'_>], at: usize, inside: Option<Inside>) -> Result<Ro
     if before == "." && !is_spread {
         return Ok(Role::None);
     }
-    let begins = matches!(before, "{" | "," | "async" | "get" | "set" | "*");
+    let is_generator = before == "*" && matches!(text(at.wrapping_sub(2)), "{" | "," | "async");
+    let begins = matches!(before, "{" | "," | "async" | "get" | "set") || is_generator;
     match (inside, behind) {
         (Some(Inside::Class), "(") => Ok(Role::None),
         (Some(Inside::Class), _) => Err(format!("`{}` is no method of a class", tokens[at].text)),

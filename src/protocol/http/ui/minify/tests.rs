@@ -86,6 +86,7 @@ fn names_are_shortened_where_they_name_nothing_else() {
     assert_eq!(script("const long = { long() { long; } };"), "let a={long(){a}};");
     assert_eq!(script("f(() => { let one, long = 1; });"), "f(()=>{let a,b=1});");
     assert_eq!(script("f(({ long = 1, b: other }) => long);"), "f(({long:a=1,b:b})=>a);");
+    assert_eq!(script("const long = 1; f({ a: 2 * long, b: 1 });"), "let a=1;f({a:2*a,b:1});");
     assert_eq!(script("const long = 1; f(...long);"), "let a=1;f(...a);");
     assert_eq!(script("const long = { long: 1 };"), "let a={long:1};");
     assert_eq!(script("g((first, second) => `${first}`);"), "g((a,b)=>`${a}`);");
@@ -109,6 +110,29 @@ fn functions_share_names_where_neither_sees_the_other() {
     assert_eq!(script("f((one) => h ? (two) => one : one);"), "f(a=>h?b=>a:a);");
     assert_eq!(script("f({ name(one) { one; }, other: 1 });"), "f({name(a){a},other:1});");
     assert_eq!(script("function one(two) { one(two); }"), "function a(b){a(b)}");
+}
+
+#[test]
+fn a_word_means_the_variable_of_the_innermost_function() {
+    let both = |text: &str| script(&format!("const y1 = 2; const x1 = 1; {text}"));
+    assert_eq!(both("f((x1) => x1);"), "let a=2,b=1;f(a=>a);");
+    assert_eq!(both("f(g ? (x1) => x1 : x1);"), "let a=2,b=1;f(g?a=>a:b);");
+    assert_eq!(both("f((a1 = x1) => a1);"), "let a=2,b=1;f((a=b)=>a);");
+    assert_eq!(both("f(({ a1, x1 = y1 }) => x1);"), "let a=2,b=1;f(({a1:b,x1:c=a})=>c);");
+    assert_eq!(both("f(() => { const x1 = y1; x1; });"), "let a=2,b=1;f(()=>{let b=a;b});");
+    // The block is left before the last word.
+    assert_eq!(both("f(() => { { const x1 = 3; } x1; });"), "let a=2,b=1;f(()=>{{let b=3}b});");
+    assert_eq!(
+        script("f(() => { const one = 1, { two: three } = one, [four] = g; four(three); });"),
+        "f(()=>{let a=1,{two:b}=a,[c]=g;c(b)});"
+    );
+}
+
+#[test]
+fn names_that_nothing_uses_are_known() {
+    let first = ("a.js", "export const one = { two: 1 };\nfunction three() {}\n");
+    let second = ("b.js", "import { one } from \"b.js\";\nconst two = one;\ntwo.three();\n");
+    assert_eq!(unused(&[first, second]).unwrap(), ["three"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pieces of a script as text, with as little as their meaning allows.
 
-use super::names::{closes, opens, partners};
+use super::names::{around, partners};
 use super::{Gap, Kind, Role, Token};
 use std::collections::BTreeMap;
 
@@ -16,19 +16,7 @@ struct Script<'a> {
 
 impl<'a> Script<'a> {
     fn new(tokens: &'a [Token<'a>], roles: &'a [Role]) -> Self {
-        let partners = partners(tokens);
-        let mut around = Vec::with_capacity(tokens.len());
-        let mut open = Vec::new();
-        for (at, &token) in tokens.iter().enumerate() {
-            if closes(token) {
-                open.pop();
-            }
-            around.push(open.last().copied());
-            if opens(token) {
-                open.push(at);
-            }
-        }
-        Self { tokens, roles, partners, around }
+        Self { tokens, roles, partners: partners(tokens), around: around(tokens) }
     }
 
     fn text(&self, at: usize) -> &'a str {

@@ -6,15 +6,8 @@ import { encode, json } from "./text.js";
 
 const BASE = new URL("../api/v1/", document.baseURI).href;
 
-/** What the server has refused, and why. */
-export class Problem extends Error {
-  /** @param {number} status @param {string} title @param {string} detail */
-  constructor(status, title, detail) {
-    super(detail || title);
-    this.status = status;
-    this.title = title;
-  }
-}
+/** What the server has refused, and why. @param {number} status @param {string} title @param {string} detail */
+export const refusal = (status, title, detail) => Object.assign(new Error(detail), { status, title });
 
 /** Called when the server asks who we are. */
 let signOut = () => {};
@@ -22,63 +15,63 @@ let signOut = () => {};
 /** @param {() => void} act */
 export const onUnauthorized = (act) => { signOut = act; };
 
-/** @param {string} path below the API @param {Record<string, any>} [query] */
-export function url(path, query = {}) {
-  const parts = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = parts.map(([name, value]) => `${name}=${encode(value)}`).join("&");
-  return BASE + path + (text && `?${text}`);
+/** The parameters of an address; those without a value are left out. @param {Record<string, any>} values */
+export function parameters(values) {
+  const parts = Object.entries(values).filter(([, value]) => value || value === 0).map(([name, value]) => `${name}=${encode(value)}`);
+  return parts.length ? `?${parts.join("&")}` : "";
 }
+
+/** @param {string} path below the API @param {Record<string, any>} [query] */
+export const url = (path, query = {}) => BASE + path + parameters(query);
 
 /** The path of a queue; the one whose name is empty has none. @param {string} name */
 export const queuePath = (name) => `queues/${encode(name)}`;
 
 /**
- * @param {string} method @param {string} path @param {{query?: Record<string, any>, body?: any, raw?: string, headers?: Record<string, string>, signal?: AbortSignal, exact?: boolean}} [options]
- * `body` is JSON; `raw` is text that is JSON; `exact`: the answer is wanted as text, too.
+ * @param {string} method @param {string} path
+ * @param {{query?: Record<string, any>, body?: any, headers?: Record<string, string>, exact?: boolean}} [options]
+ * `body`: JSON as text, or what becomes JSON; `exact`: the answer is wanted as text.
  */
-export async function call(method, path, { query, body, raw, headers = {}, signal, exact } = {}) {
-  const content = raw ?? (body === undefined ? undefined : json(body));
+export async function call(method, path, { query, body, headers, exact } = {}) {
   const response = await fetch(url(path, query), {
-    method, signal, body: content, credentials: "same-origin",
-    headers: content === undefined ? headers : { "Content-Type": "application/json", ...headers },
-  }).catch((error) => {
-    if (error.name === "AbortError") throw error;
-    throw new Problem(0, "The server does not answer", "The server does not answer. Nothing is sent twice: try again when it is back.");
+    method, body: typeof body === "object" ? json(body) : body,
+    headers: { ...body && { "Content-Type": "application/json" }, ...headers },
+  }).catch(() => {
+    throw refusal(0, "The server does not answer", "Nothing is sent twice: try again when it is back.");
   });
   noteClock(response.headers.get("Date"));
   const text = await response.text();
-  if (response.ok) return exact ? text : text === "" ? null : read(text);
+  if (response.ok) return exact ? text : text && read(text);
   let problem = { title: `Status ${response.status}`, detail: text };
   try { problem = JSON.parse(text); } catch { /* It is from a proxy. */ }
   if (response.status === 401 && path !== "session") signOut();
-  throw new Problem(response.status, problem.title, sentence(problem.detail));
+  const detail = problem.detail || problem.title;
+  throw refusal(response.status, problem.title, `${detail.charAt(0).toUpperCase()}${detail.slice(1).replace(/[.]?$/, ".")}`);
 }
 
-/** @param {string | undefined} text */
-const sentence = (text) => text ? text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "";
-
-/** @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
-export const get = (path, query, signal) => call("GET", path, { query, signal });
+/** @param {string} path @param {Record<string, any>} [query] */
+export const request = (path, query) => call("GET", path, { query });
 
 /** @param {string} path @param {any} [body] */
 export const post = (path, body = {}) => call("POST", path, { body });
+
+/** @param {string} path */
+export const remove = (path) => call("DELETE", path);
 
 /** Who we are. @type {{user: string | null, permissions: string[]}} */
 export const me = { user: null, permissions: [] };
 
 /** Asks who we are. */
-export async function identify() {
-  Object.assign(me, await get("me"));
-}
+export const identify = async () => Object.assign(me, await request("me"));
 
 /** Whether we may do something, on a queue, or anywhere. @param {string} right @param {string} [queue] */
 export function may(right, queue) {
   return me.permissions.some((permission) => {
     const [name, ...rest] = permission.split(":");
     if (name !== right) return false;
-    const pattern = rest.join(":");
-    if (!permission.includes(":") || pattern === "*" || queue === undefined) return true;
-    return new RegExp(`^${pattern.split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&")).join(".*")}$`, "s").test(queue);
+    if (!rest.length || queue === undefined) return true;
+    const parts = rest.join(":").split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
+    return new RegExp(`^${parts.join(".*")}$`, "s").test(queue);
   });
 }
 
@@ -92,28 +85,5 @@ export function kept(name, value) {
     return JSON.parse(localStorage.getItem(`jobcentre-${name}`) ?? "null");
   } catch {
     return null;
-  }
-}
-
-/** The histories of queues, asked for a few at a time and kept for a minute. */
-const histories = new Map();
-/** @type {(() => void)[]} */
-const waiting = [];
-let asking = 0;
-
-/** The ready jobs of a queue over the last half an hour. @param {string} name @returns {Promise<number[]>} */
-export async function readyHistory(name) {
-  const known = histories.get(name);
-  if (known && Date.now() - known.at < 60_000) return known.ready;
-  if (asking >= 3) await new Promise((done) => waiting.push(() => done(null)));
-  asking++;
-  try {
-    const { series } = await get(`${queuePath(name)}/history`, { step: "1m" });
-    histories.set(name, { at: Date.now(), ready: series.ready });
-    return series.ready;
-  } finally {
-    asking--;
-    waiting.shift()?.();
-    if (histories.size > 500) histories.delete(histories.keys().next().value);
   }
 }

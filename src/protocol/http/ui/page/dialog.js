@@ -1,144 +1,175 @@
-// Dialogs, and notices at the place where something was asked for.
+// Dialogs, notices, and menus.
 
-import { button, changing, el, mark, put } from "./dom.js";
+import { area, button, changing, choice, el, field, input, mark, put, submit } from "./dom.js";
+import { duration } from "./format.js";
 import { shut } from "./main.js";
+import { json } from "./text.js";
 
 /** The open dialog. @type {(() => void) | null} */
 let closeOpen = null;
 
-/** Closes what is uppermost. Returns whether there was something. */
-export function closeDialog() {
-  const had = closeOpen !== null;
-  closeOpen?.();
-  return had;
-}
+/** Closes the dialog that is open. */
+export const closeDialog = () => closeOpen?.();
 
 /** The name of the stage. */
-export const stage = () => document.documentElement.dataset.label ?? "";
+export const stage = document.documentElement.dataset.label ?? "";
+
+/** What was typed wrongly, or what the server has refused. @param {unknown} error */
+export const wordsOf = (error) => String(/** @type {Error} */ (error).message);
 
 /**
  * A dialog; focus comes back to where it was.
  * @param {string} title @param {any[]} content
- * @param {{verb: string, kind?: string, keep?: string, act: () => Promise<any> | any}} [action] what it is for
+ * @param {{verb: string, kind?: string, act: () => any}} [action] what it is for; `false` from it: not yet
  */
 export function dialog(title, content, action) {
   closeDialog();
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
   const problem = el("p.hint bad", { role: "alert" });
-  const close = () => {
-    node.close();
+  const close = closeOpen = () => {
     node.remove();
     closeOpen = null;
-    before?.focus?.();
+    before?.focus();
   };
-  const act = async () => {
-    if (go?.disabled) return;
+  const act = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!action || go.disabled) return;
     problem.textContent = "";
     go.disabled = true;
     try {
-      if (await action?.act() !== false) close();
+      if (await action.act() !== false) close();
     } catch (error) {
-      problem.textContent = String(/** @type {Error} */ (error).message);
-    } finally {
-      go.disabled = false;
+      problem.textContent = wordsOf(error);
     }
+    go.disabled = false;
   };
-  const go = action && el(`button.btn large ${action.kind ?? "go"}`, { type: "submit", "data-changes": true }, action.verb);
-  const keep = button(action ? action.keep ?? "Cancel" : "Close", close, "large");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    act();
-  };
-  const node = el("dialog.dialog", { "aria-label": title },
-    el("form", { onsubmit: submit }, el("h2", title), ...content, problem,
-      el(".actions", stage() && el("span.env", stage()), keep, go)));
-  node.addEventListener("cancel", (/** @type {Event} */ event) => { event.preventDefault(); close(); });
-  node.addEventListener("click", (/** @type {Event} */ event) => { if (event.target === node) close(); });
+  const go = action && submit(action.verb, action.kind ?? "go", { "data-changes": true });
+  const keep = button(action ? "Cancel" : "Close", close);
+  const node = el("dialog.dialog", { "aria-label": title, oncancel: close, onclick: (/** @type {Event} */ event) => event.target === node && close() },
+    el("form.form", { onsubmit: act }, el("h2.lead", title), content, problem,
+      el(".actions", stage && el("span.env", stage), keep, go)));
   document.body.append(node);
   node.showModal();
-  (node.querySelector("input, textarea, select") ?? keep).focus();
-  closeOpen = close;
-  return { node, close };
+  (node.querySelector("input:not([readonly]), textarea") ?? keep).focus();
+  return node;
 }
 
-/** A confirmation. @param {string} title @param {string} text @param {string} verb @param {() => any} act @param {{keep?: string, typed?: string, rows?: any[]}} [options] `typed`: what has to be typed first */
-export function confirm(title, text, verb, act, { keep = "Keep them", typed, rows = [] } = {}) {
-  const input = el("input.input mono full large", { id: "typed", autocomplete: "off", spellcheck: "false" });
-  const hint = el("p.hint");
-  const content = [el("p", text), ...rows];
-  if (typed !== undefined) content.push(el("label.label", { for: "typed" }, "Type the name of the queue to confirm"), input, hint);
-  const { node } = dialog(title, content, { verb, kind: "grave sure", keep, act });
-  if (typed === undefined) {
-    /** @type {HTMLElement} */ (node.querySelector(".actions .btn")).focus();
-    return;
-  }
-  const go = node.querySelector("button[type=submit]");
-  const check = () => {
-    go.disabled = input.value !== typed;
-    hint.textContent = go.disabled ? `${typed.startsWith(input.value) ? `${typed.length - input.value.length} letters to go` : "That is another name"}.` : "That is it.";
-  };
-  input.addEventListener("input", check);
+/** A confirmation. @param {string} title @param {string} text @param {string} verb @param {() => any} act @param {string} [typed] what has to be typed first @param {Element | null} [more] */
+export function confirm(title, text, verb, act, typed, more) {
+  const name = input("mono", { id: "typed" });
+  const node = dialog(title, [el("p", text), more, typed !== undefined && field("Type the name of the queue to confirm", name)],
+    { verb, kind: "grave sure", act });
+  if (typed === undefined) return;
+  const check = name.oninput = () => { node.querySelector("[type=submit]").disabled = name.value !== typed; };
   check();
-  input.focus();
+}
+
+/**
+ * A field of a form: its name in requests, its label, what it takes (`name` or `text`: any text,
+ * `whole`: a number without a fraction, `time`: a length of time, `json`, or values to choose from),
+ * what it has, what stands there as long as it is empty, and a hint.
+ * @typedef {[string, string, string | [string, string][], any?, string?, string?]} Field
+ * @typedef {ReturnType<typeof form>} Form
+ */
+
+/** Fields and their content. It goes to the server as it is written, digit by digit. @param {Field[]} fields */
+export function form(fields) {
+  const made = fields.map(([name, label, kind, has, placeholder, hint = ""]) => {
+    const wide = kind === "json" || kind === "name";
+    const node = typeof kind !== "string" ? choice(kind) : kind === "json" ? area(6) : input(wide ? "mono" : "", { placeholder });
+    node.value = kind === "time" && has ? `${has}ms` : has ?? "";
+    const below = el("p.hint", hint);
+    /** The content as JSON; what is wrong with it is an error. */
+    const text = () => {
+      const found = node.value.trim(), ms = duration(found);
+      if (kind === "json") JSON.parse(found);
+      if (kind === "whole" && !/^-?\d+$/.test(found)) throw new Error(`${label}: write a whole number.`);
+      if (kind === "time" && isNaN(ms)) throw new Error(`${label}: write a time such as 90s, 10m or 2h.`);
+      return kind === "json" || kind === "whole" ? found : json(kind === "time" ? ms : node.value);
+    };
+    const check = node.oninput = () => {
+      let why = "";
+      try { if (node.value) text(); } catch (error) { why = wordsOf(error); }
+      node.setAttribute("aria-invalid", String(why !== ""));
+      below.className = why ? "hint bad" : "hint";
+      below.textContent = why || hint;
+    };
+    return { name, node, text, check, was: node.value, place: field(label, node, below, wide ? "wide" : "") };
+  });
+  const one = (/** @type {string} */ name) => /** @type {typeof made[0]} */ (made.find((field) => field.name === name));
+  return {
+    node: el(".fields", made.map(({ place }) => place)),
+    get: (/** @type {string} */ name) => one(name).node.value.trim(),
+    /** @param {string} name @param {string} text */
+    set(name, text) {
+      one(name).node.value = text;
+      one(name).check();
+    },
+    /** Those that were filled in, as members of an object; of these names, if there are some. @param {...string} names */
+    members: (...names) => made.filter(({ name, node }) => node.value.trim() && (!names.length || names.includes(name)))
+      .map(({ name, text }) => `${json(name)}:${text()}`).join(),
+    /** The names of those that are not as they were. */
+    changed: () => made.filter(({ node, was }) => node.value !== was).map(({ name }) => name),
+  };
+}
+
+/** Asks for fields. @param {string} title @param {string} about @param {Field[]} fields @param {string} verb @param {(asked: Form) => any} act */
+export function ask(title, about, fields, verb, act) {
+  const asked = form(fields);
+  dialog(title, [about && el("p", about), asked.node], { verb, act: () => act(asked) });
 }
 
 /**
  * A notice, which stays until it is closed.
- * @param {"info" | "bad" | ""} kind @param {string} shape @param {string} title @param {string} text @param {any[]} [buttons]
+ * @param {"info" | "bad" | ""} kind @param {string} shape @param {string} title @param {any} text @param {any[]} [buttons]
  */
-export const notice = (kind, shape, title, text, buttons = []) => el(`.notice ${kind}`, { role: kind === "bad" ? "alert" : "status" },
-  mark(shape), el("p", el("strong", title), " ", text), el(".actions", ...buttons));
-
-/** Shows what was refused, at a place. @param {Element} place @param {string} title @param {unknown} error */
-export function refused(place, title, error) {
-  const node = notice("bad", "buried", title, String(/** @type {Error} */ (error).message), [button("Close", () => node.remove(), "quiet")]);
-  place.prepend(node);
+export function notice(kind, shape, title, text, buttons) {
+  const node = el(`.notice ${kind}`, { role: kind === "bad" ? "alert" : "status" },
+    mark(shape), el("p", el("strong", title), " ", text), el(".actions", buttons ?? button("Close", () => node.remove(), "quiet")));
+  return node;
 }
 
-/** Does something; what is refused is shown at a place. @param {Element} place @param {string} title @param {() => Promise<any>} act */
-export async function attempt(place, title, act) {
-  for (const old of place.querySelectorAll(":scope > .notice")) old.remove();
+/** Where the page that is open says what was done or refused. */
+export const notices = el("div");
+
+/** Says on the page what was done. @param {string} title @param {any[]} [buttons] */
+export const done = (title, buttons) => notices.prepend(notice("info", "completed", title, "", buttons));
+
+/** Does something; what is refused is shown at a place. @param {() => any} act @param {Element} [place] */
+export async function attempt(act, place = notices) {
+  put(place);
   try {
     return await act();
   } catch (error) {
-    if (/** @type {Error} */ (error).name !== "AbortError") refused(place, title, error);
-    return undefined;
+    place.prepend(notice("bad", "buried", `${/** @type {any} */ (error).title ?? "That was refused"}.`, wordsOf(error)));
   }
 }
 
-/**
- * A menu behind a button. @param {string} label
- * @param {() => ({text: string, kind?: string, reads?: boolean, act: () => void} | false)[]} entries asked for when it is opened; `reads`: it changes nothing
- * @param {any[]} [face]
- */
+/** @typedef {[string, () => void, string?] | false} Entry a text, what it does, and `reads` (it changes nothing) or `grave` */
+
+/** A menu behind a button. @param {string} label @param {() => Entry[]} entries asked for when it is opened @param {any} [face] */
 export function menu(label, entries, face) {
   const list = el(".menu", { role: "menu", hidden: true });
-  const opener = el(`button.btn ${face ? "quiet" : "square"}`, { type: "button", "aria-label": label, title: label, "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => show(list.hidden) }, ...face ?? ["⋯"]);
+  const opener = button(face ?? "⋯", () => show(list.hidden), face ? "quiet" : "square", { "aria-label": label, title: label, "aria-haspopup": "menu" });
   const items = () => [...list.children];
   /** @param {boolean} on */
   function show(on) {
     list.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
-    put(list, ...on ? entries().map((entry) => entry && (entry.reads ? button : changing)(entry.text, () => { show(false); entry.act(); }, { kind: `quiet ${entry.kind ?? ""}`, role: "menuitem" })) : []);
+    put(list, on && entries().map((entry) => entry && (entry[2] === "reads" ? button : changing)(entry[0], () => { show(false); entry[1](); }, `quiet ${entry[2] ?? ""}`, { role: "menuitem" })));
     list.classList.toggle("up", on && opener.getBoundingClientRect().bottom + list.offsetHeight > innerHeight - 40);
-    if (on) {
-      shut();
-      items()[0].focus();
-    }
+    if (!on) return;
+    shut();
+    items()[0].focus();
   }
+  show(false);
   const node = el(".menu-place", { onkeydown: (/** @type {KeyboardEvent} */ event) => {
     if (list.hidden) return;
-    const at = items().indexOf(/** @type {any} */ (document.activeElement));
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-    if (by) items().at((at + by) % items().length)?.focus();
+    if (by) items().at((items().indexOf(/** @type {any} */ (document.activeElement)) + by) % items().length)?.focus();
     else if (event.key === "Escape") { show(false); opener.focus(); } else return;
     event.preventDefault();
     event.stopPropagation();
-  }, onfocusout: (/** @type {FocusEvent} */ event) => {
-    if (!node.contains(/** @type {Node | null} */ (event.relatedTarget)) && !list.hidden) show(false);
-  } }, opener, list);
+  }, onfocusout: (/** @type {FocusEvent} */ event) => list.hidden || node.contains(/** @type {any} */ (event.relatedTarget)) || show(false) }, opener, list);
   return node;
 }
-
-/** Fills a place with an icon and a sentence, where there is nothing. @param {Element} place @param {string} title @param {...any} text */
-export const nothing = (place, title, ...text) => put(place, el(".gone", el("h2.lead", title), el("p.soft", ...text)));

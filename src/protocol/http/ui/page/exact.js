@@ -4,13 +4,11 @@
 import { el, shown } from "./dom.js";
 import { bytes, many } from "./format.js";
 
-/** Members whose values stay text. */
-const RAW = new Set(["payload", "result"]);
+/** Splits JSON into tokens, each behind the space before it. @param {string} text @returns {string[]} */
+const tokens = (text) => text.match(/\s*(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|\S|$)/gsu) ?? [];
 
-const TOKEN = /\s+|"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]|./gsu;
-
-/** Splits JSON into tokens. @param {string} text @returns {string[]} */
-export const tokens = (text) => text.match(TOKEN) ?? [];
+/** By how much a token makes what follows deeper. @param {string} token */
+const deeper = (token) => /[{[]$/.test(token) ? 1 : /[}\]]$/.test(token) ? -1 : 0;
 
 /**
  * Reads an answer of the API. Payloads and results stay text, and so do integers that a number of
@@ -20,49 +18,34 @@ export const tokens = (text) => text.match(TOKEN) ?? [];
 export function read(text) {
   const all = tokens(text);
   let at = 0;
-  const skip = () => { while (at < all.length && all[at].trim() === "") at++; };
   /** The text of the next value. */
   function raw() {
-    skip();
     const from = at;
     let depth = 0;
-    do {
-      const token = all[at++];
-      if (token === "{" || token === "[") depth++;
-      else if (token === "}" || token === "]") depth--;
-    } while (depth > 0 && at < all.length);
-    return all.slice(from, at).join("");
+    do depth += deeper(all[at++]); while (depth > 0 && at < all.length);
+    return all.slice(from, at).join("").trim();
   }
+  /** Whether a list has another member; steps over what is between two. @param {string} end */
+  const goesOn = (end) => all[at].trim() === end ? (at++, false) : (all[at].trim() === "," && at++, true);
   /** @returns {any} */
   function value() {
-    skip();
-    const token = all[at];
+    const token = all[at++].trim();
     if (token === "{") {
       const found = /** @type {Record<string, any>} */ ({});
-      for (at++, skip(); all[at] !== "}" && at < all.length; skip()) {
-        const key = JSON.parse(all[at++]);
-        skip();
-        at++;
-        found[key] = RAW.has(key) ? raw() : value();
-        skip();
-        if (all[at] === ",") at++;
+      while (goesOn("}")) {
+        const key = JSON.parse(all[at]);
+        at += 2;
+        found[key] = key === "payload" || key === "result" ? raw() : value();
       }
-      at++;
       return found;
     }
     if (token === "[") {
       const found = [];
-      for (at++, skip(); all[at] !== "]" && at < all.length; skip()) {
-        found.push(value());
-        skip();
-        if (all[at] === ",") at++;
-      }
-      at++;
+      while (goesOn("]")) found.push(value());
       return found;
     }
-    at++;
-    const read = JSON.parse(token);
-    return typeof read === "number" && Number.isInteger(read) && !Number.isSafeInteger(read) ? token : read;
+    const found = JSON.parse(token);
+    return Number.isInteger(found) && !Number.isSafeInteger(found) ? token : found;
   }
   return value();
 }
@@ -71,15 +54,12 @@ export function read(text) {
 export const unpack = (base64) => Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
 
 /** @param {string} token @param {boolean} isKey */
-function kind(token, isKey) {
-  if (token[0] === '"') return isKey ? "j-k" : "j-s";
-  if (/^[-\d]/.test(token)) return "j-n";
-  return /^[tfn]/.test(token) ? "j-w" : "j-p";
-}
+const colour = (token, isKey) => el(`span.j-${token[0] === '"' ? isKey ? "k" : "s" : /^[-\d]/.test(token) ? "n" : /^[tfn]/.test(token) ? "w" : "p"}`, shown(token));
 
-const colours = (/** @type {string} */ token, /** @type {boolean} */ isKey) => el("span", { class: kind(token, isKey) }, ...shown(token));
+/** What is too long to be shown. @param {any} view @param {number} left */
+const note = (view, left) => left > 0 && view.append(el("span.ln dim", `… ${bytes(left)} more: download it`));
 
-/** Tokens that a text may have to be coloured, and lines that are shown at first. */
+/** Tokens that a text may have to be coloured. */
 const TOKENS_MAX = 20_000;
 
 /**
@@ -87,114 +67,76 @@ const TOKENS_MAX = 20_000;
  * @param {string} text @returns {HTMLElement}
  */
 export function jsonView(text) {
-  const all = tokens(text).filter((token) => token.trim() !== "");
+  const all = tokens(text).map((token) => token.trim()).filter(Boolean);
   const view = el(".text", { role: "region", tabindex: "0", "aria-label": "Exact text" });
   if (all.length > TOKENS_MAX) {
-    view.append(el("span.ln", ...shown(text.slice(0, 100_000))));
-    if (text.length > 100_000) view.append(el("span.ln dim", `… ${bytes(text.length - 100_000)} more: download it`));
+    view.append(el("span.ln", shown(text.slice(0, 100_000))));
+    note(view, text.length - 100_000);
     return view;
   }
-  let line = el("span.ln");
-  /** @type {HTMLElement[]} */
-  let into = [view];
-  const end = () => { into[into.length - 1].append(line); };
-  const begin = (/** @type {number} */ depth) => { line = el("span.ln", "  ".repeat(depth)); };
-  let depth = 0;
+  /** What is open, the innermost last. @type {HTMLElement[]} */
+  const open = [view];
+  /** Begins a line in what is open. */
+  const begin = () => {
+    const next = el("span.ln", "  ".repeat(open.length - 1));
+    open[open.length - 1].append(next);
+    return next;
+  };
+  let line = begin();
   for (const [at, token] of all.entries()) {
-    const next = all[at + 1], before = all[at - 1];
-    const opens = token === "{" || token === "[", closes = token === "}" || token === "]";
-    if (opens && next !== "}" && next !== "]") {
-      line.append(colours(token, false));
-      depth++;
-      if (depth > 1) {
-        const inner = el("span.inner");
-        fold(line, inner, all, at);
-        end();
-        into[into.length - 1].append(inner);
-        into.push(inner);
-      } else {
-        end();
-      }
-      begin(depth);
-      continue;
+    const by = deeper(token), isEmpty = deeper(all[at - 1] ?? "") > 0 && by < 0;
+    if (by < 0 && !isEmpty) {
+      open.pop();
+      line = begin();
     }
-    if (closes && before !== "{" && before !== "[") {
-      end();
-      if (depth > 1) into.pop();
-      depth--;
-      begin(depth);
+    line.append(colour(token, all[at + 1] === ":"), token === ":" ? " " : "");
+    if (by > 0 && deeper(all[at + 1] ?? "") >= 0) {
+      const inner = el("span.inner");
+      if (open.length > 1) line.append(" ", folder(inner, all, at));
+      open[open.length - 1].append(inner);
+      open.push(inner);
+      line = begin();
     }
-    line.append(colours(token, next === ":"));
-    if (token === ":") line.append(" ");
-    if (token === ",") {
-      end();
-      begin(depth);
-    }
+    if (token === ",") line = begin();
   }
-  end();
   return view;
 }
 
-/** A button that folds the lines of an object or an array. @param {HTMLElement} line @param {HTMLElement} inner @param {string[]} all @param {number} at */
-function fold(line, inner, all, at) {
-  let depth = 0, members = 1, size = 0;
-  for (let place = at; place < all.length; place++) {
-    const token = all[place];
-    size += token.length;
-    if (token === "{" || token === "[") depth++;
-    else if (token === "}" || token === "]") depth--;
-    else if (token === "," && depth === 1) members++;
-    if (depth === 0) break;
-  }
-  const what = all[at] === "{" ? many(members, "field") : many(members, "element");
+/** A button that folds the lines of an object or an array. @param {HTMLElement} inner @param {string[]} all @param {number} at where it begins */
+function folder(inner, all, at) {
+  let depth = 0, members = 1, end = at;
+  do {
+    depth += deeper(all[end]);
+    if (all[end] === "," && depth === 1) members++;
+  } while (++end < all.length && depth > 0);
+  const what = `${many(members, all[at] === "{" ? "field" : "element")}, ${bytes(all.slice(at, end).join("").length)}`;
   const node = el("button.fold", { type: "button", "aria-expanded": "true", title: "Fold or unfold", onclick: () => {
     inner.hidden = !inner.hidden;
     node.setAttribute("aria-expanded", String(!inner.hidden));
-    node.textContent = inner.hidden ? `${what}, ${size} bytes` : "−";
+    node.textContent = inner.hidden ? what : "−";
   } }, "−");
-  line.append(" ", node);
+  return node;
 }
+
+/** Bytes as characters. @param {Uint8Array | number[]} all */
+const characters = (all) => [...all].map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("");
 
 /** Bytes as 16 a line, with what of them is text. @param {Uint8Array} all */
 export function hexView(all) {
   const view = el(".text hex", { role: "region", tabindex: "0", "aria-label": "Bytes" });
-  const hex = (/** @type {number} */ number, /** @type {number} */ digits) => number.toString(16).padStart(digits, "0");
+  const hex = (/** @type {number} */ number, digits = 2) => number.toString(16).padStart(digits, "0");
   for (let from = 0; from < Math.min(all.length, 16_384); from += 16) {
     const row = [...all.slice(from, from + 16)];
-    const text = row.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("");
     view.append(el("span.ln", el("span.j-p", `${hex(from, 6)}  `),
-      `${row.map((byte) => hex(byte, 2)).join(" ").padEnd(47)}  `, el("span.j-s", text)));
+      `${row.map((byte) => hex(byte)).join(" ").padEnd(47)}  `, el("span.j-s", characters(row))));
   }
-  if (all.length > 16_384) view.append(el("span.ln dim", `… ${bytes(all.length - 16_384)} more: download it`));
+  note(view, all.length - 16_384);
   return view;
 }
 
 /** A payload in one line. @param {{payload: string, payload_base64?: string}} job */
-export function preview(job) {
-  if (job.payload_base64 === undefined) return shown(job.payload.slice(0, 300));
-  const all = unpack(job.payload_base64.slice(0, 400));
-  return [el("span.dim", "bytes "), ...[...all].map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")];
-}
-
-const encoder = new TextEncoder();
+export const preview = (job) => job.payload_base64 === undefined ? shown(job.payload.slice(0, 300))
+  : [el("span.dim", "bytes "), characters(unpack(job.payload_base64.slice(0, 400)))];
 
 /** The size of a payload. @param {{payload: string, payload_base64?: string}} job */
-export const sizeOf = (job) => job.payload_base64 === undefined
-  ? encoder.encode(job.payload).length
-  : Math.floor(job.payload_base64.replace(/=+$/, "").length * 3 / 4);
-
-/**
- * Where JSON is wrong: a sentence, or nothing. @param {string} text
- */
-export function wrong(text) {
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (error) {
-    const message = String(/** @type {Error} */ (error).message);
-    const at = /position (\d+)/.exec(message);
-    if (!at) return message;
-    const before = text.slice(0, Number(at[1])).split("\n");
-    return `Line ${before.length}, character ${before[before.length - 1].length + 1}: ${message.replace(/ in JSON at position.*/, "")}`;
-  }
-}
+export const sizeOf = (job) => job.payload_base64 === undefined ? new Blob([job.payload]).size : Math.floor(job.payload_base64.replace(/=+$/, "").length * 3 / 4);

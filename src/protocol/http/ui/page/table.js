@@ -1,13 +1,15 @@
 // Tables: cells change in place, rows keep their place until they are to be ordered anew, and the
 // keyboard moves a cursor over them.
 
-import { el, put } from "./dom.js";
+import { button, el, iconButton, put, value } from "./dom.js";
 
 /**
- * @template T
- * @typedef {{label: string, kind?: string, sort?: string, direction?: "ascending" | "descending", cell: (row: T) => any, mark?: (row: T) => string, tone?: (row: T) => string}} Column
- * `cell`: a text, a node, or several; `mark`: a text that changes when the cell does, if its own text
- * says too little or is dear to make; `tone`: the class of the cell, never a text of somebody.
+ * A column: its classes, its label, and the content of a cell, which is a field of the row, or made
+ * of the row: a text, a node, or several.
+ * `mark`: a text that changes when the cell does, if its own text says too little or is dear to
+ * make; `tone`: the class of the cell, never a text of a user.
+ * @typedef {[string, string, string | ((row: any) => any), {sort?: string, direction?: string, mark?: (row: any) => any, tone?: (row: any) => string | false}?]} Column
+ * @typedef {{mark: string, node: HTMLElement}} Cell
  */
 
 /** The table that the keys are for. @type {any} */
@@ -16,116 +18,128 @@ let current = null;
 /** The table on this page, if there is one. */
 export const currentTable = () => current?.node.isConnected ? current : null;
 
+/** A last column with a button that ends what is in the row. @param {(row: any) => string | false} label @param {(row: any) => any} act @returns {Column} */
+export const ending = (label, act) => ["more", "", (row) => {
+  const text = label(row);
+  return text && iconButton("×", text, () => act(row), { "data-changes": true });
+}, { mark: label }];
+
 /**
- * @template T
- * @param {{label: string, columns: Column<T>[], id: (row: T) => string, open?: (row: T) => void, kind?: string, select?: (chosen: Set<string>) => void, sort?: string, onSort?: (sort: string) => void, sum?: boolean, empty?: string}} options
+ * `chosen`: what can be done with the rows that are chosen, in the bar above the table; `tools`: what
+ * is there otherwise; `open`: what a click on a row does.
+ * @typedef {{label: string, columns: (Column | false)[], kind?: string, open?: (row: any) => void, tools?: any[], chosen?: ((chosen: Set<string>) => any[]) | false, sort?: string, onSort?: (sort: string) => void}} Options
+ * @param {Options} options
  */
-export function table(options) {
-  const { columns, id, select } = options;
-  /** @type {Map<string, {node: HTMLTableRowElement, cells: {mark: string, node: HTMLElement}[], row: T, box?: HTMLInputElement}>} */
+export function table({ label, columns: some, kind = "", open, tools = [], chosen: choices, sort: sorted, onSort }) {
+  const columns = /** @type {Column[]} */ (some.filter(Boolean));
+  /** @type {Map<string, {node: any, cells: Cell[], row: any, box?: any}>} */
   const rows = new Map();
   /** @type {Set<string>} */
   const chosen = new Set();
-  let cursor = "", anchor = "";
-  const body = el("tbody");
-  const all = el("input", { type: "checkbox", "aria-label": "All on this page", onchange: () => {
-    for (const [key, { box }] of rows) if (box) pick(key, all.checked);
+  let cursor = "", anchor = "", toldSizes = "";
+  const body = el("tbody"), bar = el(".bar", tools);
+  const box = (/** @type {string} */ text, /** @type {(event: any) => void} */ onclick) =>
+    choices && el("input", { type: "checkbox", "aria-label": text, onclick });
+  const pickCell = (/** @type {any} */ content) => choices && el("td.pick", content);
+  const all = box("All on this page", () => {
+    for (const key of rows.keys()) pick(key, all.checked);
     told();
-  } });
-  const heads = columns.map((column) => el("th", { scope: "col", class: column.kind, "aria-sort": column.sort && column.sort === options.sort ? column.direction ?? "descending" : null },
-    column.sort && options.onSort ? el("button.sort", { type: "button", onclick: () => options.onSort?.(column.sort ?? "") }, column.label) : column.label || el("span.hidden-text", "Actions")));
-  const node = el(`table.grid ${options.kind ?? ""}`, { "aria-label": options.label },
-    el("thead", el("tr", select && el("td.pick", all), ...heads)), body);
+  });
+  const head = el("thead", el("tr", pickCell(all), columns.map(([classes, text, , { sort, direction = "descending" } = {}]) =>
+    el("th", { scope: "col", class: classes, "aria-sort": sort && sort === sorted ? direction : null },
+      sort ? el("button.sort", { type: "button", onclick: () => onSort?.(sort) }, text) : text || el("span.hidden-text", "Actions")))));
+  const node = el(`table.grid ${kind} ${choices || tools.length ? "under-bar" : ""}`, { "aria-label": label }, head, body);
+  const keys = () => [...body.children].map((child) => child.dataset.key);
 
   /** How many are chosen, and of how many. */
   const sizes = () => `${chosen.size} of ${rows.size}`;
-  let toldSizes = "";
-  const told = () => {
+  /** Shows what is chosen. */
+  function told() {
+    if (!choices) return;
+    const was = bar.classList.contains("sel"), is = chosen.size > 0;
     toldSizes = sizes();
-    all.checked = rows.size > 0 && chosen.size === rows.size;
-    all.indeterminate = chosen.size > 0 && chosen.size < rows.size;
-    select?.(chosen);
-  };
+    all.checked = is && chosen.size === rows.size;
+    all.indeterminate = is && !all.checked;
+    for (const element of [bar, document.body]) element.classList.toggle("sel", is);
+    // What is typed into a tool stays as long as the tools do.
+    if (is) put(bar, ...choices(chosen), button("×", clear, "square quiet", { "aria-label": "Choose none" }));
+    else if (was) put(bar, ...tools);
+  }
 
   /** @param {string} key @param {boolean} on */
   function pick(key, on) {
-    const entry = rows.get(key);
-    if (!entry?.box) return;
+    const row = rows.get(key);
+    if (!row?.box) return;
     if (on) chosen.add(key); else chosen.delete(key);
-    entry.box.checked = on;
-    entry.node.classList.toggle("picked", on);
+    row.box.checked = on;
+    row.node.classList.toggle("picked", on);
   }
 
-  /** Chooses all from the last one that was chosen. @param {string} key @param {boolean} on */
-  function range(key, on) {
-    const keys = [...body.children].map((child) => /** @type {any} */ (child).dataset.key);
-    const [from, to] = [keys.indexOf(anchor), keys.indexOf(key)].sort((a, b) => a - b);
-    for (const other of keys.slice(Math.max(0, from), to + 1)) pick(other, on);
+  /** Chooses a row, or all from the last one on. @param {string} key @param {boolean} on @param {boolean} wide */
+  function choose(key, on, wide) {
+    const order = keys();
+    const [from, to] = [wide && anchor ? order.indexOf(anchor) : order.indexOf(key), order.indexOf(key)].sort((a, b) => a - b);
+    for (const other of order.slice(Math.max(0, from), to + 1)) pick(other, on);
+    anchor = key;
+    told();
   }
 
-  /** @param {string} key */
-  function make(key) {
-    const cells = columns.map((column, at) => ({ mark: "", node: el(at === 0 ? "th" : "td", { class: column.kind, scope: at === 0 ? "row" : null }) }));
-    const box = select && !key.startsWith("\0") ? el("input", { type: "checkbox", "aria-label": `Choose ${key}` }) : undefined;
-    const row = el("tr", { "data-key": key }, select && el("td.pick", box), ...cells.map((cell) => cell.node));
-    box?.addEventListener("click", (/** @type {MouseEvent} */ event) => {
-      if (event.shiftKey && anchor) range(key, box.checked); else pick(key, box.checked);
-      anchor = key;
-      told();
-    });
-    row.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+  function clear() {
+    for (const key of [...chosen]) pick(key, false);
+    told();
+  }
+
+  /** @param {string} key @param {any} row */
+  function make(key, row) {
+    const cells = columns.map(([classes], at) => ({ mark: "", node: el(at ? "td" : "th", { class: classes, scope: at ? null : "row" }) }));
+    const own = !row.all && box(`Choose ${key}`, (event) => choose(key, own.checked, event.shiftKey));
+    const made = { row, cells, box: own, node: el("tr", { "data-key": key, onclick: (/** @type {any} */ event) => {
       move(key, false);
-      const target = /** @type {Element} */ (event.target);
-      const entry = rows.get(key);
-      if (entry && options.open && !target.closest("a, button, input, summary, details") && !getSelection()?.toString()) options.open(entry.row);
-    });
-    return { node: row, cells, row: /** @type {any} */ (null), box };
+      if (open && !event.target.closest("a, button, input") && !String(getSelection())) open(made.row);
+    } }, pickCell(own), cells.map((cell) => cell.node)) };
+    rows.set(key, made);
+    return made;
   }
 
-  /** @param {T} row @param {{mark: string, node: HTMLElement}[]} cells */
+  /** @param {any} row @param {Cell[]} cells */
   function write(row, cells) {
-    for (const [at, column] of columns.entries()) {
-      const cell = cells[at];
-      const content = column.mark ? [] : [column.cell(row)].flat();
-      const text = column.mark ? column.mark(row) : content.map((part) => part?.textContent ?? part).join("");
-      const tone = column.tone?.(row) ?? "", mark = `${tone}\0${text}`;
-      if (cell.mark === mark) continue;
-      cell.mark = mark;
-      cell.node.className = `${column.kind ?? ""} ${text === "0" || text === "–" ? "z" : tone}`;
-      put(cell.node, column.mark ? column.cell(row) : content);
+    for (const [at, [classes, , cell, { mark: by, tone } = {}]] of columns.entries()) {
+      const content = () => [typeof cell === "string" ? value(cell, row[cell]) : cell(row)].flat();
+      const parts = by ? [] : content(), { node, mark: was } = cells[at];
+      const text = by ? by(row) : parts.map((part) => part?.textContent ?? part).join("");
+      const kind = text === "0" || text === "–" ? "z" : tone?.(row) || "", mark = cells[at].mark = `${kind}\0${text}`;
+      if (mark === was) continue;
+      node.className = `${classes} ${kind}`;
+      put(node, ...by ? content() : parts);
     }
   }
 
-  /** Shows these rows. In place: those that are there keep their order, and new ones are left out. @param {T[]} list @param {boolean} [inPlace] @returns {number} how many were left out */
+  /** Shows these rows. In place: those that are there keep their order, and new ones are left out. @param {any[]} list @param {boolean} [inPlace] @returns {number} how many were left out */
   function set(list, inPlace) {
     let left = 0;
-    const seen = new Set();
-    const order = [];
+    const order = /** @type {Map<string, any>} */ (new Map());
     for (const row of list) {
-      const key = id(row);
-      let entry = rows.get(key);
-      if (!entry && inPlace) { left++; continue; }
-      seen.add(key);
-      if (!entry) rows.set(key, entry = /** @type {any} */ (make(key)));
-      if (!entry) continue;
+      const key = String(row.key ?? row.id ?? row.name), known = rows.get(key);
+      if (!known && inPlace) { left++; continue; }
+      const entry = known ?? make(key, row);
       entry.row = row;
       write(row, entry.cells);
-      order.push(entry.node);
+      order.set(key, entry.node);
     }
     for (const [key, entry] of rows) {
-      if (seen.has(key)) continue;
-      if (inPlace) { entry.node.classList.add("gone-row"); continue; }
+      entry.node.classList.toggle("gone-row", !order.has(key));
+      if (order.has(key) || inPlace) continue;
       entry.node.remove();
       rows.delete(key);
       chosen.delete(key);
     }
     if (!inPlace) {
-      const had = body.contains(document.activeElement) ? document.activeElement : null;
-      for (const [at, child] of order.entries()) if (body.children[at] !== child) body.insertBefore(child, body.children[at] ?? null);
-      /** @type {any} */ (had)?.focus({ preventScroll: true });
+      const had = body.contains(document.activeElement) && document.activeElement;
+      for (const [at, child] of [...order.values()].entries()) if (body.children[at] !== child) body.insertBefore(child, body.children[at] ?? null);
+      if (had) had.focus({ preventScroll: true });
     }
-    node.hidden = rows.size === 0 && !options.sum;
-    if (select && toldSizes !== sizes()) told();
+    node.hidden = rows.size === 0;
+    if (toldSizes !== sizes()) told();
     return left;
   }
 
@@ -133,54 +147,32 @@ export function table(options) {
   function move(key, scroll = true) {
     rows.get(cursor)?.node.classList.remove("cursor");
     cursor = key;
-    const entry = rows.get(key);
-    entry?.node.classList.add("cursor");
-    if (scroll) entry?.node.scrollIntoView({ block: "nearest" });
-  }
-
-  /** Moves the cursor down or up. @param {number} by */
-  function step(by) {
-    const keys = [...body.children].map((child) => /** @type {any} */ (child).dataset.key);
-    const at = keys.indexOf(cursor);
-    const next = keys[Math.min(keys.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
-    if (next !== undefined) move(next);
+    const row = rows.get(key)?.node;
+    row?.classList.add("cursor");
+    if (scroll) row?.scrollIntoView({ block: "nearest" });
   }
 
   const found = {
-    node, set, step, chosen,
+    node, bar, set, chosen, clear, told,
+    /** Moves the cursor down or up. @param {number} by */
+    step(by) {
+      const order = keys(), at = order.indexOf(cursor);
+      const next = order[Math.min(order.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+      if (next !== undefined) move(next);
+    },
     /** Opens the row of the cursor. */
-    open() {
-      const entry = rows.get(cursor);
-      if (entry) options.open?.(entry.row);
-    },
+    open: () => rows.has(cursor) && open?.(rows.get(cursor)?.row),
     /** Chooses the row of the cursor, or all up to it. @param {boolean} wide */
-    toggle(wide) {
-      const entry = rows.get(cursor);
-      if (!entry?.box) return;
-      if (wide && anchor) range(cursor, true); else pick(cursor, !chosen.has(cursor));
-      anchor = cursor;
-      told();
-    },
-    clear() {
-      for (const key of [...chosen]) pick(key, false);
-      told();
-    },
+    toggle: (wide) => choose(cursor, wide || !chosen.has(cursor), wide),
     size: () => rows.size,
     /** The figures of all rows, in the head of the table. @param {any} row */
     sum(row) {
-      const cells = columns.map(() => ({ mark: "", node: el("td") }));
+      const cells = columns.map(([classes]) => ({ mark: "", node: el("td", { class: classes }) }));
       write(row, cells);
-      for (const [at, cell] of cells.entries()) cell.node.className = columns[at].kind ?? "";
-      node.querySelector(".sum")?.remove();
-      node.tHead.append(el("tr.sum", select && el("td.pick"), ...cells.map((cell) => cell.node)));
+      head.querySelector(".sum")?.remove();
+      head.append(el("tr.sum", pickCell(""), cells.map((cell) => cell.node)));
     },
   };
-  if (options.open || select) current = found;
+  if (open || choices) current = found;
   return found;
 }
-
-/** @template T @param {string} kind @param {string} label @param {(row: T) => any} cell @param {Partial<Column<T>>} [rest] @returns {Column<T>} */
-export const column = (kind, label, cell, rest) => ({ kind, label, cell, ...rest });
-
-/** A cell with a number. @template T @param {string} kind @param {string} label @param {(row: T) => string} cell @param {Partial<Column<T>>} [rest] @returns {Column<T>} */
-export const figure = (kind, label, cell, rest) => column(`r ${kind}`, label, cell, rest);
