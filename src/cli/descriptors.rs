@@ -101,9 +101,14 @@ pub(super) fn reserve_descriptors(connections: usize) -> usize {
     usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX).min(connections)
 }
 
+/// Whether an error is for lack of descriptors.
+pub(super) fn is_of_limit(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+}
+
 /// An error that ends the server; if it is for lack of descriptors, with their limit.
 pub(super) fn explain(error: &io::Error) -> String {
-    if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) {
+    if !is_of_limit(error) {
         return error.to_string();
     }
     let limit = Resource::NOFILE.get().map_or(0, |(soft, _)| soft);

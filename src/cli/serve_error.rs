@@ -34,6 +34,9 @@ pub(super) fn explain_reactor_error(error: &io::Error, as_beanstalkd: bool) -> S
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
     let failure = inner.map_or(Failure::Other, |_| Failure::Listen);
     let text = match inner {
+        Some(CannotListen { error, .. }) if descriptors::is_of_limit(error) => {
+            descriptors::explain(error)
+        }
         Some(cannot) if as_beanstalkd => format!("{cannot} (-l and -p)"),
         Some(CannotListen { protocol, address, error }) => {
             explain_bind_error(address, flag_of(*protocol), true, error)

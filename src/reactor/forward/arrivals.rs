@@ -1,6 +1,5 @@
 //! Connections before they are passed on: accepted, looked at, and handed on with nothing read.
 
-use super::dials::COMES_BACK;
 use super::loops::ends;
 use super::pair::{End, Flows};
 use super::{Forward, Forwarder, Forwarding, Side, Stage, id};
@@ -14,7 +13,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// An accepted connection of which nothing was read.
 #[derive(Debug)]
@@ -62,21 +61,19 @@ impl Forwarder {
             return self.count_refusal(protocol, why);
         }
         let client_ends = ends(&stream, Side::Client);
-        if self.dials.loops.note(Side::Client, client_ends) {
-            self.dials.loops.forget(Side::Client, client_ends);
-            self.dials.comes_back = true;
-            return self.count_refusal(protocol, COMES_BACK);
+        if self.dials.loops.is_own(client_ends) {
+            return debug!("a connection of this server has come back to it: closed");
         }
         let entry = self.forwards.vacant_entry();
         let place = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = socket::token(id(place, Side::Client));
         if let Err(error) = registry.register(&mut stream, token, interest) {
-            self.dials.loops.forget(Side::Client, client_ends);
             return warn!(%error, "cannot watch a new connection: closed");
         }
         let mut client = End::new(stream, false);
         client.has_short_reads = is_unix;
+        self.dials.loops.accept(client_ends, place);
         entry.insert(Forward {
             client,
             leader: None,
@@ -91,7 +88,7 @@ impl Forwarder {
             queued: false,
         });
         if is_tls || (settings.serves)(protocol, b"").is_some() {
-            self.hold(place, now);
+            self.wait_for_leader(place, now);
         } else {
             self.arm(place, now.after(HTTP_HEAD_TIMEOUT));
         }
@@ -124,7 +121,7 @@ impl Forwarder {
         };
         match serves {
             None => forward.client.readable = false,
-            Some(false) => self.hold(place, now),
+            Some(false) => self.wait_for_leader(place, now),
             Some(true) => {
                 self.disarm(place);
                 let Forward { client, peer, protocol, client_ends, .. } =

@@ -2,8 +2,8 @@
 //! clients for which none can be made.
 //!
 //! A leader that cannot be reached is dialled again by one connection at a time, after pauses that
-//! double; the others wait. An address that leads back to this server, as a loopback address of
-//! another machine does, is found when both ends of a connection are here.
+//! double; the others wait. So it is with an address that leads back to this server, as a loopback
+//! address of another machine does: it is found when both ends of a connection are here (`loops`).
 
 use super::loops::{Loops, ends};
 use super::pair::End;
@@ -22,8 +22,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why connections are refused that this server has made itself.
-pub(super) const COMES_BACK: &str = "the address of the leader's listener leads back to this \
+/// Why a leader cannot be reached where this server itself listens.
+const COMES_BACK: &str = "the address of the leader's listener leads back to this \
                                      server: give the leader another --advertise, or listeners at \
                                      addresses that other machines reach";
 
@@ -55,14 +55,12 @@ pub(super) struct Dials {
     pub(super) dialer: Dialer,
     leader: Option<Leader>,
     missing_since: Option<Mono>,
-    /// Connections of clients to be passed on, in their order. One that is not held any more is
+    /// Connections of clients to be passed on, in their order. One that does not wait any more is
     /// passed over.
-    held: VecDeque<usize>,
+    line: VecDeque<usize>,
     /// Dials that are under way.
     dialling: usize,
     down: Option<Down>,
-    /// Addresses of the leader lead back to this server.
-    pub(super) comes_back: bool,
     /// A host name of the leader, and the address at which it was reached.
     found: Option<(Box<str>, IpAddr)>,
     pub(super) loops: Loops,
@@ -74,10 +72,9 @@ impl Dials {
             dialer,
             leader: None,
             missing_since: None,
-            held: VecDeque::new(),
+            line: VecDeque::new(),
             dialling: 0,
             down: None,
-            comes_back: false,
             found: None,
             loops: Loops::default(),
         }
@@ -105,14 +102,13 @@ impl Dials {
         self.leader = Some(leader);
         self.missing_since = None;
         self.down = None;
-        self.comes_back = false;
         self.found = None;
         true
     }
 
     /// Puts a connection behind the others that are to be passed on.
-    pub(super) fn hold(&mut self, place: usize) {
-        self.held.push_back(place);
+    pub(super) fn line_up(&mut self, place: usize) {
+        self.line.push_back(place);
     }
 
     /// Whether a dial may begin now.
@@ -122,20 +118,17 @@ impl Dials {
     }
 
     pub(super) fn is_due(&self, now: Mono) -> bool {
-        self.dialer.has_ready() || (!self.held.is_empty() && self.may_dial(now))
+        self.dialer.has_ready() || (!self.line.is_empty() && self.may_dial(now))
     }
 
     /// When the leader is dialled again.
     pub(super) fn retries_at(&self) -> Option<Mono> {
-        let waits = self.dialling == 0 && !self.held.is_empty() && self.leader.is_some();
+        let waits = self.dialling == 0 && !self.line.is_empty() && self.leader.is_some();
         self.down.as_ref().filter(|_| waits).map(|down| down.retry_at)
     }
 
     /// Where the connections of a listener go.
     fn target(&self, listener: u32) -> Result<Arc<Target>, &'static str> {
-        if self.comes_back {
-            return Err(COMES_BACK);
-        }
         let leader = self.leader.as_ref();
         let target = leader.and_then(|leader| leader.targets.get(listener as usize)?.as_ref());
         let target = target.ok_or(NO_LISTENER)?;
@@ -187,7 +180,7 @@ impl Dials {
         self.down = Some(Down { retry_at, pause, why: why.into() });
     }
 
-    /// Why those that are held are not passed on: a phrase.
+    /// Why those that wait are not passed on: a phrase.
     pub(super) fn why(&self) -> String {
         match (&self.leader, &self.down) {
             (None, _) => "no server leads".to_owned(),
@@ -215,34 +208,34 @@ impl Forwarder {
                 Stage::Paired => self.remove(place),
                 Stage::Dialling => {
                     self.dials.cancel(place);
-                    self.hold_on(place);
+                    self.wait_again(place);
                 }
-                Stage::Held | Stage::Looking => {}
+                Stage::Waiting | Stage::Looking => {}
             }
         }
     }
 
-    /// Holds a connection until it can be passed on, for the patience of the settings.
-    pub(super) fn hold(&mut self, place: usize, now: Mono) {
+    /// Lets a connection wait until it can be passed on, for the patience of the settings.
+    pub(super) fn wait_for_leader(&mut self, place: usize, now: Mono) {
         if !self.dials.has_leader() && self.has_given_up(now) {
             let why = self.dials.why();
             return self.refuse(place, &why);
         }
         let gives_up_at = now.after(self.patience());
         if let Some(forward) = self.forwards.get_mut(place) {
-            forward.stage = Stage::Held;
+            forward.stage = Stage::Waiting;
             forward.gives_up_at = gives_up_at;
-            self.dials.hold(place);
+            self.dials.line_up(place);
             self.arm(place, gives_up_at);
         }
     }
 
-    /// Holds one whose dial has ended, before those that have come later.
-    fn hold_on(&mut self, place: usize) {
+    /// Lets one wait whose dial has ended, before those that have come later.
+    fn wait_again(&mut self, place: usize) {
         let Some(forward) = self.forwards.get_mut(place) else { return };
-        forward.stage = Stage::Held;
+        forward.stage = Stage::Waiting;
         let gives_up_at = forward.gives_up_at;
-        self.dials.held.push_front(place);
+        self.dials.line.push_front(place);
         self.arm(place, gives_up_at);
     }
 
@@ -252,9 +245,9 @@ impl Forwarder {
             if !self.dials.may_dial(now) {
                 break;
             }
-            let Some(place) = self.dials.held.pop_front() else { break };
+            let Some(place) = self.dials.line.pop_front() else { break };
             let Some(forward) = self.forwards.get_mut(place) else { continue };
-            if forward.stage != Stage::Held {
+            if forward.stage != Stage::Waiting {
                 continue;
             }
             match self.dials.target(forward.peer.listener) {
@@ -272,10 +265,10 @@ impl Forwarder {
 
     /// Drops from the line those that were closed while they waited: they are its oldest.
     fn forget_gone(&mut self) {
-        while let Some(&place) = self.dials.held.front()
-            && self.forwards.get(place).is_none_or(|forward| forward.stage != Stage::Held)
+        while let Some(&place) = self.dials.line.front()
+            && self.forwards.get(place).is_none_or(|forward| forward.stage != Stage::Waiting)
         {
-            self.dials.held.pop_front();
+            self.dials.line.pop_front();
         }
     }
 
@@ -288,10 +281,10 @@ impl Forwarder {
             debug_assert_eq!(forward.stage, Stage::Dialling, "a dial has ended twice");
             self.dials.dialling -= 1;
             match outcome {
-                Ok(socket) => self.connected(place, socket),
+                Ok(socket) => self.connected(place, socket, now),
                 Err(why) => {
                     self.dials.fail(&why.to_string(), now);
-                    self.hold_on(place);
+                    self.wait_again(place);
                 }
             }
         }
@@ -302,20 +295,20 @@ impl Forwarder {
         self.dials.cancel(place);
         let seconds = FORWARD_CONNECT_TIMEOUT.as_secs();
         self.dials.fail(&format!("no connection within {seconds} s"), now);
-        self.hold_on(place);
+        self.wait_again(place);
     }
 
-    fn connected(&mut self, place: usize, socket: Socket) {
+    fn connected(&mut self, place: usize, socket: Socket, now: Mono) {
         let Some(forward) = self.forwards.get_mut(place) else { return };
         // Until it is paired.
-        forward.stage = Stage::Held;
+        forward.stage = Stage::Waiting;
         let hung_up = socket.hung_up;
         let Some(stream) = socket.stream.into_socket() else { return self.remove(place) };
         let leader_ends = ends(&stream, Side::Leader);
-        if self.dials.loops.note(Side::Leader, leader_ends) {
-            self.dials.loops.forget(Side::Leader, leader_ends);
-            self.dials.comes_back = true;
-            return self.refuse(place, COMES_BACK);
+        if let Some(own) = self.dials.loops.dial(leader_ends) {
+            self.remove(own);
+            self.dials.fail(COMES_BACK, now);
+            return self.wait_again(place);
         }
         self.dials.succeed(forward.peer.listener, &stream);
         let mut leader = End::new(stream, true);

@@ -1,9 +1,10 @@
-//! Connections of this server to itself: an address of the leader leads back here. They are found
-//! by their two ends, when the one side is dialled and when the other is accepted.
+//! Connections of this server to itself: an address of the leader leads back here, as after a
+//! restart, when the leader that is still named is a former life of this server. They are found by
+//! their two ends, when the one side is dialled and when the other is accepted.
 
 use super::Side;
 use mio::net::TcpStream;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 /// The end of the one that has connected, and of the one that has accepted.
@@ -24,29 +25,37 @@ pub(super) fn ends(stream: &TcpStream, side: Side) -> Option<Ends> {
 /// All connections, by their ends.
 #[derive(Debug, Default)]
 pub(super) struct Loops {
-    accepted: HashSet<Ends>,
+    /// Those that were accepted, with their places.
+    accepted: HashMap<Ends, usize>,
     dialled: HashSet<Ends>,
 }
 
 impl Loops {
-    fn of(&mut self, side: Side) -> &mut HashSet<Ends> {
-        match side {
-            Side::Client => &mut self.accepted,
-            Side::Leader => &mut self.dialled,
-        }
+    /// Whether a connection that was accepted is one that this server has made.
+    pub(super) fn is_own(&self, ends: Option<Ends>) -> bool {
+        ends.is_some_and(|ends| self.dialled.contains(&ends))
     }
 
-    /// Notes a connection. Returns whether its other side is here, too.
-    pub(super) fn note(&mut self, side: Side, ends: Option<Ends>) -> bool {
-        let Some(ends) = ends else { return false };
-        self.of(side).insert(ends);
-        let other = if side == Side::Client { Side::Leader } else { Side::Client };
-        self.of(other).contains(&ends)
+    /// Notes a connection that was accepted.
+    pub(super) fn accept(&mut self, ends: Option<Ends>, place: usize) {
+        self.accepted.extend(ends.map(|ends| (ends, place)));
+    }
+
+    /// Notes a connection to the leader, unless its other side is here: then the place of that.
+    pub(super) fn dial(&mut self, ends: Option<Ends>) -> Option<usize> {
+        let ends = ends?;
+        let place = self.accepted.get(&ends).copied();
+        if place.is_none() {
+            self.dialled.insert(ends);
+        }
+        place
     }
 
     pub(super) fn forget(&mut self, side: Side, ends: Option<Ends>) {
-        if let Some(ends) = ends {
-            self.of(side).remove(&ends);
+        let Some(ends) = ends else { return };
+        match side {
+            Side::Client => drop(self.accepted.remove(&ends)),
+            Side::Leader => drop(self.dialled.remove(&ends)),
         }
     }
 }
@@ -65,11 +74,14 @@ mod tests {
         let one = connection("127.0.0.1:9", "127.0.0.1:1");
         // A system gives one port to connections of several destinations.
         let two = connection("127.0.0.1:9", "127.0.0.1:2");
-        assert!(!loops.note(Side::Leader, one) && !loops.note(Side::Client, two));
-        assert!(loops.note(Side::Client, one) && loops.note(Side::Leader, two));
+        assert_eq!(loops.dial(one), None);
+        assert!(loops.is_own(one) && !loops.is_own(two) && !loops.is_own(None));
+        loops.accept(two, 7);
+        assert_eq!(loops.dial(two), Some(7));
+        assert!(!loops.is_own(two), "it is not forwarded");
         loops.forget(Side::Leader, one);
-        loops.forget(Side::Client, one);
-        assert!(!loops.note(Side::Client, one));
-        assert!(!loops.note(Side::Client, None) && !loops.note(Side::Leader, None));
+        loops.forget(Side::Client, two);
+        assert!(!loops.is_own(one) && loops.dial(two).is_none());
+        assert_eq!(loops.dial(None), None);
     }
 }

@@ -6,11 +6,11 @@
 //! they are ([`arrivals`]).
 //!
 //! While no leader is known, connections stay in the backlogs of their listeners. One that is
-//! accepted and cannot be passed on yet is held, for the patience of the settings, and then closed.
-//! If this server begins to lead meanwhile, it serves what it holds.
+//! accepted and cannot be passed on yet waits for the patience of the settings, and is then closed.
+//! If this server begins to lead meanwhile, it serves those that wait.
 //!
 //! Invariants: a connection is in `ready` at most once; it has at most one deadline; nothing is
-//! read of a client before it is paired, so what is held can be served by any server.
+//! read of a client before it is paired, so that any server can serve it until then.
 
 mod arrivals;
 mod dials;
@@ -49,7 +49,7 @@ use tracing::{debug, warn};
 /// How connections are forwarded.
 #[derive(Clone, Copy, Debug)]
 pub struct Forwarding {
-    /// For how long one is held that cannot be passed on.
+    /// For how long one waits that cannot be passed on.
     pub patience: Duration,
     /// How many there may be at a time.
     pub max: usize,
@@ -94,7 +94,7 @@ enum Stage {
     /// Its first bytes are waited for, to decide whether it is served here.
     Looking,
     /// It waits for a connection to the leader.
-    Held,
+    Waiting,
     /// That is being made.
     Dialling,
     /// Bytes are copied.
@@ -112,7 +112,7 @@ struct Forward {
     protocol: Protocol,
     stage: Stage,
     timer: TimerId,
-    /// Until when it is held.
+    /// Until when it waits for the leader.
     gives_up_at: Mono,
     /// It is in `ready`.
     queued: bool,
@@ -268,9 +268,9 @@ impl Forwarder {
             forward.timer = TimerId::NONE;
             match forward.stage {
                 // The leader knows how long it waits for a request.
-                Stage::Looking => self.hold(place, now),
+                Stage::Looking => self.wait_for_leader(place, now),
                 Stage::Dialling if now < forward.gives_up_at => self.late_dial(place, now),
-                Stage::Held | Stage::Dialling => {
+                Stage::Waiting | Stage::Dialling => {
                     let why = self.dials.why();
                     self.refuse(place, &why);
                 }

@@ -15,6 +15,10 @@ pub(super) trait Stream: Read + Write {
 }
 
 /// One of the two connections, and its readiness.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Debug)]
 pub(super) struct End<S> {
     pub(super) stream: S,
@@ -97,6 +101,7 @@ impl<S: Stream> End<S> {
 }
 
 /// One direction.
+#[expect(clippy::struct_excessive_bools, reason = "as above")]
 #[derive(Debug, Default)]
 struct Flow {
     /// What was read and not taken yet, from `sent` on.

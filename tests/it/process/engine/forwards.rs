@@ -280,7 +280,7 @@ fn address_that_leads_back_is_found() {
     let mut command = plain_command(Program::PATH);
     let listen = format!("127.0.0.2:{port}");
     command.args(["serve", "--listen", &listen, "--log-format", "json"]);
-    command.args(["--engine", &redis.url(), "--server-name", "two"]);
+    command.args(["--engine", &redis.url(), "--server-name", "two", "--engine-patience", "1s"]);
     let second = Server::spawn(command);
     second.wait_for_log("clients are forwarded");
     for _ in 0..3 {
@@ -361,4 +361,27 @@ fn clients_of_a_leader_that_cannot_be_reached_wait_for_the_patience() {
     }
     second
         .wait_for_log("job-centre: the leader (one) cannot be reached: no connection: 127.0.0.3:");
+}
+
+/// The leader that Redis still names is its own former life, at its own address.
+#[test]
+fn server_that_is_started_again_at_once_serves_the_clients_that_wait() {
+    let Some(redis) = Redis::start() else { return };
+    let (url, listen) = (redis.url(), format!("127.0.0.1:{}", free_port()));
+    let serve = || {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--listen", &listen, "--log-format", "json", "--engine", &url]);
+        Server::spawn(command)
+    };
+    let mut server = serve();
+    assert_eq!(server.connect().ask(&put("q", 1, "{}")), r#"{"status":"ok","id":1}"#);
+    server.signal("KILL");
+    server.wait();
+    let again = serve();
+    let mut clients = [again.connect(), again.connect(), again.connect()];
+    for client in &mut clients {
+        assert!(client.ask(&put("q", 1, "{}")).contains(r#""status":"ok""#));
+    }
+    let is_back = |line: &String| line.contains("were not passed on");
+    assert!(!again.log_lines().iter().any(is_back), "{:?}", again.log_lines());
 }
