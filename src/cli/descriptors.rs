@@ -60,7 +60,7 @@ impl DescriptorShares {
         // Nothing is called, and no client is served, while connections are forwarded.
         let pairs = (rest / 2).max(1);
         let forwards = wanted.forwards.min(pairs);
-        Self { clients, forwards, outbound, rejected, lingering, handshakes }
+        Self { clients, outbound, rejected, lingering, forwards, handshakes }
     }
 }
 

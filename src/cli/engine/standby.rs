@@ -73,13 +73,11 @@ pub(in crate::cli) fn wait(
 fn places(engine: &EngineConfig, config: &Config, listeners: Option<&Listeners>) -> Box<str> {
     let (users, host) = (&config.listener_users, engine.advertise.as_deref());
     let asks = Asks::of(config);
-    match listeners {
-        Some(listeners) => addresses::text(listeners.addresses(), (users, asks), host),
-        None => {
-            let known = config.protocols.iter().map(|(protocol, address)| (*protocol, address));
-            addresses::text(known, (users, asks), host)
-        }
+    if let Some(listeners) = listeners {
+        return addresses::text(listeners.addresses(), (users, asks), host);
     }
+    let known = config.protocols.iter().map(|(protocol, address)| (*protocol, address));
+    addresses::text(known, (users, asks), host)
 }
 
 /// Tells the loop who leads. One that is not known leaves what was known before: it may be this

@@ -64,16 +64,16 @@ impl Loops {
 mod tests {
     use super::*;
 
-    fn connection(client: &str, server: &str) -> Option<Ends> {
-        Some((client.parse().unwrap(), server.parse().unwrap()))
+    fn connection(client: &str, server: &str) -> Ends {
+        (client.parse().unwrap(), server.parse().unwrap())
     }
 
     #[test]
     fn only_the_two_sides_of_one_connection_are_a_loop() {
         let mut loops = Loops::default();
-        let one = connection("127.0.0.1:9", "127.0.0.1:1");
+        let one = Some(connection("127.0.0.1:9", "127.0.0.1:1"));
         // A system gives one port to connections of several destinations.
-        let two = connection("127.0.0.1:9", "127.0.0.1:2");
+        let two = Some(connection("127.0.0.1:9", "127.0.0.1:2"));
         assert_eq!(loops.dial(one), None);
         assert!(loops.is_own(one) && !loops.is_own(two) && !loops.is_own(None));
         loops.accept(two, 7);

@@ -170,8 +170,10 @@ impl Outline<'_> {
     /// Whether a piece stands in the body of its function itself, outside of blocks: the brace
     /// around it is the partner of the function's end.
     fn is_in_body(&self, at: usize, function: &Range<usize>) -> bool {
-        self.around[at]
-            .map_or(*function == (0..self.tokens.len()), |open| self.partners[open] == function.end)
+        match self.around[at] {
+            None => *function == (0..self.tokens.len()),
+            Some(open) => self.partners[open] == function.end,
+        }
     }
 
     /// Declares what stands in brackets that take something apart, or are those of parameters. What
@@ -222,7 +224,7 @@ fn declarations(outline: &Outline<'_>, roles: &[Role]) -> Vec<Declaration> {
             _ if before == "." => {}
             (Kind::Mark, "(") if begins => outline.take_apart(at, true, &mut found),
             (Kind::Mark, "(") if before == "catch" && text(at.wrapping_sub(2)) != "." => {
-                outline.take_apart(at, false, &mut found)
+                outline.take_apart(at, false, &mut found);
             }
             (Kind::Word, "const" | "let") if text(at + 1) != ":" => {
                 outline.declare_list(at, &mut found);
