@@ -2,12 +2,14 @@
 """What a shared engine costs: Redis' CPU a request and memory a job, loading, and taking over.
 
     benches/engine.py BINARY [--rounds 5] [--jobs 1000000] [--takeover-jobs 100000]
-                     [--only cycle] [--only load] [--only takeover]
+                     [--only cycle] [--only forwarded] [--only load] [--only takeover]
 
 Each round has a fresh redis-server (on /tmp, or --folder) and fresh servers, all on this machine:
 - cycle: `bench cycle` (put, get, delete) of 64 connections with jobs of 100 B through the leader;
   the CPU time of Redis and of the leader for a request, and requests a second. Without an
   append-only file, and with one (everysec);
+- forwarded: the same through a server that waits, which forwards its clients to the leader; and
+  the time from a put to a waiting worker, both through that server, beside the same at the leader;
 - load: --jobs jobs of 100 B are put; Redis' memory for each; then the leader ends (SIGTERM), and
   the next one reads them: the time that it says it took, and the CPU time that both took for it;
 - takeover: --takeover-jobs jobs, the leader is killed (SIGKILL) while another server waits: the
@@ -129,6 +131,36 @@ def cycle(options, depth, append_only):
                 "requests a second": requests / seconds}
 
 
+def forwarded(options, depth):
+    with fresh(options, False) as (folder, processes):
+        redis, = processes
+        server = Server(options.binary, folder, "one", redis)
+        processes.append(server)
+        server.wait_to_serve()
+        other = Server(options.binary, folder, "two", redis)
+        processes.append(other)
+        other.wait_to_serve()
+        bench(options, other.port, "cycle", "-c", 64, "-d", depth, "-n", 30_000)
+        requests = 600_000 if depth > 1 else 90_000
+        before, begun = [cpu_seconds(it.pid) for it in processes], time.monotonic()
+        bench(options, other.port, "cycle", "-c", 64, "-d", depth, "-n", requests)
+        seconds = time.monotonic() - begun
+        used = [cpu_seconds(it.pid) - was for it, was in zip(processes, before)]
+        redis_us, leader_us, other_us = [it * 1e6 / requests for it in used]
+        figures = {"us of Redis": redis_us, "us of the leader": leader_us,
+                   "us of the server that waits": other_us, "requests a second": requests / seconds}
+        if depth == 1:
+            for name, port in [("at the leader", server.port), ("forwarded", other.port)]:
+                figures[f"us from put to worker, {name}"] = delivery(options, port)
+        return figures
+
+
+def delivery(options, port):
+    """The median of microseconds from a put to a worker that waits, of one at a time."""
+    found = bench(options, port, "wait", "--waiters", 1, "-n", 5_000)
+    return found["latency_us"]["delivery"]["p50"]
+
+
 def fill(options, server, jobs):
     bench(options, server.port, "put", "-c", 16, "-d", 64, "-n", jobs, "--keep")
 
@@ -187,18 +219,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--takeover-jobs", type=int, default=100_000)
-    parser.add_argument("--only", action="append", choices=["cycle", "load", "takeover"])
+    parser.add_argument("--only", action="append", choices=["cycle", "forwarded", "load", "takeover"])
     parser.add_argument("--folder", help="where Redis keeps its files")
     options = parser.parse_args()
     if not shutil.which("redis-server"):
         sys.exit("redis-server is not installed")
     print("load of the machine before:", *map("{:.2f}".format, os.getloadavg()))
-    only = options.only or ["cycle", "load", "takeover"]
+    only = options.only or ["cycle", "forwarded", "load", "takeover"]
     for depth in [1, 16] if "cycle" in only else []:
         for append_only in [False, True]:
             name = f"cycle, 64 connections, depth {depth}"
             name += ", append-only" if append_only else ""
             show(name, [cycle(options, depth, append_only) for _ in range(options.rounds)])
+    for depth in [1, 16] if "forwarded" in only else []:
+        show(f"cycle through a server that waits, 64 connections, depth {depth}",
+             [forwarded(options, depth) for _ in range(options.rounds)])
     if "load" in only:
         show(f"load, {options.jobs} jobs of 100 B", [load(options) for _ in range(options.rounds)])
     if "takeover" in only:
