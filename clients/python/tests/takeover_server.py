@@ -52,6 +52,8 @@ class TakeoverServer:
         self._started += 1
         name = f"server-{self._started}"
         arguments = ["--engine", self._engine, "--server-name", name, "--engine-lease", "1s"]
+        # Both servers have one address: the one that waits listens there once it leads.
+        arguments += ["--engine-forward", "off"]
         return Server(listen=self._listen, arguments=arguments)
 
     def _wait_to_lead(self) -> threading.Thread:

@@ -80,6 +80,9 @@ fn serve(engine: &str, listen: &str, number: u32) -> Result<Server> {
         .argument(format!("server-{number}"))
         .argument("--engine-lease")
         .argument("1s")
+        // Both servers have one address: the one that waits listens there once it leads.
+        .argument("--engine-forward")
+        .argument("off")
         .start()
 }
 
