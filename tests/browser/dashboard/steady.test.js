@@ -81,8 +81,14 @@ test("the heap is level after many frames of the stream", async () => {
   const devtools = await page.context().newCDPSession(page);
   const used = async (rounds) => {
     await until(`${rounds} streams`, () => streams >= rounds, 240_000);
-    await devtools.send("HeapProfiler.collectGarbage");
-    return (await devtools.send("Runtime.getHeapUsage")).usedSize;
+    // What of a stream is not read yet is in the heap, too: the least of some readings counts.
+    const sizes = [];
+    for (let count = 0; count < 5; count++) {
+      await devtools.send("HeapProfiler.collectGarbage");
+      sizes.push((await devtools.send("Runtime.getHeapUsage")).usedSize);
+      await new Promise((done) => setTimeout(done, 150));
+    }
+    return Math.min(...sizes);
   };
   await visit(page, server, "overview");
   // Rings of the charts are full, and code is compiled.
