@@ -114,21 +114,26 @@ def bench(options, port, *arguments):
     return json.loads(run.stdout)
 
 
+def measure_cycle(options, depth, processes, port):
+    """The CPU time of Redis and of the servers for a request to this port, after a short load."""
+    bench(options, port, "cycle", "-c", 64, "-d", depth, "-n", 30_000)
+    requests = 600_000 if depth > 1 else 90_000
+    before, begun = [cpu_seconds(it.pid) for it in processes], time.monotonic()
+    bench(options, port, "cycle", "-c", 64, "-d", depth, "-n", requests)
+    seconds = time.monotonic() - begun
+    used = [cpu_seconds(it.pid) - was for it, was in zip(processes, before)]
+    names = ["us of Redis", "us of the leader", "us of the server that waits"]
+    figures = {name: it * 1e6 / requests for name, it in zip(names, used)}
+    return {**figures, "requests a second": requests / seconds}
+
+
 def cycle(options, depth, append_only):
     with fresh(options, append_only) as (folder, processes):
         redis, = processes
         server = Server(options.binary, folder, "one", redis)
         processes.append(server)
         server.wait_to_serve()
-        bench(options, server.port, "cycle", "-c", 64, "-d", depth, "-n", 30_000)
-        requests = 600_000 if depth > 1 else 90_000
-        before, begun = [cpu_seconds(it.pid) for it in processes], time.monotonic()
-        bench(options, server.port, "cycle", "-c", 64, "-d", depth, "-n", requests)
-        seconds = time.monotonic() - begun
-        used = [cpu_seconds(it.pid) - was for it, was in zip(processes, before)]
-        redis_us, leader_us = [it * 1e6 / requests for it in used]
-        return {"us of Redis": redis_us, "us of the leader": leader_us,
-                "requests a second": requests / seconds}
+        return measure_cycle(options, depth, processes, server.port)
 
 
 def forwarded(options, depth):
@@ -140,15 +145,7 @@ def forwarded(options, depth):
         other = Server(options.binary, folder, "two", redis)
         processes.append(other)
         other.wait_to_serve()
-        bench(options, other.port, "cycle", "-c", 64, "-d", depth, "-n", 30_000)
-        requests = 600_000 if depth > 1 else 90_000
-        before, begun = [cpu_seconds(it.pid) for it in processes], time.monotonic()
-        bench(options, other.port, "cycle", "-c", 64, "-d", depth, "-n", requests)
-        seconds = time.monotonic() - begun
-        used = [cpu_seconds(it.pid) - was for it, was in zip(processes, before)]
-        redis_us, leader_us, other_us = [it * 1e6 / requests for it in used]
-        figures = {"us of Redis": redis_us, "us of the leader": leader_us,
-                   "us of the server that waits": other_us, "requests a second": requests / seconds}
+        figures = measure_cycle(options, depth, processes, other.port)
         if depth == 1:
             for name, port in [("at the leader", server.port), ("forwarded", other.port)]:
                 figures[f"us from put to worker, {name}"] = delivery(options, port)

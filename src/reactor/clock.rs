@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_of_a_long_pass_is_what_it_used_at_most() {
+    fn cpu_time_of_a_long_pass_is_what_it_used_at_most() {
         let long = u64::try_from(CPU_READ_INTERVAL.as_nanos()).unwrap();
         let mut time = PassCpuTime::default();
         assert_eq!(time.end_pass(long - 1), None);
