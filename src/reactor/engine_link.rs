@@ -46,7 +46,8 @@ impl LinkSocket {
                 self.writable = writable;
                 Ok(count)
             }
-            Stream::Stdio(_) => unreachable!("it is not dialled"),
+            // It is not dialled.
+            Stream::Stdio(_) => Err(ErrorKind::Unsupported.into()),
         }
     }
 }

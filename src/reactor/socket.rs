@@ -56,7 +56,8 @@ impl Stream {
             Self::Plain(stream) | Self::Unix(stream) => registry.register(stream, token, interest),
             // Its handshake had another token.
             Self::Tls(tls) => registry.reregister(tls.tcp_mut(), token, interest),
-            Self::Stdio(_) => unreachable!("no listener accepts it"),
+            // No listener accepts it: a turn reads and writes without being told to.
+            Self::Stdio(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

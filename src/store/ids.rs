@@ -41,8 +41,11 @@ impl Hasher for PageHasher {
         self.0
     }
 
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("page numbers are hashed as u64");
+    /// Page numbers are hashed by [`write_u64`](Self::write_u64); a hasher has to take bytes, too.
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(byte));
+        }
     }
 
     #[inline]

@@ -274,14 +274,14 @@ impl KeyGroups {
     pub(super) fn newest(&self, number: KeyGroupIdx, jobs: &Jobs) -> (JobIdx, bool) {
         let group = &self.slots[number];
         let newest = group.newest.expand();
-        if group.requeued == 0 {
-            let alone = group.newest == group.oldest;
-            return (newest.expect("a group has a member"), alone);
-        }
-        match (newest, self.newest_other(number)) {
-            (Some(newest), Some((id, _))) if id < jobs[newest].id() => (newest, false),
-            (newest, Some((_, slot))) => (slot, newest.is_none() && group.requeued == 1),
-            (_, None) => unreachable!("a requeued packet is in the ordered set"),
+        let other = if group.requeued == 0 { None } else { self.newest_other(number) };
+        let Some((id, slot)) = other else {
+            // Proof: a group without members is removed, and this one has no requeued ones.
+            return (newest.expect("a group has a member"), group.newest == group.oldest);
+        };
+        match newest {
+            Some(newest) if id < jobs[newest].id() => (newest, false),
+            newest => (slot, newest.is_none() && group.requeued == 1),
         }
     }
 

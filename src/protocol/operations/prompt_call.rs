@@ -87,19 +87,21 @@ impl PromptCall {
     }
 }
 
-/// Writes the line that answers a put.
+/// Writes the line that answers a put, which is one of one job.
 #[cold]
 pub(in crate::protocol) fn write_puts(outcomes: &[PutOutcome], line: &mut Vec<u8>) {
-    let &[outcome] = outcomes else { unreachable!("a line puts one job") };
-    let (id, end): (_, &[u8]) = match outcome {
-        PutOutcome::Added(id) => (id, b"}\n"),
-        PutOutcome::Duplicate(id) => (id, b",\"duplicate\":true}\n"),
-        PutOutcome::KeyTaken(id) => return write_line_problem(&key_taken(id), line),
-        PutOutcome::Rejected(rejection) => return write_line_problem(&rejected(rejection), line),
-    };
-    line.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
-    push_number(line, id.0);
-    line.extend_from_slice(end);
+    debug_assert_eq!(outcomes.len(), 1, "a line puts one job");
+    for &outcome in outcomes {
+        let (id, end): (_, &[u8]) = match outcome {
+            PutOutcome::Added(id) => (id, b"}\n"),
+            PutOutcome::Duplicate(id) => (id, b",\"duplicate\":true}\n"),
+            PutOutcome::KeyTaken(id) => return write_line_problem(&key_taken(id), line),
+            PutOutcome::Rejected(reason) => return write_line_problem(&rejected(reason), line),
+        };
+        line.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
+        push_number(line, id.0);
+        line.extend_from_slice(end);
+    }
 }
 
 /// Writes the line about a request of the native API that was rejected as a whole.

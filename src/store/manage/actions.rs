@@ -107,7 +107,8 @@ impl Action {
             Cursor::Slots { next, .. } => *next -= 1,
             Cursor::Buried { left } => *left += 1,
             Cursor::Ids(ids) => ids.push_front(id),
-            Cursor::Searching => unreachable!("an action runs when its query has ended"),
+            // It runs when its query has ended, so nothing was found yet.
+            Cursor::Searching => debug_assert!(false, "a job was found before the query ended"),
             Cursor::Found(jobs) => jobs.push_front((id, version.unwrap_or(0))),
         }
     }
@@ -391,7 +392,8 @@ impl Store {
                 let found = found.filter(|&slot| self.jobs[slot].queue == queue);
                 found.map_or(Found::Nothing, Found::Job)
             }
-            Cursor::Searching => unreachable!("an action runs when its query has ended"),
+            // It runs when its query has ended.
+            Cursor::Searching => Found::Nothing,
             Cursor::Found(jobs) => {
                 let Some((id, version)) = jobs.pop_front() else { return Found::End };
                 let found = self.find_cold(id, now, fx);

@@ -94,15 +94,16 @@ pub(in crate::protocol::http) fn template(row: &OperationRow) -> String {
     format!("/api/v1{}", row.path.iter().map(part).collect::<String>())
 }
 
-fn method(method: Method) -> HttpMethod {
-    match method {
+/// `None`: the operation is a line request only.
+fn method(method: Method) -> Option<HttpMethod> {
+    Some(match method {
         Method::Get => HttpMethod::Get,
         Method::Post => HttpMethod::Post,
         Method::Put => HttpMethod::Put,
         Method::Patch => HttpMethod::Patch,
         Method::Delete => HttpMethod::Delete,
-        Method::None => unreachable!("line requests are not described"),
-    }
+        Method::None => return None,
+    })
 }
 
 /// Adds all operations, and the schemas that they name.
@@ -117,9 +118,10 @@ pub(in crate::protocol::http) fn add_paths(paths: &mut Paths, schemas: &mut Sche
     for (name, shape) in &shapes.answers {
         add(name, shape.clone());
     }
-    for row in operations().filter(|row| row.method != Method::None) {
-        let operation = operation(row, &shapes);
-        paths.add_path_operation(template(row), vec![method(row.method)], operation);
+    for row in operations() {
+        if let Some(method) = method(row.method) {
+            paths.add_path_operation(template(row), vec![method], operation(row, &shapes));
+        }
     }
 }
 

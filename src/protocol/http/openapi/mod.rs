@@ -39,8 +39,9 @@ fn make() -> OpenApi {
     let mut shapes = Schemas::default();
     let mut paths = Paths::new();
     for route in &ROUTES {
-        let operation = operation(route, &mut shapes);
-        paths.add_path_operation(template(route.path), vec![method(route.method)], operation);
+        if let Some(operation) = operation(route, &mut shapes) {
+            paths.add_path_operation(template(route.path), vec![method(route.method)], operation);
+        }
     }
     native::add_paths(&mut paths, &mut shapes);
     let (name, item) = lightjq::webhook(&mut shapes);
@@ -88,8 +89,9 @@ fn template(path: &[Segment]) -> String {
     path.iter().map(segment).collect()
 }
 
-fn describe(route: &Route, shapes: &mut Schemas) -> Description {
-    match route.operation {
+/// `None`: the native API describes its operations itself, and a page of the dashboard is none.
+fn describe(route: &Route, shapes: &mut Schemas) -> Option<Description> {
+    Some(match route.operation {
         Operation::Index => index::describe(shapes),
         Operation::Health => health::describe(shapes),
         Operation::Metrics => metrics::describe(),
@@ -107,18 +109,17 @@ fn describe(route: &Route, shapes: &mut Schemas) -> Description {
             let default = !route.path.contains(&Segment::Queue);
             jobq::describe(operation, default, shapes)
         }
-        Operation::Native(_) => unreachable!("the native API describes itself"),
-        Operation::Page(_) => unreachable!("the dashboard is no row of the table"),
+        Operation::Native(_) | Operation::Page(_) => return None,
         Operation::LightJq(operation) => lightjq::describe(operation, shapes),
-    }
+    })
 }
 
 fn any_object() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Object).build().into()
 }
 
-fn operation(route: &Route, shapes: &mut Schemas) -> path::Operation {
-    let Description { summary, body, answers } = describe(route, shapes);
+fn operation(route: &Route, shapes: &mut Schemas) -> Option<path::Operation> {
+    let Description { summary, body, answers } = describe(route, shapes)?;
     let mut operation =
         OperationBuilder::new().operation_id(Some(route.name)).summary(Some(summary));
     for parameter in route.path.iter().filter_map(parameter) {
@@ -148,7 +149,7 @@ fn operation(route: &Route, shapes: &mut Schemas) -> path::Operation {
         }
         operation = operation.response(status.to_string(), response);
     }
-    operation.build()
+    Some(operation.build())
 }
 
 /// The media types of the request bodies of a route.
