@@ -31,7 +31,7 @@ pub(super) fn job(value: u64) -> String {
 }
 
 /// The value of the job in an answer.
-fn value_of(answer: &str) -> u64 {
+pub(super) fn value_of(answer: &str) -> u64 {
     let json: Value = serde_json::from_str(answer).unwrap();
     json["job"]["n"].as_u64().unwrap()
 }
