@@ -70,7 +70,7 @@ impl Cluster {
     /// The place of the next primary behind the one that has the slot.
     fn other_primary(&self) -> usize {
         let owner = self.owner();
-        let is_primary = |place: &usize| text(self.0[*place].ask(&[b"ROLE"])).contains("master");
+        let is_primary = |place: &usize| self.0[*place].is_primary();
         let count = self.0.len();
         (1..count).map(|step| (owner + step) % count).find(is_primary).unwrap()
     }
@@ -100,6 +100,16 @@ impl Cluster {
         for node in [to, from] {
             set_slot(node, &[b"NODE", to_id.as_bytes()]);
         }
+        if self.0.len() > 3 {
+            let (written, _) = to.replication_offsets();
+            until("the keys on the replica, too", || to.replication_offsets().1 >= written);
+        }
+    }
+
+    /// Waits until three nodes are primaries.
+    pub(super) fn wait_for_primaries(&self) {
+        let count = || self.0.iter().filter(|node| node.is_primary()).count();
+        until("a replica in the place of its primary", || count() == 3);
     }
 }
 
