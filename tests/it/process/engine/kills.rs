@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -85,16 +85,21 @@ impl Ledger {
         }
     }
 
-    /// It was in an answer to a get.
-    fn note_taken(&self, job: u64) {
+    /// It was in an answer to a get that was sent at this time. False: another client has deleted
+    /// it since, as one may whose server got the job back while the answer was on its way.
+    fn note_taken(&self, job: u64, sent_at: u32) -> bool {
         let state = &mut self.jobs()[job as usize];
-        assert!(
-            !matches!(state, Known::Deleted(_) | Known::Refused),
-            "job {job} was {state:?}, and came in an answer at {} ms: {:#?}",
-            self.now(),
-            self.history.lock().unwrap().iter().rev().take(12).collect::<Vec<_>>()
-        );
-        *state = Known::Put;
+        match *state {
+            Known::Deleted(at) if at >= sent_at => return false,
+            Known::Deleted(_) | Known::Refused => panic!(
+                "job {job} was {state:?}, and came in an answer to a get of {sent_at} at {} ms: \
+                 {:#?}",
+                self.now(),
+                self.history.lock().unwrap().iter().rev().take(12).collect::<Vec<_>>()
+            ),
+            _ => *state = Known::Put,
+        }
+        true
     }
 }
 
@@ -147,6 +152,7 @@ impl World {
     /// leaves with it.
     fn take_jobs(&self, client: &mut Client, rng: &mut Rng) -> Option<()> {
         while !self.is_over() {
+            let sent_at = self.ledger.now();
             let answer = self.ask(client, &get("q"))?;
             if answer == NO_JOB {
                 // What was deleted without an answer was counted.
@@ -157,8 +163,7 @@ impl World {
                 continue;
             }
             let (job, id) = (value_of(&answer), number(&answer, "id"));
-            self.ledger.note_taken(job);
-            if rng.below(64) == 0 {
+            if !self.ledger.note_taken(job, sent_at) || rng.one_in(64) {
                 return None;
             }
             self.ledger.set(job, Known::PerhapsDeleted);
@@ -303,7 +308,8 @@ fn nothing_answered_is_lost_in_minutes_of_kills() {
             let what = strike(&world, &mut processes, &mut rng);
             *done.entry(what).or_default() += 1;
             let line = format!("{begin} to {} ms: {what}", world.ledger.now());
-            world.ledger.history.lock().unwrap().push(line);
+            let history = world.ledger.history.lock();
+            history.unwrap_or_else(PoisonError::into_inner).push(line);
             let before = world.answers.load(Ordering::Relaxed);
             until("answers after it", || world.answers.load(Ordering::Relaxed) > before + 20);
         }
