@@ -10,4 +10,4 @@ mod redis;
 mod sentinels;
 mod tls;
 
-pub(crate) use redis::Redis;
+pub(crate) use redis::{Redis, redis_program};
