@@ -80,6 +80,15 @@ pub(super) fn reserve_descriptors_for_clients(
     }
     let files = usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX);
     let shares = DescriptorShares::of(files, max_clients, has_tls, forwards);
+    if shares.forwards < wanted.forwards {
+        warn!(
+            limit,
+            forwards = shares.forwards,
+            "the system allows few open files: while another server leads, no more clients are \
+             passed on to it than these (ulimit -Hn, or LimitNOFILE= of systemd, should be \
+             {needed})"
+        );
+    }
     if (DescriptorShares { forwards: wanted.forwards, ..shares }) == wanted {
         return shares;
     }

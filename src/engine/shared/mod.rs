@@ -6,7 +6,6 @@ mod leader;
 pub mod limits;
 pub mod redis;
 mod settings;
-pub mod words;
 
 pub(super) use batch::{Field, Place};
 pub use leader::{Begin, Leader};

@@ -86,6 +86,7 @@ impl Forwarder {
             timer: TimerId::NONE,
             gives_up_at: now,
             queued: false,
+            term: 0,
         });
         if is_tls || (settings.serves)(protocol, b"").is_some() {
             self.wait_for_leader(place, now);

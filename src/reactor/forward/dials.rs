@@ -195,23 +195,10 @@ impl Dials {
 }
 
 impl Forwarder {
-    /// See [`Reactor::set_leader`](crate::reactor::Reactor::set_leader). O(connections) if it is
-    /// another one.
+    /// See [`Reactor::set_leader`](crate::reactor::Reactor::set_leader). O(1).
     pub(in crate::reactor) fn set_leader(&mut self, leader: Leader) {
-        if !self.dials.set_leader(leader) {
-            return;
-        }
-        let stages: Vec<(usize, Stage)> =
-            self.forwards.iter().map(|(place, forward)| (place, forward.stage)).collect();
-        for (place, stage) in stages {
-            match stage {
-                Stage::Paired => self.remove(place),
-                Stage::Dialling => {
-                    self.dials.cancel(place);
-                    self.wait_again(place);
-                }
-                Stage::Waiting | Stage::Looking => {}
-            }
+        if self.dials.set_leader(leader) {
+            self.begin_term();
         }
     }
 
@@ -231,7 +218,7 @@ impl Forwarder {
     }
 
     /// Lets one wait whose dial has ended, before those that have come later.
-    fn wait_again(&mut self, place: usize) {
+    pub(super) fn wait_again(&mut self, place: usize) {
         let Some(forward) = self.forwards.get_mut(place) else { return };
         forward.stage = Stage::Waiting;
         let gives_up_at = forward.gives_up_at;
@@ -254,6 +241,7 @@ impl Forwarder {
                 Err(why) => self.refuse(place, why),
                 Ok(target) => {
                     forward.stage = Stage::Dialling;
+                    forward.term = self.former.term;
                     let until = forward.gives_up_at.min(now.after(FORWARD_CONNECT_TIMEOUT));
                     self.dials.begin(place, target);
                     self.arm(place, until);
@@ -281,6 +269,8 @@ impl Forwarder {
             debug_assert_eq!(forward.stage, Stage::Dialling, "a dial has ended twice");
             self.dials.dialling -= 1;
             match outcome {
+                // It says nothing about the leader of now.
+                _ if self.is_former(place) => self.wait_again(place),
                 Ok(socket) => self.connected(place, socket, now),
                 Err(why) => {
                     self.dials.fail(&why.to_string(), now);
@@ -293,6 +283,9 @@ impl Forwarder {
     /// A dial takes too long.
     pub(super) fn late_dial(&mut self, place: usize, now: Mono) {
         self.dials.cancel(place);
+        if self.is_former(place) {
+            return self.wait_again(place);
+        }
         let seconds = FORWARD_CONNECT_TIMEOUT.as_secs();
         self.dials.fail(&format!("no connection within {seconds} s"), now);
         self.wait_again(place);

@@ -14,6 +14,7 @@
 
 mod arrivals;
 mod dials;
+mod former_leader;
 mod loops;
 mod pair;
 
@@ -34,6 +35,7 @@ use crate::model::peer::Peer;
 pub(super) use arrivals::Arrival;
 use dials::Dials;
 pub use dials::Leader;
+use former_leader::FormerLeader;
 use loops::Ends;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -116,6 +118,8 @@ struct Forward {
     gives_up_at: Mono,
     /// It is in `ready`.
     queued: bool,
+    /// That of the leader to which it was dialled last.
+    term: u32,
 }
 
 /// All forwarded connections.
@@ -125,6 +129,7 @@ pub(super) struct Forwarder {
     settings: Option<Forwarding>,
     forwards: Slab<Forward>,
     dials: Dials,
+    former: FormerLeader,
     /// Connections that may have something to do.
     ready: VecDeque<usize>,
     deadlines: TimerQueue<usize>,
@@ -162,6 +167,7 @@ impl Forwarder {
             settings: None,
             forwards: Slab::new(),
             dials: Dials::new(Dialer::new(wake)),
+            former: FormerLeader::default(),
             ready: VecDeque::new(),
             deadlines: TimerQueue::default(),
             served: Vec::new(),
@@ -230,7 +236,7 @@ impl Forwarder {
 
     /// Whether there is something to do without another event.
     pub(super) fn has_ready(&self, now: Mono) -> bool {
-        !self.ready.is_empty() || self.dials.is_due(now)
+        !self.ready.is_empty() || self.former.is_due() || self.dials.is_due(now)
     }
 
     /// When something is due next.
@@ -244,6 +250,7 @@ impl Forwarder {
     /// Moves on whatever can be moved on in a pass.
     pub(super) fn advance(&mut self, registry: &Registry, scratch: &mut [u8], now: Mono) {
         self.expire(now);
+        self.end_former();
         self.begin_dials(now);
         self.finish_dials(registry, now);
         let mut bytes = 0;

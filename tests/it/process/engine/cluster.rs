@@ -11,14 +11,14 @@ use std::process::Command;
 const SLOT: u16 = 8192;
 
 /// Three primaries, and as many replicas if they are wanted.
-struct Cluster(Vec<Redis>);
+pub(super) struct Cluster(pub(super) Vec<Redis>);
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap().trim().to_owned()
 }
 
 impl Cluster {
-    fn start(with_replicas: bool) -> Option<Self> {
+    pub(super) fn start(with_replicas: bool) -> Option<Self> {
         let count = if with_replicas { 6 } else { 3 };
         let setup = Setup { in_cluster: true, ..Setup::default() };
         let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(&setup)).collect();
@@ -40,26 +40,76 @@ impl Cluster {
             })
         });
         if with_replicas {
-            until("replicas that are in step", || {
-                let info = |node: &Redis| text(node.ask(&[b"INFO", b"replication"]));
-                cluster.0.iter().filter(|node| info(node).contains("state=online")).count() == 3
-            });
+            cluster.wait_for_replicas();
         }
         Some(cluster)
     }
 
-    fn url(&self) -> String {
+    /// Waits until each primary has a replica that is in step.
+    pub(super) fn wait_for_replicas(&self) {
+        until("replicas that are in step", || {
+            let info = |node: &Redis| text(node.ask(&[b"INFO", b"replication"]));
+            self.0.iter().filter(|node| info(node).contains("state=online")).count() == 3
+        });
+    }
+
+    pub(super) fn url(&self) -> String {
         let hosts: Vec<_> =
             self.0.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
 
     /// The place of the node that has the slot.
-    fn owner(&self) -> usize {
+    pub(super) fn owner(&self) -> usize {
         let tag = tag_of_slot(SLOT);
         let key = [b"jc:{", &tag[..], b"}:meta"].concat();
         let has_slot = |node: &Redis| node.ask(&[b"EXISTS", &key]).starts_with(b":");
         self.0.iter().position(has_slot).unwrap()
+    }
+
+    /// The place of the next primary behind the one that has the slot.
+    fn other_primary(&self) -> usize {
+        let owner = self.owner();
+        let is_primary = |place: &usize| self.0[*place].is_primary();
+        let count = self.0.len();
+        (1..count).map(|step| (owner + step) % count).find(is_primary).unwrap()
+    }
+
+    /// Moves the slot to another primary, its keys one after the other: between them they are on
+    /// two nodes.
+    pub(super) fn move_slot(&self) {
+        let (from, to) = (&self.0[self.owner()], &self.0[self.other_primary()]);
+        let slot = SLOT.to_string();
+        let set_slot = |node: &Redis, words: &[&[u8]]| {
+            let all = [&[&b"CLUSTER"[..], b"SETSLOT", slot.as_bytes()], words].concat();
+            assert_eq!(text(node.ask(&all)), "+OK");
+        };
+        let id = |node: &Redis| {
+            text(node.ask(&[b"CLUSTER", b"MYID"])).lines().last().unwrap().to_owned()
+        };
+        let (from_id, to_id) = (id(from), id(to));
+        set_slot(to, &[b"IMPORTING", from_id.as_bytes()]);
+        set_slot(from, &[b"MIGRATING", to_id.as_bytes()]);
+        let keys = text(from.ask(&[b"CLUSTER", b"GETKEYSINSLOT", slot.as_bytes(), b"10"]));
+        let port = to.port().to_string();
+        for key in keys.lines().filter(|line| line.starts_with("jc:")) {
+            let words =
+                [&b"MIGRATE"[..], b"127.0.0.1", port.as_bytes(), key.as_bytes(), b"0", b"9000"];
+            assert_eq!(text(from.ask(&words)), "+OK");
+        }
+        for node in [to, from] {
+            set_slot(node, &[b"NODE", to_id.as_bytes()]);
+        }
+        if self.0.len() > 3 {
+            let (written, _) = to.replication_offsets();
+            until("the keys on the replica, too", || to.replication_offsets().1 >= written);
+        }
+    }
+
+    /// Waits until three nodes are primaries.
+    pub(super) fn wait_for_primaries(&self) {
+        let count = || self.0.iter().filter(|node| node.is_primary()).count();
+        until("a replica in the place of its primary", || count() == 3);
     }
 }
 
@@ -90,30 +140,9 @@ fn slot_that_moves_is_followed() {
     let Some(cluster) = Cluster::start(false) else { return };
     let leader = start(&cluster.url());
     assert!(leader.connect().ask(&job(u64::MAX >> 12)).contains(r#""status":"ok""#));
-    let from = &cluster.0[cluster.owner()];
-    let to = &cluster.0[(cluster.owner() + 1) % 3];
-    let slot = SLOT.to_string();
-    let set_slot = |node: &Redis, words: &[&[u8]]| {
-        let all = [&[&b"CLUSTER"[..], b"SETSLOT", slot.as_bytes()], words].concat();
-        assert_eq!(text(node.ask(&all)), "+OK");
-    };
-    let id =
-        |node: &Redis| text(node.ask(&[b"CLUSTER", b"MYID"])).lines().last().unwrap().to_owned();
-    let (from_id, to_id) = (id(from), id(to));
+    let (from, to) = (&cluster.0[cluster.owner()], &cluster.0[cluster.other_primary()]);
     let ledger = load(leader.address, 1, || {
-        set_slot(to, &[b"IMPORTING", from_id.as_bytes()]);
-        set_slot(from, &[b"MIGRATING", to_id.as_bytes()]);
-        let keys = text(from.ask(&[b"CLUSTER", b"GETKEYSINSLOT", slot.as_bytes(), b"10"]));
-        let port = to.port().to_string();
-        // One after the other: between them the keys are on two nodes.
-        for key in keys.lines().filter(|line| line.starts_with("jc:")) {
-            let words =
-                [&b"MIGRATE"[..], b"127.0.0.1", port.as_bytes(), key.as_bytes(), b"0", b"9000"];
-            assert_eq!(text(from.ask(&words)), "+OK");
-        }
-        for node in [to, from] {
-            set_slot(node, &[b"NODE", to_id.as_bytes()]);
-        }
+        cluster.move_slot();
         let mut client = leader.connect();
         assert!(client.ask(&put("other", 1, "{}")).contains(r#""status":"ok""#));
     });

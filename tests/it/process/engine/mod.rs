@@ -5,6 +5,7 @@ mod admin;
 mod cluster;
 mod forwards;
 mod functions;
+mod kills;
 mod leaders;
 mod redis;
 mod sentinels;

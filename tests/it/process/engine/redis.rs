@@ -137,6 +137,23 @@ impl Redis {
         self.try_ask(words).expect("an answer of redis-server")
     }
 
+    /// Whether it answers, and is a primary.
+    pub(crate) fn is_primary(&self) -> bool {
+        let role = self.try_ask(&[b"ROLE"]).unwrap_or_default();
+        role.windows(6).any(|word| word == b"master")
+    }
+
+    /// How many bytes it has written as a primary, and how many of them its replica has. The
+    /// replica is 0 without one.
+    pub(crate) fn replication_offsets(&self) -> (u64, u64) {
+        let info = String::from_utf8(self.ask(&[b"INFO", b"replication"])).unwrap();
+        let behind = |mark: &str| {
+            let (_, rest) = info.split_once(mark)?;
+            rest.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+        };
+        (behind("master_repl_offset:").unwrap(), behind(",offset=").unwrap_or(0))
+    }
+
     fn try_ask(&self, words: &[&[u8]]) -> Option<Vec<u8>> {
         let mut request = Vec::new();
         push_array(&mut request, words.len());
