@@ -2,7 +2,7 @@
 
 use super::Redis;
 use super::leaders::{compare, job, load};
-use super::redis::Setup;
+use super::redis::{Setup, redis_client};
 use crate::support::{Program, Server, put, until};
 use jobcentre::wire::resp::tag_of_slot;
 use std::process::Command;
@@ -23,12 +23,12 @@ impl Cluster {
         let setup = Setup { in_cluster: true, ..Setup::default() };
         let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(&setup)).collect();
         let nodes = nodes?;
-        let mut command = Command::new("redis-cli");
+        let mut command = Command::new(redis_client());
         command.args(["--cluster-yes", "--cluster", "create"]);
         command.args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())));
         command.args(["--cluster-replicas", if with_replicas { "1" } else { "0" }]);
         let Ok(made) = command.output() else {
-            eprintln!("SKIPPED: there is no redis-cli on this machine");
+            eprintln!("SKIPPED: there is no {} on this machine", redis_client());
             return None;
         };
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
