@@ -28,11 +28,15 @@ fn named_metrics(text: &str) -> Vec<(&str, &str)> {
     found
 }
 
+/// Labels whose values are those of an installation: servers and queues.
+const FREE_LABELS: [&str; 3] = ["instance=", "job=", "queue="];
+
 /// Pairs of a label and its value, of those that are given by `=`.
 fn labels(after: &str) -> Vec<String> {
     let inside = after.strip_prefix('{').and_then(|it| it.split('}').next()).unwrap_or_default();
     let pairs = inside.split(',').map(|pair| pair.trim().replace('\\', ""));
-    pairs.filter(|pair| pair.contains("=\"")).collect()
+    let is_free = |pair: &str| FREE_LABELS.iter().any(|free| pair.starts_with(free));
+    pairs.filter(|pair| pair.contains("=\"") && !is_free(pair)).collect()
 }
 
 /// Metrics and labels that a text names and the server does not have.
