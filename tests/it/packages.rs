@@ -8,6 +8,7 @@ use std::path::Path;
 const METRICS: &str = include_str!("../texts/metrics.txt");
 const DASHBOARD: &str = include_str!("../../packaging/monitoring/grafana.json");
 const ALERTS: &str = include_str!("../../packaging/monitoring/alerts.yml");
+const ALERTS_TEST: &str = include_str!("../../packaging/monitoring/alerts_test.yml");
 const SETTINGS: &str = include_str!("../../packaging/jobcentre.toml");
 const SERVICE: &str = include_str!("../../packaging/systemd/jobcentre.service");
 const SOCKET: &str = include_str!("../../packaging/systemd/jobcentre-lines.socket");
@@ -27,11 +28,15 @@ fn named_metrics(text: &str) -> Vec<(&str, &str)> {
     found
 }
 
+/// Labels whose values are those of an installation: servers and queues.
+const FREE_LABELS: [&str; 3] = ["instance=", "job=", "queue="];
+
 /// Pairs of a label and its value, of those that are given by `=`.
 fn labels(after: &str) -> Vec<String> {
     let inside = after.strip_prefix('{').and_then(|it| it.split('}').next()).unwrap_or_default();
     let pairs = inside.split(',').map(|pair| pair.trim().replace('\\', ""));
-    pairs.filter(|pair| pair.contains("=\"")).collect()
+    let is_free = |pair: &str| FREE_LABELS.iter().any(|free| pair.starts_with(free));
+    pairs.filter(|pair| pair.contains("=\"") && !is_free(pair)).collect()
 }
 
 /// Metrics and labels that a text names and the server does not have.
@@ -64,12 +69,42 @@ fn dashboard_and_alert_rules_name_metrics_that_exist() {
         ["jobcentre_jobs_x", "jobcentre_jobs_x{a=\"b\"}", "jobcentre_queue_jobs{status=\"red\"}"];
     assert_eq!(wrong, expected);
 
-    for (name, text, least) in [("grafana.json", DASHBOARD, 20), ("alerts.yml", ALERTS, 12)] {
+    for (name, text, least) in
+        [("grafana.json", DASHBOARD, 20), ("alerts.yml", ALERTS, 12), ("its test", ALERTS_TEST, 12)]
+    {
         assert_eq!(unknown(text), [""; 0], "{name} names what the server does not have");
         let names: BTreeSet<_> = named_metrics(text).into_iter().map(|(name, _)| name).collect();
         assert!(names.len() >= least, "{name}: {names:?}");
     }
     serde_json::from_str::<serde_json::Value>(DASHBOARD).unwrap();
+}
+
+/// What stands behind a key, in the lines that have it.
+fn behind<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).collect()
+}
+
+/// `promtool test rules` plays the test; it is not everywhere (`.ci/long`).
+#[test]
+fn alert_rules_lead_to_pages_and_are_tested_both_ways() {
+    let names = behind(ALERTS, "- alert: ");
+    let pages = behind(ALERTS, "page: ");
+    assert!(names.len() >= 12 && names.len() == pages.len(), "{names:?} {pages:?}");
+    for page in pages {
+        let (file, anchor) = page.trim_matches('"').split_once('#').unwrap();
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+        let text = text.unwrap_or_else(|why| panic!("{file}: {why}"));
+        let headings = text.lines().filter(|line| line.starts_with('#'));
+        let mut anchors =
+            headings.map(|it| it.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"));
+        assert!(anchors.any(|it| it == anchor), "{file} has no heading {anchor}");
+    }
+    let (fires, quiet) = ALERTS_TEST.split_once("name: all is well").unwrap();
+    for name in names {
+        assert!(behind(fires, "alertname: ").contains(&name), "no test in which {name} fires");
+        let silent = format!("alertname: {name}, exp_alerts: []");
+        assert!(quiet.contains(&silent), "no test in which {name} is silent");
+    }
 }
 
 /// The settings of `jobcentre serve`.
