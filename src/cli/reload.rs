@@ -34,6 +34,18 @@ pub(super) fn reload_users(file: &Path, config: &Config) -> Reload<Server> {
     })
 }
 
+/// The users of the file as it is now. One that cannot be used leaves those of the start.
+///
+/// # Errors
+/// A sentence about those of the start.
+pub(super) fn users_of_now(file: &Path, config: &Config) -> Result<Option<Users>, String> {
+    let mut now = config.clone();
+    read(file, &mut now).or_else(|why| {
+        warn!("{why}: the users of the start stay");
+        config.compiled_users()
+    })
+}
+
 /// The users of the file. `config` gets them.
 fn read(file: &Path, config: &mut Config) -> Result<Option<Users>, String> {
     let data =

@@ -56,14 +56,8 @@ impl Serve {
             );
             return ExitCode::from(WRONG_USAGE);
         }
-        let wrong = (config.data.is_some() && config.engine.is_some())
-            .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
-        let wrong = wrong.or_else(|| config.take_passed(&mut passed).err());
-        let wrong = wrong.or_else(|| config.engine.as_ref()?.check().err());
-        let wrong = wrong.or_else(|| config.tls_files().err());
-        let wrong = wrong.or_else(|| config.compiled_users().err());
-        let wrong = wrong.or_else(|| refuse_open_listeners(&config));
-        if let Some(error) = wrong {
+        let wrong = config.take_passed(&mut passed).err();
+        if let Some(error) = wrong.or_else(|| wrong_settings(&config)) {
             print_error(&error);
             return ExitCode::from(WRONG_USAGE);
         }
@@ -183,6 +177,21 @@ fn open_engine(
         info!("jobs live in memory only (--data DIR keeps them)");
         Ok(Engine::in_memory(seed))
     }
+}
+
+/// What is wrong with settings that do not fit each other, or name users and files that cannot be.
+pub(super) fn wrong_settings(config: &Config) -> Option<String> {
+    let engine_error = |flag: &str| {
+        format!("{flag} has no use without --engine: without it jobs are not kept in Redis")
+    };
+    let wrong = (config.data.is_some() && config.engine.is_some())
+        .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
+    wrong
+        .or_else(|| config.stray_engine_setting.map(engine_error))
+        .or_else(|| config.engine.as_ref()?.check().err())
+        .or_else(|| config.tls_files().err())
+        .or_else(|| config.compiled_users().err())
+        .or_else(|| refuse_open_listeners(config))
 }
 
 /// The error about listeners that other machines reach without being asked who they are.

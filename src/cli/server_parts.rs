@@ -69,6 +69,16 @@ impl<'a> ServerParts<'a> {
         self.shares.forwards
     }
 
+    /// Whether there are users now.
+    pub(super) fn has_users(&self) -> bool {
+        match self.file {
+            Some(file) => {
+                reload::users_of_now(file, self.config).is_ok_and(|users| users.is_some())
+            }
+            None => !self.config.users.is_empty(),
+        }
+    }
+
     /// All listeners, bound.
     ///
     /// # Errors
@@ -107,7 +117,12 @@ impl<'a> ServerParts<'a> {
                 rejected: self.shares.rejected,
             })
             .with_listener_users(config.listener_users.clone());
-        if let Some(users) = config.compiled_users().map_err(io::Error::other)? {
+        // A server may wait for days before it leads, and its users may have changed.
+        let users = match self.file {
+            Some(file) if config.engine.is_some() => reload::users_of_now(file, config),
+            _ => config.compiled_users(),
+        };
+        if let Some(users) = users.map_err(io::Error::other)? {
             server.set_users(users, clock.sample());
         }
         Ok(server)

@@ -361,8 +361,10 @@ pub trait Core {
     /// Reports the connections that are forwarded to another server.
     fn record_forwards(&mut self, _stats: ForwardStats) {}
 
-    /// No new jobs are to be taken from now on.
-    fn handle_drain(&mut self) {}
+    /// No new jobs are to be taken from now on. False: this server takes none anyway.
+    fn handle_drain(&mut self) -> bool {
+        true
+    }
 
     /// An [`Action::Reload`] is done.
     fn handle_reload(&mut self, _report: ReloadReport) {}

@@ -118,10 +118,16 @@ impl<C: Core> Reactor<C> {
     }
 
     fn drain(&mut self) {
-        self.core.handle_drain();
+        let is_draining = self.core.handle_drain();
         self.signals.drains.count();
-        if let Some(times) = self.signals.drains.take_report(self.now.mono) {
-            info!(times, "SIGUSR1: new jobs are refused from now on, everything else goes on");
+        match self.signals.drains.take_report(self.now.mono) {
+            Some(times) if is_draining => {
+                info!(times, "SIGUSR1: new jobs are refused from now on, everything else goes on");
+            }
+            Some(times) => {
+                warn!(times, "SIGUSR1: this server waits to lead, so it is the leader that can");
+            }
+            None => {}
         }
     }
 

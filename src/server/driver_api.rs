@@ -327,8 +327,9 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.end_reload(report);
     }
 
-    fn handle_drain(&mut self) {
+    fn handle_drain(&mut self) -> bool {
         self.engine.set_draining(true);
+        self.context.standby.is_none()
     }
 
     fn failure(&self) -> Option<String> {

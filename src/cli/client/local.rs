@@ -79,8 +79,7 @@ impl ConfigFile {
                     .map_err(|error| explain(format!("cannot read {}: {error}", file.display())))?;
             }
         }
-        config.compiled_users().map_err(explain)?;
-        if let Some(why) = crate::cli::serve::refuse_open_listeners(&config) {
+        if let Some(why) = crate::cli::serve::wrong_settings(&config) {
             return Err(explain(why));
         }
         print(format!("{shown}: ok\n").as_bytes())

@@ -89,7 +89,8 @@ fn describe(check: &SharedCheck, status: &Status, bytes: usize) -> String {
 }
 
 fn refuse(text: &str, check: &SharedCheck) -> String {
-    let mut why = format!("what is kept is not sound: {} things are wrong\n{text}", check.wrong);
+    let things = if check.wrong == 1 { "thing is" } else { "things are" };
+    let mut why = format!("what is kept is not sound: {} {things} wrong\n{text}", check.wrong);
     for finding in &check.findings {
         push_line(&mut why, format_args!("wrong      {finding}"));
     }

@@ -25,8 +25,9 @@ pub(in crate::cli) enum EngineCommand {
 
     /// Stop all writes: no server changes anything or begins to lead until `engine resume`.
     ///
-    /// Before a slot is moved, before Redis is restored, or for `engine export`. Servers keep their
-    /// connections; requests wait, and are refused after --engine-patience.
+    /// Before a slot is moved, or for `engine export`. Servers keep their connections; requests
+    /// wait, and are refused after --engine-patience. To restore Redis from a backup, stop all
+    /// servers instead: a leader writes again what the backup lacks.
     Pause(EngineArguments),
 
     /// End a pause. The server that led goes on, if it is there still.

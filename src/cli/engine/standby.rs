@@ -48,7 +48,8 @@ pub(in crate::cli) fn wait(
     let (wake, limits) = (LoopWaker::default(), (parts.seed, parts.config.max_memory));
     let trust = parts.engine_trust.clone().unwrap_or_default();
     let listeners = remains.take_listeners().filter(|_| config.forwards);
-    let places = places(config, parts.config, listeners.as_ref());
+    let asks = Asks { users: parts.has_users(), ..Asks::of(parts.config) };
+    let places = places(config, (parts.config, asks), listeners.as_ref());
     let thread = start((config, trust, &places), limits, clock, &wake, has_led).map_err(failed)?;
     if let Some(listeners) = listeners {
         remains.set_listeners(listeners);
@@ -65,14 +66,18 @@ pub(in crate::cli) fn wait(
             None => {}
         }
     }
-    serve_meanwhile(config, parts, clock, &wake, (remains, thread, leader.unwrap_or_default()))
+    let leader = leader.unwrap_or_default();
+    serve_meanwhile(config, (parts, asks), clock, &wake, (remains, thread, leader))
 }
 
 /// What others are told of the listeners of this server: of those that are bound, or else of those
 /// in the settings whose ports are known.
-fn places(engine: &EngineConfig, config: &Config, listeners: Option<&Listeners>) -> Box<str> {
+fn places(
+    engine: &EngineConfig,
+    (config, asks): (&Config, Asks),
+    listeners: Option<&Listeners>,
+) -> Box<str> {
     let (users, host) = (&config.listener_users, engine.advertise.as_deref());
-    let asks = Asks::of(config);
     if let Some(listeners) = listeners {
         return addresses::text(listeners.addresses(), (users, asks), host);
     }
@@ -82,11 +87,11 @@ fn places(engine: &EngineConfig, config: &Config, listeners: Option<&Listeners>)
 
 /// Tells the loop who leads. One that is not known leaves what was known before: it may be this
 /// server that has lost sight of it.
-fn follow(reactor: &mut Reactor<Server>, config: &Config, seen: &Seen) {
+fn follow(reactor: &mut Reactor<Server>, (config, asks): (&Config, Asks), seen: &Seen) {
     reactor.core_mut().set_standby(&seen.name);
     if !seen.addresses.is_empty() || !seen.name.is_empty() {
         let listeners = config.protocols.iter().map(|(protocol, address)| (*protocol, address));
-        let own = (&config.listener_users[..], Asks::of(config));
+        let own = (&config.listener_users[..], asks);
         let targets = addresses::targets(&seen.addresses, listeners, own);
         reactor.set_leader(Leader { name: seen.name.as_str().into(), targets });
     }
@@ -94,7 +99,7 @@ fn follow(reactor: &mut Reactor<Server>, config: &Config, seen: &Seen) {
 
 fn serve_meanwhile(
     engine: &EngineConfig,
-    parts: &ServerParts<'_>,
+    (parts, asks): (&ServerParts<'_>, Asks),
     clock: &Clock,
     wake: &LoopWaker,
     (remains, thread, leader): (&mut Remains, Background<Report>, Seen),
@@ -108,7 +113,7 @@ fn serve_meanwhile(
     } else {
         info!("waiting to lead: only the HTTP listener is open, and answers 503 (standby)");
     }
-    follow(&mut reactor, config, &leader);
+    follow(&mut reactor, (config, asks), &leader);
     reactor.inherit(std::mem::take(remains));
     reactor.tell_ready("waiting to lead");
     let mut ended = None;
@@ -117,7 +122,7 @@ fn serve_meanwhile(
             && let Some(report) = thread.poll()
         {
             match report {
-                Report::Waits(seen) => follow(reactor, config, &seen),
+                Report::Waits(seen) => follow(reactor, (config, asks), &seen),
                 Report::Ended(result) => ended = Some(result),
             }
         }

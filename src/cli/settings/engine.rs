@@ -255,6 +255,12 @@ impl EngineConfig {
     pub(in crate::cli) fn node_login(&self) -> Result<Login, String> {
         let flag = "--engine-password-file";
         let password = password(self.login.password_file.as_deref(), flag, PASSWORD_VARIABLE)?;
+        if let (Some(user), None) = (&self.url.user, &password) {
+            return Err(format!(
+                "the address of --engine names the user {user}, and without a password no user is \
+                 logged in: give it by {PASSWORD_VARIABLE} or {flag}"
+            ));
+        }
         Ok(Login { user: self.url.user.clone(), password })
     }
 
@@ -278,8 +284,11 @@ fn password(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Bo
     };
     let text = std::fs::read(file)
         .map_err(|error| format!("{flag} {}: it cannot be read: {error}", file.display()))?;
-    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(Some(line.trim_ascii().into()))
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    if line.is_empty() {
+        return Err(format!("{flag} {}: its first line is empty", file.display()));
+    }
+    Ok(Some(line.into()))
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ fn target(text: &str, usual_port: u16, tls: bool) -> Result<Arc<Target>, String>
     let host = authority.host();
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let port = match (authority.port_u16(), text.rsplit_once(':')) {
-        (Some(port), _) => port,
+        (Some(port), _) if port > 0 => port,
+        (Some(_), _) => return Err(format!("port 0 is none to connect to: {HELP}")),
         (None, Some((_, port))) if !port.ends_with(']') => {
             return Err(format!("{port:?} is no port: {HELP}"));
         }

@@ -85,6 +85,7 @@ pub(in crate::cli) fn warn_of_unknown_variables() {
     let mut known = variables(&crate::cli::Cli::command());
     known.extend(CLIENT_VARIABLES.map(Into::into));
     known.push(super::engine_url::PASSWORD_VARIABLE.into());
+    known.push(super::engine_url::SENTINEL_PASSWORD_VARIABLE.into());
     let known: Vec<&str> = known.iter().filter_map(|name| name.to_str()).collect();
     let set = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(&&**name);

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod bounded;
+mod stray;
 
 /// The settings of one source. `None`: the next source decides.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -298,6 +299,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) fsync: SyncMode,
     pub(in crate::cli) engine: Option<EngineConfig>,
+    /// A setting of an engine that is given without one.
+    pub(in crate::cli) stray_engine_setting: Option<&'static str>,
     pub(in crate::cli) max_request: usize,
     pub(in crate::cli) max_clients: usize,
     pub(in crate::cli) max_memory: Option<u64>,
@@ -414,6 +417,7 @@ impl Options {
 
     /// Fills in the defaults.
     pub(in crate::cli) fn complete(mut self) -> Config {
+        let stray_engine_setting = self.stray_engine_setting();
         let mut engine = self.take_engine();
         let processor = self.processor.unwrap_or(false);
         let default_address = |protocol: Protocol| {
@@ -465,6 +469,7 @@ impl Options {
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             engine,
+            stray_engine_setting,
             max_request,
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             max_memory: self.max_memory.map(|size| size.0 as u64),

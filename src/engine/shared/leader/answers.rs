@@ -86,7 +86,13 @@ impl Leader {
     }
 
     fn on_refused(&mut self, why: &str) {
-        self.fail(format!("the engine refuses this server: {why}"));
+        let why = why.trim_end();
+        let help = if why.contains("NOPERM") {
+            ": docs/redis.md has the rights that its user needs in one line"
+        } else {
+            ""
+        };
+        self.fail(format!("the engine refuses this server: {why}{help}"));
     }
 
     /// What the node says of itself.

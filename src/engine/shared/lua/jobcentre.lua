@@ -4,7 +4,7 @@
 -- servers. Nothing is written before everything is checked, because a function that fails does not
 -- take back what it has done.
 
-local VERSION = 4
+local VERSION = 5
 -- Arguments of one HSET or HDEL: Lua's stack is bounded.
 local PART = 7000
 
@@ -243,7 +243,7 @@ local function status(keys)
 end
 
 redis.register_function{function_name = 'jl_version', callback = version, flags = {'no-writes'}}
-redis.register_function{function_name = 'jl_init', callback = init}
+redis.register_function{function_name = 'jl_init', callback = init, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_hello', callback = hello, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_lead', callback = lead, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_write', callback = write}

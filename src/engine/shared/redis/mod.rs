@@ -24,7 +24,7 @@ pub use start::{
 pub use start_error::{CallError, StartError};
 
 /// The version of the library of functions.
-pub const LIBRARY_VERSION: i64 = 4;
+pub const LIBRARY_VERSION: i64 = 5;
 
 /// The version of what the records and keys mean.
 pub const SCHEMA: u64 = 1;

@@ -95,10 +95,11 @@ pub(super) fn explain(text: &[u8]) -> StartError {
                  line"
             ))
         }
+        b"OOM" => StartError::Passing(format!(
+            "its memory is full ({text}): let it have more (maxmemory of Redis)"
+        )),
         b"CLUSTERDOWN" | b"ASK" | b"MOVED" | b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF"
-        | b"OOM" | b"TRYAGAIN" | b"READONLY" | b"NOREPLICAS" => {
-            StartError::Passing(text.into_owned())
-        }
+        | b"TRYAGAIN" | b"READONLY" | b"NOREPLICAS" => StartError::Passing(text.into_owned()),
         _ => StartError::Fatal(format!("it answers: {text}")),
     }
 }

@@ -77,6 +77,9 @@ impl Ledger {
     fn note_put(&self, job: u64, answer: &str) {
         let state = &mut self.jobs()[job as usize];
         let is_put = answer.contains(r#""status":"ok""#);
+        if answer.contains("is not known") {
+            return;
+        }
         match (*state, is_put) {
             (Known::PerhapsPut, true) => *state = Known::Put,
             (Known::PerhapsPut, false) => *state = Known::Refused,

@@ -385,6 +385,9 @@ fn addresses_and_nodes_that_cannot_be_used_are_refused_with_a_sentence() {
     };
     refused(&["--engine", "redis+cluster://a/1"], 2, "no numbers of databases");
     refused(&["--engine", "redis://a", "--data", "d"], 2, "not both");
+    refused(&["--engine-wait", "2"], 2, "--engine-wait has no use without --engine");
+    refused(&["--engine", "redis://a:0"], 2, "port 0");
+    refused(&["--engine", "redis://me@a"], 1, "names the user me");
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("redis://{unused}");
     refused(&["--engine", &url, "--engine-patience", "100ms"], 1, "cannot be used");

@@ -2,6 +2,7 @@
 //! tests are passed over, and say so.
 
 mod admin;
+mod changes;
 mod cluster;
 mod forwards;
 mod functions;
