@@ -3,8 +3,9 @@
 
     benches/engine.py BINARY [--rounds 5] [--jobs 1000000] [--takeover-jobs 100000]
                      [--only cycle] [--only forwarded] [--only load] [--only takeover]
+                     [--redis-server valkey-server]
 
-Each round has a fresh redis-server (on /tmp, or --folder) and fresh servers, all on this machine:
+Each round has a fresh redis-server (on /tmp, or --folder), or the program that is named, and fresh servers, all on this machine:
 - cycle: `bench cycle` (put, get, delete) of 64 connections with jobs of 100 B through the leader;
   the CPU time of Redis and of the leader for a request, and requests a second. Without an
   append-only file, and with one (everysec);
@@ -70,12 +71,12 @@ class Process:
 
 
 class Redis(Process):
-    def __init__(self, folder, append_only):
+    def __init__(self, program, folder, append_only):
         self.port = free_port()
         super().__init__(folder, "redis", [
-            "redis-server", "--port", self.port, "--dir", folder, "--save", "", "--appendonly",
+            program, "--port", self.port, "--dir", folder, "--save", "", "--appendonly",
             "yes" if append_only else "no", "--appendfsync", "everysec"])
-        wait("redis-server", lambda: answers(self.port, b"PING\r\n"))
+        wait(program, lambda: answers(self.port, b"PING\r\n"))
 
     def memory(self):
         with socket.create_connection(("127.0.0.1", self.port)) as stream:
@@ -99,7 +100,7 @@ class Server(Process):
 def fresh(options, append_only):
     """A folder, and a Redis; what is added to the list is ended with them."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        processes = [Redis(folder, append_only)]
+        processes = [Redis(options.redis_server, folder, append_only)]
         try:
             yield folder, processes
         finally:
@@ -209,6 +210,23 @@ def show(name, rounds):
     sys.stdout.flush()
 
 
+def add_redis_arguments(parser):
+    parser.add_argument("--folder", help="where Redis keeps its files")
+    parser.add_argument("--redis-server", default="redis-server", metavar="PROGRAM",
+                        help="what is started as Redis: a name or a path, such as valkey-server")
+
+
+def describe(options):
+    """Prints what is measured where; ends without a Redis."""
+    if not shutil.which(options.redis_server):
+        sys.exit(f"{options.redis_server} is not installed")
+    version = subprocess.run([options.redis_server, "--version"], check=True, capture_output=True,
+                             text=True)
+    print(version.stdout.strip())
+    print("load of the machine before:", *map("{:.2f}".format, os.getloadavg()))
+    sys.stdout.flush()
+
+
 def main():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter,
                                      description=__doc__)
@@ -217,11 +235,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--takeover-jobs", type=int, default=100_000)
     parser.add_argument("--only", action="append", choices=["cycle", "forwarded", "load", "takeover"])
-    parser.add_argument("--folder", help="where Redis keeps its files")
+    add_redis_arguments(parser)
     options = parser.parse_args()
-    if not shutil.which("redis-server"):
-        sys.exit("redis-server is not installed")
-    print("load of the machine before:", *map("{:.2f}".format, os.getloadavg()))
+    describe(options)
     only = options.only or ["cycle", "forwarded", "load", "takeover"]
     for depth in [1, 16] if "cycle" in only else []:
         for append_only in [False, True]:

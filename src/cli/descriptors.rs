@@ -85,7 +85,8 @@ pub(super) fn reserve_descriptors_for_clients(
             limit,
             forwards = shares.forwards,
             "the system allows few open files: while another server leads, no more clients are \
-             passed on to it than these (ulimit -Hn, or LimitNOFILE= of systemd, should be {needed})"
+             passed on to it than these (ulimit -Hn, or LimitNOFILE= of systemd, should be \
+             {needed})"
         );
     }
     if (DescriptorShares { forwards: wanted.forwards, ..shares }) == wanted {

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 
+REDIS = os.environ.get("REDIS_SERVER", "redis-server")  # or valkey-server
 PATIENCE_S = 60  # a busy machine is slow, a hanging server is for ever
 
 
@@ -46,14 +47,14 @@ class Redis:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         self.process = subprocess.Popen(
-            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", path,
+            [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", path,
              "--save", "", "--dir", self.folder], stdout=subprocess.DEVNULL)
         self.url = f"redis://127.0.0.1:{port}"
         self.prefixes = itertools.count()
         end = time.monotonic() + PATIENCE_S
         while not os.path.exists(path):
             if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError("redis-server did not start")
+                raise RuntimeError(f"{REDIS} did not start")
             time.sleep(0.01)
 
     def arguments(self):

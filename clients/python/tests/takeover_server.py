@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import socket
 import subprocess
@@ -14,8 +15,12 @@ from typing import Optional
 from jobcentre.server import PATIENCE, Server
 
 
+# valkey-server can be named here.
+REDIS = os.environ.get("REDIS_SERVER", "redis-server")
+
+
 def has_redis() -> bool:
-    return shutil.which("redis-server") is not None
+    return "REDIS_SERVER" in os.environ or shutil.which(REDIS) is not None
 
 
 class TakeoverServer:
@@ -28,7 +33,7 @@ class TakeoverServer:
             any_port.bind(("127.0.0.1", 0))
             port = any_port.getsockname()[1]
         self._engine = f"redis://127.0.0.1:{port}"
-        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--dir", str(folder), "--maxmemory-policy", "noeviction"]
         quiet = subprocess.DEVNULL
         self._redis = subprocess.Popen(command, stdout=quiet, stderr=quiet)

@@ -5,6 +5,7 @@ mod http;
 mod pinpriq;
 mod screen;
 
+use crate::process::engine::redis_program;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -430,7 +431,7 @@ fn generator_drives_redis() {
         let words = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
         words.map(str::to_owned).into()
     };
-    let Some((_process, address)) = other("redis-server", words) else { return };
+    let Some((_process, address)) = other(&redis_program(), words) else { return };
     check_other(address, "redis");
     let error = failure(address, "wait -n 3 -c 1 --protocol redis");
     assert!(error.contains("cannot wait"), "{error}");

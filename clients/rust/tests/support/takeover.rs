@@ -21,17 +21,20 @@ pub struct TakeoverServer {
 }
 
 impl TakeoverServer {
-    /// `None`: redis-server is not installed. `folder`: where it runs.
+    /// `None`: redis-server is not installed. The variable `REDIS_SERVER` names another program,
+    /// which has to be there. `folder`: where it runs.
     pub fn start(folder: &Path) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let redis = Command::new("redis-server")
+        let named = std::env::var("REDIS_SERVER");
+        let redis = Command::new(named.as_deref().unwrap_or("redis-server"))
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--maxmemory-policy", "noeviction", "--dir"])
             .arg(folder)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
+            .spawn();
+        assert!(redis.is_ok() || named.is_err(), "REDIS_SERVER is {named:?}: {redis:?}");
+        let redis = redis.ok()?;
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "redis-server does not listen");

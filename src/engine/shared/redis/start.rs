@@ -77,6 +77,9 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Raw<'_>, StartError> {
     framed.ok().flatten().ok_or_else(|| StartError::Fatal("an answer is not whole".to_owned()))
 }
 
+/// What a function says when its user may not do what it calls: Redis 7.0, and Valkey.
+const IN_FUNCTIONS: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
+
 pub(super) fn explain(text: &[u8]) -> StartError {
     let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);
@@ -86,8 +89,7 @@ pub(super) fn explain(text: &[u8]) -> StartError {
              --engine-password-file"
         )),
         b"WRONGPASS" => StartError::Fatal(format!("the password is wrong ({text})")),
-        // The second is said by a function, about a command that it calls.
-        _ if code == b"NOPERM" || text.contains("can't run this command") => {
+        _ if code == b"NOPERM" || IN_FUNCTIONS.iter().any(|words| text.contains(words)) => {
             StartError::Fatal(format!(
                 "its user may not do what is needed ({text}): docs/redis.md has the rights in one \
                  line"
@@ -380,9 +382,11 @@ mod tests {
         assert!(matches!(primary(b"-LOADING x\r\n"), Err(StartError::Passing(_))));
         assert!(explain(b"NOAUTH x").to_string().contains("JOBCENTRE_ENGINE_PASSWORD"));
         assert_eq!(explain(b"LOADING x"), StartError::Passing("LOADING x".into()));
-        for missing in
-            [&b"NOPERM x"[..], b"ERR The user executing the script can't run this command"]
-        {
+        for missing in [
+            &b"NOPERM x"[..],
+            b"ERR The user executing the script can't run this command",
+            b"ERR ACL failure in script: User x has no permissions to run the 'hset' command",
+        ] {
             assert!(explain(missing).to_string().contains("docs/redis.md"));
         }
     }

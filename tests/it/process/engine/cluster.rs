@@ -2,7 +2,7 @@
 
 use super::Redis;
 use super::leaders::{compare, job, load};
-use super::redis::Setup;
+use super::redis::{Setup, redis_client};
 use crate::support::{Program, Server, put, until};
 use jobcentre::wire::resp::tag_of_slot;
 use std::process::Command;
@@ -23,12 +23,12 @@ impl Cluster {
         let setup = Setup { in_cluster: true, ..Setup::default() };
         let nodes: Option<Vec<_>> = (0..count).map(|_| Redis::start_with(&setup)).collect();
         let nodes = nodes?;
-        let mut command = Command::new("redis-cli");
+        let mut command = Command::new(redis_client());
         command.args(["--cluster-yes", "--cluster", "create"]);
         command.args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())));
         command.args(["--cluster-replicas", if with_replicas { "1" } else { "0" }]);
         let Ok(made) = command.output() else {
-            eprintln!("SKIPPED: there is no redis-cli on this machine");
+            eprintln!("SKIPPED: there is no {} on this machine", redis_client());
             return None;
         };
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
@@ -70,7 +70,7 @@ impl Cluster {
     /// The place of the next primary behind the one that has the slot.
     fn other_primary(&self) -> usize {
         let owner = self.owner();
-        let is_primary = |place: &usize| text(self.0[*place].ask(&[b"ROLE"])).contains("master");
+        let is_primary = |place: &usize| self.0[*place].is_primary();
         let count = self.0.len();
         (1..count).map(|step| (owner + step) % count).find(is_primary).unwrap()
     }
@@ -100,6 +100,16 @@ impl Cluster {
         for node in [to, from] {
             set_slot(node, &[b"NODE", to_id.as_bytes()]);
         }
+        if self.0.len() > 3 {
+            let (written, _) = to.replication_offsets();
+            until("the keys on the replica, too", || to.replication_offsets().1 >= written);
+        }
+    }
+
+    /// Waits until three nodes are primaries.
+    pub(super) fn wait_for_primaries(&self) {
+        let count = || self.0.iter().filter(|node| node.is_primary()).count();
+        until("a replica in the place of its primary", || count() == 3);
     }
 }
 

@@ -3,15 +3,19 @@
 //!
 //! `KILLS_SECONDS` is how long (60). Clients of all servers put, take and delete jobs; what they
 //! were answered is in a ledger, which every later answer has to agree with.
+//!
+//! Answers wait for a replica (`--engine-wait 1`), and a node that was killed stays away until its
+//! replica has taken its place: one that is back sooner makes that replica what its own file has.
 
 use super::cluster::Cluster;
 use super::leaders::value_of;
 use crate::support::{Client, NO_JOB, Server, delete, get, number, put, until};
 use jobcentre::base::rng::Rng;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,17 +35,31 @@ enum Known {
     Put,
     /// Its delete was sent.
     PerhapsDeleted,
-    Deleted,
+    /// Its delete was answered, after this time in milliseconds.
+    Deleted(u32),
 }
 
 /// All jobs, by the numbers in them.
-#[derive(Default)]
-struct Ledger(Mutex<Vec<Known>>);
+struct Ledger {
+    since: Instant,
+    jobs: Mutex<Vec<Known>>,
+    /// What was done to processes, each with its times.
+    history: Mutex<Vec<String>>,
+}
 
 #[expect(clippy::cast_possible_truncation, reason = "numbers of jobs are places in memory")]
 impl Ledger {
+    fn new() -> Self {
+        Self { since: Instant::now(), jobs: Mutex::default(), history: Mutex::default() }
+    }
+
     fn jobs(&self) -> MutexGuard<'_, Vec<Known>> {
-        self.0.lock().unwrap()
+        self.jobs.lock().unwrap()
+    }
+
+    /// Milliseconds since its begin.
+    fn now(&self) -> u32 {
+        self.since.elapsed().as_millis() as u32
     }
 
     /// A job that was never put before.
@@ -67,14 +85,21 @@ impl Ledger {
         }
     }
 
-    /// It was in an answer to a get.
-    fn note_taken(&self, job: u64) {
+    /// It was in an answer to a get that was sent at this time. False: another client has deleted
+    /// it since, as one may whose server got the job back while the answer was on its way.
+    fn note_taken(&self, job: u64, sent_at: u32) -> bool {
         let state = &mut self.jobs()[job as usize];
-        assert!(
-            !matches!(state, Known::Deleted | Known::Refused),
-            "job {job} was {state:?}, and came in an answer"
-        );
-        *state = Known::Put;
+        match *state {
+            Known::Deleted(at) if at >= sent_at => return false,
+            Known::Deleted(_) | Known::Refused => panic!(
+                "job {job} was {state:?}, and came in an answer to a get of {sent_at} at {} ms: \
+                 {:#?}",
+                self.now(),
+                self.history.lock().unwrap().iter().rev().take(12).collect::<Vec<_>>()
+            ),
+            _ => *state = Known::Put,
+        }
+        true
     }
 }
 
@@ -127,6 +152,7 @@ impl World {
     /// leaves with it.
     fn take_jobs(&self, client: &mut Client, rng: &mut Rng) -> Option<()> {
         while !self.is_over() {
+            let sent_at = self.ledger.now();
             let answer = self.ask(client, &get("q"))?;
             if answer == NO_JOB {
                 // What was deleted without an answer was counted.
@@ -137,14 +163,13 @@ impl World {
                 continue;
             }
             let (job, id) = (value_of(&answer), number(&answer, "id"));
-            self.ledger.note_taken(job);
-            if rng.below(64) == 0 {
+            if !self.ledger.note_taken(job, sent_at) || rng.one_in(64) {
                 return None;
             }
             self.ledger.set(job, Known::PerhapsDeleted);
             let answer = self.ask(client, &delete(id))?;
             if answer == r#"{"status":"ok"}"# {
-                self.ledger.set(job, Known::Deleted);
+                self.ledger.set(job, Known::Deleted(self.ledger.now()));
                 *self.backlog.lock().unwrap() -= 1;
             } else {
                 assert!(answer.contains(r#""status":"error""#), "job {job}, id {id}: {answer}");
@@ -171,25 +196,30 @@ impl World {
 fn start(url: &str, name: usize) -> Server {
     let name = format!("s{name}");
     let flags = ["--engine", url, "--server-name", &name, "--engine-lease", "1s"];
-    Server::start(&[&flags[..], &["--engine-patience", "30s"]].concat())
+    let waits = ["--engine-wait", "1", "--engine-patience", "30s"];
+    Server::start(&[&flags[..], &waits].concat())
+}
+
+/// The processes.
+struct Processes {
+    cluster: Cluster,
+    servers: Vec<Server>,
+    /// What servers have logged that have ended.
+    logs: Vec<String>,
 }
 
 /// Does one thing to a process, and undoes it. Returns what it was.
-fn strike(
-    world: &World,
-    cluster: &mut Cluster,
-    servers: &mut [Server],
-    url: &str,
-    rng: &mut Rng,
-) -> &'static str {
-    let server = rng.below(3) as usize;
+fn strike(world: &World, processes: &mut Processes, rng: &mut Rng) -> &'static str {
+    let Processes { cluster, servers, logs } = processes;
+    let server = usize::try_from(rng.below(3)).unwrap();
     let pause = Duration::from_millis(200 + rng.below(2_500));
     match rng.below(8) {
         0..4 => {
             let is_orderly = rng.below(4) == 0;
             servers[server].signal(if is_orderly { "TERM" } else { "KILL" });
             servers[server].wait();
-            servers[server] = start(url, server);
+            logs.extend(servers[server].log_lines());
+            servers[server] = start(&cluster.url(), server);
             world.addresses.lock().unwrap()[server] = servers[server].address;
             if is_orderly { "a server ended" } else { "a server was killed" }
         }
@@ -206,12 +236,17 @@ fn strike(
         }
         kind => {
             cluster.wait_for_replicas();
-            let node = if rng.below(2) == 0 { cluster.owner() } else { rng.below(6) as usize };
-            let node = &mut cluster.0[node];
+            let any = usize::try_from(rng.below(6)).unwrap();
+            let place = if rng.below(2) == 0 { cluster.owner() } else { any };
+            let node = &mut cluster.0[place];
             if kind == 6 {
+                let is_primary = node.is_primary();
                 node.kill();
+                if is_primary {
+                    cluster.wait_for_primaries();
+                }
                 thread::sleep(pause);
-                node.restart();
+                cluster.0[place].restart();
                 "a node was killed"
             } else {
                 node.signal("STOP");
@@ -234,7 +269,7 @@ fn settle(world: &World, mut client: Client) {
         let job = usize::try_from(value_of(&answer)).unwrap();
         let is_open = matches!(jobs[job], Known::Put | Known::PerhapsPut | Known::PerhapsDeleted);
         assert!(is_open, "job {job} was {:?}, or it is there twice", jobs[job]);
-        jobs[job] = Known::Deleted;
+        jobs[job] = Known::Deleted(0);
     }
     let lost: Vec<_> = (0..jobs.len()).filter(|&job| jobs[job] == Known::Put).collect();
     assert!(lost.is_empty(), "put, answered, and lost: {lost:?}");
@@ -243,19 +278,20 @@ fn settle(world: &World, mut client: Client) {
 #[test]
 #[ignore = "slow: run by .ci/run"]
 fn nothing_answered_is_lost_in_minutes_of_kills() {
-    let Some(mut cluster) = Cluster::start(true) else { return };
+    let Some(cluster) = Cluster::start(true) else { return };
     let seconds = std::env::var("KILLS_SECONDS").map_or(60, |text| text.parse().unwrap());
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let (url, mut rng) = (cluster.url(), Rng::new(seed));
-    let mut servers: Vec<_> = (0..3).map(|name| start(&url, name)).collect();
+    let mut rng = Rng::new(seed);
+    let servers: Vec<_> = (0..3).map(|name| start(&cluster.url(), name)).collect();
     let world = World {
         addresses: Mutex::new(servers.iter().map(|server| server.address).collect()),
-        ledger: Ledger::default(),
+        ledger: Ledger::new(),
         answers: AtomicU64::new(0),
         backlog: Mutex::new(0),
         stop: AtomicBool::new(false),
     };
-    let mut done = std::collections::BTreeMap::<_, u32>::new();
+    let mut processes = Processes { cluster, servers, logs: Vec::new() };
+    let mut done = BTreeMap::<_, u32>::new();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..6 * CLIENTS)
             .map(|number| {
@@ -268,15 +304,24 @@ fn nothing_answered_is_lost_in_minutes_of_kills() {
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end && !clients.iter().any(|client| client.is_finished()) {
             thread::sleep(Duration::from_millis(500 + rng.below(2_500)));
-            let what = strike(&world, &mut cluster, &mut servers, &url, &mut rng);
+            let begin = world.ledger.now();
+            let what = strike(&world, &mut processes, &mut rng);
             *done.entry(what).or_default() += 1;
+            let line = format!("{begin} to {} ms: {what}", world.ledger.now());
+            let history = world.ledger.history.lock();
+            history.unwrap_or_else(PoisonError::into_inner).push(line);
             let before = world.answers.load(Ordering::Relaxed);
             until("answers after it", || world.answers.load(Ordering::Relaxed) > before + 20);
         }
         world.stop.store(true, Ordering::Relaxed);
+        if clients.iter().any(|client| client.is_finished()) {
+            let logs = processes.servers.iter().flat_map(Server::log_lines);
+            let logs = processes.logs.iter().cloned().chain(logs);
+            logs.filter(|line| !line.contains("INFO")).for_each(|line| println!("{line}"));
+        }
         clients.into_iter().for_each(|client| client.join().unwrap());
     });
-    settle(&world, servers[0].connect());
+    settle(&world, processes.servers[0].connect());
     let (answers, jobs) = (world.answers.into_inner(), world.ledger.jobs().len());
     println!("seed {seed}, {seconds} s, {jobs} jobs, {answers} answers: {done:?}");
 }

@@ -11,4 +11,4 @@ mod redis;
 mod sentinels;
 mod tls;
 
-pub(crate) use redis::Redis;
+pub(crate) use redis::{Redis, redis_program};

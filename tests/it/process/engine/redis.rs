@@ -1,4 +1,5 @@
-//! A `redis-server` as a child process, with an append-only file.
+//! A `redis-server` as a child process, with an append-only file, or a `valkey-server`: the variable
+//! `REDIS_SERVER` names another program.
 
 use crate::support::{TIMEOUT, TempDir, until};
 use jobcentre::base::buf::Input;
@@ -36,6 +37,23 @@ pub(crate) struct Tls {
     pub(crate) asks_clients: bool,
 }
 
+/// The variable that names the program. Where it is set, tests are not passed over without one.
+const VARIABLE: &str = "REDIS_SERVER";
+
+/// The program that is started.
+pub(crate) fn redis_program() -> String {
+    std::env::var(VARIABLE).unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// The client that comes with the program: `redis-cli`, `valkey-cli`.
+pub(super) fn redis_client() -> String {
+    let program = redis_program();
+    let Some(name) = program.strip_suffix("-server") else {
+        panic!("{VARIABLE} is {program}, and has to end with -server: its client ends with -cli");
+    };
+    format!("{name}-cli")
+}
+
 /// Attempts to get a port: another process may take it first.
 const PORTS_MAX: usize = 20;
 
@@ -54,18 +72,20 @@ impl Redis {
             let dir = TempDir::new();
             let child = match spawn(&dir, port, setup) {
                 Ok(child) => child,
-                Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound && std::env::var(VARIABLE).is_err() =>
+                {
                     eprintln!("SKIPPED: there is no redis-server on this machine");
                     return None;
                 }
-                Err(error) => panic!("redis-server: {error}"),
+                Err(error) => panic!("{}: {error}", redis_program()),
             };
             let mut redis = Self { child, dir, port, setup: setup.clone() };
             if redis.serves() {
                 return Some(redis);
             }
         }
-        panic!("no free port for redis-server");
+        panic!("no free port for {}", redis_program());
     }
 
     /// Kills it at once.
@@ -117,6 +137,23 @@ impl Redis {
         self.try_ask(words).expect("an answer of redis-server")
     }
 
+    /// Whether it answers, and is a primary.
+    pub(crate) fn is_primary(&self) -> bool {
+        let role = self.try_ask(&[b"ROLE"]).unwrap_or_default();
+        role.windows(6).any(|word| word == b"master")
+    }
+
+    /// How many bytes it has written as a primary, and how many of them its replica has. The
+    /// replica is 0 without one.
+    pub(crate) fn replication_offsets(&self) -> (u64, u64) {
+        let info = String::from_utf8(self.ask(&[b"INFO", b"replication"])).unwrap();
+        let behind = |mark: &str| {
+            let (_, rest) = info.split_once(mark)?;
+            rest.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+        };
+        (behind("master_repl_offset:").unwrap(), behind(",offset=").unwrap_or(0))
+    }
+
     fn try_ask(&self, words: &[&[u8]]) -> Option<Vec<u8>> {
         let mut request = Vec::new();
         push_array(&mut request, words.len());
@@ -142,7 +179,7 @@ fn tls_port(port: u16) -> u16 {
 
 fn spawn(dir: &TempDir, port: u16, setup: &Setup) -> std::io::Result<Child> {
     std::fs::create_dir_all(dir.path())?;
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new(redis_program());
     if let Some(primary) = setup.watches {
         let file = dir.path().join("sentinel.conf");
         if !file.exists() {
