@@ -16,14 +16,14 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Clients of each kind for each server.
 const CLIENTS: usize = 2;
 
 /// Jobs that may be there before clients put fewer.
-const BACKLOG_MAX: usize = 3_000;
+const BACKLOG_MAX: i64 = 3_000;
 
 /// What is known of a job from what clients were answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl World {
     /// Puts jobs until the connection ends.
     fn put_jobs(&self, client: &mut Client) -> Option<()> {
         while !self.is_over() {
-            if *self.backlog.lock().unwrap() > BACKLOG_MAX as i64 {
+            if *self.backlog.lock().unwrap() > BACKLOG_MAX {
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }
@@ -305,7 +305,7 @@ fn nothing_answered_is_lost_in_minutes_of_kills() {
             })
             .collect();
         let end = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < end && !clients.iter().any(|client| client.is_finished()) {
+        while Instant::now() < end && !clients.iter().any(ScopedJoinHandle::is_finished) {
             thread::sleep(Duration::from_millis(500 + rng.below(2_500)));
             let begin = world.ledger.now();
             let what = strike(&world, &mut processes, &mut rng);
@@ -317,12 +317,14 @@ fn nothing_answered_is_lost_in_minutes_of_kills() {
             until("answers after it", || world.answers.load(Ordering::Relaxed) > before + 20);
         }
         world.stop.store(true, Ordering::Relaxed);
-        if clients.iter().any(|client| client.is_finished()) {
+        if clients.iter().any(ScopedJoinHandle::is_finished) {
             let logs = processes.servers.iter().flat_map(Server::log_lines);
             let logs = processes.logs.iter().cloned().chain(logs);
             logs.filter(|line| !line.contains("INFO")).for_each(|line| println!("{line}"));
         }
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        for client in clients {
+            client.join().unwrap();
+        }
     });
     settle(&world, processes.servers[0].connect());
     let (answers, jobs) = (world.answers.into_inner(), world.ledger.jobs().len());
