@@ -1,9 +1,10 @@
 // Enqueues tasks with asynq and has them done: asynq PORT TASKS PAYLOAD.
 //
 // Prints the seconds that both took, as JSON. asynq sends one task in a call, and one of its servers
-// fetches one task at a time: so many goroutines enqueue over as many connections, and several
-// servers of this process share the queue `default`. Tasks are removed when they are done (asynq's
-// default, retention 0).
+// fetches one task at a time: 64 goroutines enqueue over as many connections, and several servers
+// of this process share the queue `default`. The defaults of the flags were the fastest of
+// 1 to 16 servers with about 100 tasks under way together, and of 16 to 128 goroutines. Tasks are
+// removed when they are done (asynq's default, retention 0).
 package main
 
 import (
@@ -29,8 +30,8 @@ const (
 
 var (
 	enqueuers   = flag.Int("enqueuers", 64, "goroutines that enqueue, each with a connection")
-	servers     = flag.Int("servers", 4, "servers that share the queue")
-	concurrency = flag.Int("concurrency", 25, "tasks under way at each server")
+	servers     = flag.Int("servers", 8, "servers that share the queue")
+	concurrency = flag.Int("concurrency", 12, "tasks under way at each server")
 )
 
 // enqueue returns when all tasks are in Redis.

@@ -1,5 +1,5 @@
-//! A `redis-server` as a child process, with an append-only file. The variable `REDIS_SERVER` names
-//! another program: a `valkey-server`.
+//! A `redis-server` as a child process, with an append-only file, or another program that the
+//! variable `REDIS_SERVER` names: `valkey-server`.
 
 use crate::support::{TIMEOUT, TempDir, until};
 use jobcentre::base::buf::Input;
