@@ -65,7 +65,7 @@ impl Kept {
     /// Calls a function with its arguments, the keys not counted.
     fn call(&mut self, function: &[u8], args: &[&[u8]]) -> Vec<u8> {
         match function {
-            b"jl_version" => b":4\r\n".to_vec(),
+            b"jl_version" => format!(":{}\r\n", redis::LIBRARY_VERSION).into_bytes(),
             b"jl_init" => {
                 if self.birth.is_empty() {
                     self.birth = args[3].to_vec();
