@@ -64,7 +64,12 @@ impl Cluster {
         let tag = tag_of_slot(SLOT);
         let key = [b"jc:{", &tag[..], b"}:meta"].concat();
         let has_slot = |node: &Redis| node.ask(&[b"EXISTS", &key]).starts_with(b":");
-        self.0.iter().position(has_slot).unwrap()
+        let mut owner = None;
+        until("a node that has the slot", || {
+            owner = self.0.iter().position(has_slot);
+            owner.is_some()
+        });
+        owner.unwrap()
     }
 
     /// The place of the next primary behind the one that has the slot.
