@@ -7,6 +7,7 @@ from play import END, NOTHING
 from script import READ
 
 LATE_S = 0.5  # how far apart the same reply may come
+LATE_WITHOUT_WAITS_S = 5  # the same where nothing waits: megabytes take a slow machine a second
 LATE_BY_A_DISK_S = 3  # where a put of one server waits for a sync
 QUOTED = ("name", "tube", "version", "hostname", "os", "platform")
 # What differs between two processes: the key, and what its value must look like.
