@@ -5,7 +5,8 @@
                      [--only cycle] [--only forwarded] [--only load] [--only takeover]
                      [--redis-server valkey-server]
 
-Each round has a fresh redis-server (on /tmp, or --folder), or the program that is named, and fresh servers, all on this machine:
+Each round has a fresh redis-server, or the program that is named (on /tmp, or --folder), and fresh
+servers, all on this machine:
 - cycle: `bench cycle` (put, get, delete) of 64 connections with jobs of 100 B through the leader;
   the CPU time of Redis and of the leader for a request, and requests a second. Without an
   append-only file, and with one (everysec);

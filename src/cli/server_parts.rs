@@ -9,6 +9,7 @@ use super::settings::config::Config;
 use super::settings::engine::EngineConfig;
 use super::settings::processor;
 use super::{entropy, reload};
+use crate::access::Users;
 use crate::engine::Engine;
 use crate::model::driver::Protocol;
 use crate::protocol::beanstalkd::Identity;
@@ -69,14 +70,17 @@ impl<'a> ServerParts<'a> {
         self.shares.forwards
     }
 
+    /// The users. A server of an engine may wait for days before it leads: its are those of now.
+    fn users(&self) -> Result<Option<Users>, String> {
+        match self.file {
+            Some(file) if self.config.engine.is_some() => reload::users_of_now(file, self.config),
+            _ => self.config.compiled_users(),
+        }
+    }
+
     /// Whether there are users now.
     pub(super) fn has_users(&self) -> bool {
-        match self.file {
-            Some(file) => {
-                reload::users_of_now(file, self.config).is_ok_and(|users| users.is_some())
-            }
-            None => !self.config.users.is_empty(),
-        }
+        self.users().is_ok_and(|users| users.is_some())
     }
 
     /// All listeners, bound.
@@ -117,12 +121,7 @@ impl<'a> ServerParts<'a> {
                 rejected: self.shares.rejected,
             })
             .with_listener_users(config.listener_users.clone());
-        // A server may wait for days before it leads, and its users may have changed.
-        let users = match self.file {
-            Some(file) if config.engine.is_some() => reload::users_of_now(file, config),
-            _ => config.compiled_users(),
-        };
-        if let Some(users) = users.map_err(io::Error::other)? {
+        if let Some(users) = self.users().map_err(io::Error::other)? {
             server.set_users(users, clock.sample());
         }
         Ok(server)

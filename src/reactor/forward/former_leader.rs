@@ -31,7 +31,8 @@ impl Forwarder {
 
     /// Ends connections to a former leader. One that is being dialled waits for the leader of now.
     pub(super) fn end_former(&mut self) {
-        for place in self.former.places.by_ref().take(FORWARD_STEPS_PER_PASS).collect::<Vec<_>>() {
+        for _ in 0..FORWARD_STEPS_PER_PASS {
+            let Some(place) = self.former.places.next() else { return };
             let Some(forward) = self.forwards.get(place) else { continue };
             if forward.term == self.former.term {
                 continue;
