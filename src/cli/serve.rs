@@ -137,6 +137,9 @@ fn serve(config: &Config, file: Option<&Path>) -> Result<(ShutdownOutcome, bool)
             // Its stdin could not be opened again.
             Err(error) if reactor.core().has_lost_lead() && !config.processor => {
                 warn!("{error}");
+                if reactor.is_stopping() {
+                    return Ok((ShutdownOutcome::LostLead, true));
+                }
                 remains = reactor.into_remains();
                 has_led = true;
                 continue;
@@ -252,5 +255,8 @@ fn log_outcome(outcome: ShutdownOutcome) {
             "stopped: some clients did not take their answers in time"
         ),
         ShutdownOutcome::Forced => warn!("stopped at once"),
+        ShutdownOutcome::LostLead => warn!(
+            "stopped: another server leads by now; what clients asked last may be done or not"
+        ),
     }
 }

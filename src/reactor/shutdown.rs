@@ -37,6 +37,8 @@ pub enum ShutdownOutcome {
     TimedOut(TimedOut),
     /// A second signal: ended at once.
     Forced,
+    /// The lead was lost meanwhile. What was not answered may be done or not.
+    LostLead,
 }
 
 /// Connections that were cut by the timeout of a graceful shutdown.
@@ -165,6 +167,12 @@ impl<C: Core> Reactor<C> {
             Progress::TimedOut => Some(ShutdownOutcome::TimedOut(self.cut())),
             Progress::Forced => Some(ShutdownOutcome::Forced),
         }
+    }
+
+    /// Whether a graceful shutdown has begun.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some()
     }
 
     /// Counts of the connections that are cut. O(connections).

@@ -233,6 +233,23 @@ fn leader_that_stood_still_for_longer_than_its_lease_answers_nothing() {
     assert_eq!(former.wait().code(), Some(0));
 }
 
+#[test]
+fn server_that_is_told_to_end_ends_though_another_one_leads_by_then() {
+    let Some(redis) = Redis::start() else { return };
+    let mut former = start(&redis, "former");
+    // Its connection stays open, so the end takes a while.
+    let mut client = former.connect();
+    client.ask(&job(1));
+    former.signal("STOP");
+    let leader = start(&redis, "next");
+    former.signal("TERM");
+    former.signal("CONT");
+    assert_eq!(former.wait().code(), Some(0));
+    former.wait_for_log("stopped: another server leads by now");
+    assert!(!former.log_lines().iter().any(|line| line.contains("waiting to lead")));
+    assert_eq!(value_of(&leader.connect().ask(&get("q"))), 1);
+}
+
 /// The answer to a GET of the HTTP listener that was opened last.
 fn http(server: &Server, path: &str) -> String {
     let Ok(mut stream) = TcpStream::connect(address_of(server, "http")) else {
