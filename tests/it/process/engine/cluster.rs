@@ -45,11 +45,15 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Waits until each primary has a replica that is in step.
+    /// Waits until each primary has a replica that is in step. Both have to say so: a primary does
+    /// when it has sent its data, which the replica may not have read yet, and without them it
+    /// never takes its place.
     pub(super) fn wait_for_replicas(&self) {
         until("replicas that are in step", || {
             let info = |node: &Redis| text(node.ask(&[b"INFO", b"replication"]));
-            self.0.iter().filter(|node| info(node).contains("state=online")).count() == 3
+            let infos: Vec<_> = self.0.iter().map(info).collect();
+            let count = |mark| infos.iter().filter(|info| info.contains(mark)).count();
+            count("state=online") == 3 && count("master_link_status:up") == 3
         });
     }
 
