@@ -2,8 +2,8 @@
 //!
 //! An ordinary run plays fixed seeds, those that have failed once, and fresh ones, which are other
 //! ones in every run: it says from which number on. Code that is not optimised, in which a seed
-//! takes ten times as long, plays the first sixth of the fixed ones. Whatever fails, all seeds are
-//! played, and those that failed are named at the end.
+//! takes ten times as long, plays the first fifteenth of the fixed ones. Whatever fails, all seeds
+//! are played, and those that failed are named at the end.
 //!
 //! - `SIM_SEED=n` replays one seed (`QUERY_SEED=n` where queries are drawn).
 //! - `SIM_SEEDS=n` plays the seeds from 0 up to n in place of the fixed ones and of those that have
@@ -54,12 +54,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Optimised code plays all fixed seeds and six times as many fresh ones; other code a sixth of
-    /// the fixed ones and an eighth as many fresh ones.
+    /// Optimised code plays all fixed seeds and six times as many fresh ones; other code a fifteenth
+    /// of the fixed ones, and as many fresh ones.
     pub(crate) const fn new(fixed: u64, failed_once: &'static [u64]) -> Self {
         let debug = cfg!(debug_assertions);
         let (fixed_played, fresh) =
-            if debug { (fixed.div_ceil(6), fixed.div_ceil(8)) } else { (fixed, fixed * 6) };
+            if debug { (fixed.div_ceil(15), fixed.div_ceil(15)) } else { (fixed, fixed * 6) };
         Self { fixed, fixed_played, failed_once, fresh, variable: "SIM_SEED" }
     }
 

@@ -93,12 +93,17 @@ export function complaints(page) {
   return found;
 }
 
-/** What axe finds on a page, in words. @param {import("playwright-core").Page} page */
-export async function findings(page) {
+/**
+ * What axe finds on a page, in words.
+ * @param {import("playwright-core").Page} page
+ * @param {string[]} [rules] Only by these.
+ */
+export async function findings(page, rules) {
   await page.evaluate(AXE);
   // A colour in the middle of its transition is none that anybody reads.
   await page.waitForFunction(() => document.getAnimations().every((it) => !(it instanceof CSSTransition) || it.playState !== "running"));
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const options = rules ? { runOnly: { type: "rule", values: rules } } : {};
+  const { violations } = await page.evaluate((given) => globalThis.axe.run(given), options);
   return violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`);
 }
 
