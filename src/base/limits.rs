@@ -34,7 +34,7 @@ pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
 /// Queues that one reserve names, repeated ones included: a reserve looks at each of them, and one
 /// that waits is in the wait queue of each, all in one pass.
-pub const QUEUES_PER_RESERVE_MAX: usize = 2048;
+pub const QUEUES_PER_RESERVE_MAX: usize = 1024;
 
 /// Bytes of the names of one connection's subscribed queues together.
 pub const SUBSCRIBED_NAMES_MAX_BYTES: usize = 1024 * 1024;

@@ -15,7 +15,11 @@ pub const READ_BUDGET_MIN_BYTES: usize = 1536;
 
 /// The smallest such part of a connection that was idle before: thousands may come at once, each
 /// with as much as it can send, and the last one waits for all of them.
-pub const ARRIVAL_READ_MIN_BYTES: usize = 512;
+pub const ARRIVAL_READ_MIN_BYTES: usize = 256;
+
+/// Connections with new input that are read for each one whose last read was cut off, while there
+/// are both: thousands that come at once are all read soon, and the others go on.
+pub const ARRIVALS_PER_BUSY_READ: u32 = 8;
 
 /// Connections with new input that are each read as if there were no others.
 pub const ARRIVALS_READ_WHOLE: usize = 128;
@@ -55,6 +59,9 @@ pub const SUBSCRIPTION_NAME_WORK: usize = 2;
 
 /// Work of one pass for writing output, in the same unit.
 pub const WRITE_WORK_PER_PASS: usize = 128 * 1024;
+
+/// That of connections whose last read was cut off, while others are still to be read.
+pub const BUSY_WRITE_WORK_PER_PASS: usize = 16 * 1024;
 
 /// The time since the begin of a pass after which nothing more is read in it. The bounds in units
 /// of work hold where a unit costs what it says; on a slower machine this one does.

@@ -4,11 +4,13 @@
 //! [`WRITE_WORK_PER_PASS`] is used up; both end earlier when the pass has taken long
 //! ([`READ_TIME_PER_PASS`], [`WRITE_TIME_PER_PASS`]). The rest waits for the next pass, in order.
 //! Connections whose last read was cut off, and those whose peers have hung up, which may leave
-//! much behind, are *busy*. The others *arrive*, and a pass reads them in turn with the busy ones:
-//! so a client that sends one request waits for other arrivals, not for the clients that always
-//! have more input than is read, and neither kind starves. The more connections are busy, or arrive
-//! at once, the less is read of each, and least of those that arrive; but where a request is longer
-//! than a read, the reads become longer. What is left to be written is written in turn likewise.
+//! much behind, are *busy*. The others *arrive*, and a pass reads [`ARRIVALS_PER_BUSY_READ`] of them
+//! for each busy one: so a client that sends one request waits for other arrivals, not for the
+//! clients that always have more input than is read, and neither kind starves. The more connections
+//! are busy, or arrive at once, the less is read of each, and least of those that arrive; but where
+//! a request is longer than a read, the reads become longer. What is left to be written is written
+//! in turn likewise; while arrivals are still to be read, busy connections are written only
+//! [`BUSY_WRITE_WORK_PER_PASS`], so that their answers leave together.
 //!
 //! Invariants: a connection is in at most one of the two queues of reads, and at most once; the
 //! same holds for the two queues of writes that were left over.
@@ -17,9 +19,10 @@ use super::Reactor;
 use super::clock::Clock;
 use super::socket::Stream;
 use crate::base::limits::{
-    ARRIVAL_READ_MIN_BYTES, ARRIVALS_READ_WHOLE, BUSY_READS_BYTES, READ_BUDGET_BYTES,
-    READ_BUDGET_MIN_BYTES, READ_TIME_PER_PASS, TURN_WORK, WORK_PER_CLOCK_CHECK,
-    WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS, WRITTEN_BYTES_PER_WORK,
+    ARRIVAL_READ_MIN_BYTES, ARRIVALS_PER_BUSY_READ, ARRIVALS_READ_WHOLE, BUSY_READS_BYTES,
+    BUSY_WRITE_WORK_PER_PASS, READ_BUDGET_BYTES, READ_BUDGET_MIN_BYTES, READ_TIME_PER_PASS,
+    TURN_WORK, WORK_PER_CLOCK_CHECK, WRITE_TIME_PER_PASS, WRITE_WORK_PER_PASS,
+    WRITTEN_BYTES_PER_WORK,
 };
 use crate::base::time::Mono;
 use crate::model::driver::Core;
@@ -108,6 +111,11 @@ fn read_shares(arrivals: usize, busy: usize) -> (usize, usize) {
     (share.max(ARRIVAL_READ_MIN_BYTES), share.max(READ_BUDGET_MIN_BYTES))
 }
 
+/// Whether a busy connection is read in this round, with these numbers left of each kind.
+fn is_turn_of_busy(round: u32, left: [usize; 3]) -> bool {
+    left[ReadKind::Arrival as usize] == 0 || round.is_multiple_of(ARRIVALS_PER_BUSY_READ)
+}
+
 impl<C: Core> Reactor<C> {
     /// Puts a connection on the run queue if it is readable and the core wants its input.
     pub(super) fn enqueue(&mut self, client: ClientId) {
@@ -131,8 +139,13 @@ impl<C: Core> Reactor<C> {
         let whole = (READ_BUDGET_BYTES, READ_BUDGET_BYTES);
         let (arrival, busy) = if stops { whole } else { read_shares(arrivals, busy) };
         let (end, mut work) = (self.now.mono.after(READ_TIME_PER_PASS), PassWork::default());
+        let mut round = 0;
         while left != [0; 3] {
+            round += 1;
             for kind in ReadKind::ALL {
+                if kind == ReadKind::Busy && !is_turn_of_busy(round, left) {
+                    continue;
+                }
                 let left = &mut left[kind as usize];
                 if *left == 0 {
                     continue;
@@ -225,7 +238,7 @@ impl<C: Core> Reactor<C> {
             if self.sockets.get_mut(client).is_none_or(|socket| socket.unwritten) {
                 continue;
             }
-            if self.may_write(&mut work) {
+            if !self.yields_write(client) && self.may_write(&mut work) {
                 work.add(self.flush(client));
                 self.enqueue(client);
             } else if let Some(socket) = self.sockets.get_mut(client) {
@@ -238,17 +251,30 @@ impl<C: Core> Reactor<C> {
         }
     }
 
+    /// Whether the write of a touched connection waits because others are still to be read for the
+    /// first time. Its answers then leave together. O(1).
+    fn yields_write(&mut self, client: ClientId) -> bool {
+        !self.transfers.arrivals.is_empty()
+            && self.sockets.get_mut(client).is_some_and(|socket| socket.busy)
+    }
+
     /// Whether a pass that has written so much writes more. O(1).
     fn may_write(&mut self, work: &mut PassWork) -> bool {
         let end = self.now.mono.after(WRITE_TIME_PER_PASS);
         work.done < WRITE_WORK_PER_PASS && !work.is_late(end, &mut self.clock)
     }
 
-    /// Writes what earlier passes have left, busy connections in turn with the others.
+    /// Writes what earlier passes have left, busy connections in turn with the others; but while
+    /// arrivals are to be read, busy ones get [`BUSY_WRITE_WORK_PER_PASS`].
     fn write_unwritten(&mut self, work: &mut PassWork) {
+        let arrivals = !self.transfers.arrivals.is_empty();
+        let mut busy_left = if arrivals { BUSY_WRITE_WORK_PER_PASS } else { WRITE_WORK_PER_PASS };
         while self.may_write(work) {
             let mut written = false;
             for busy in [false, true] {
+                if busy && busy_left == 0 {
+                    continue;
+                }
                 let transfers = &mut self.transfers;
                 let left =
                     if busy { &mut transfers.unwritten_busy } else { &mut transfers.unwritten };
@@ -256,7 +282,11 @@ impl<C: Core> Reactor<C> {
                 written = true;
                 if let Some(socket) = self.sockets.get_mut(client) {
                     socket.unwritten = false;
-                    work.add(self.flush(client));
+                    let done = self.flush(client);
+                    work.add(done);
+                    if busy {
+                        busy_left = busy_left.saturating_sub(done);
+                    }
                     self.enqueue(client);
                 }
             }
@@ -307,6 +337,12 @@ impl<C: Core> Reactor<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrivals_are_read_before_busy_connections_which_are_read_nevertheless() {
+        let busy = |arrivals| (1..=64).filter(|&at| is_turn_of_busy(at, [0, arrivals, 9])).count();
+        assert_eq!((busy(9), busy(0)), (64 / ARRIVALS_PER_BUSY_READ as usize, 64));
+    }
 
     #[test]
     fn the_more_connections_have_input_the_less_is_read_of_each() {

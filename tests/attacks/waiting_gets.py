@@ -5,8 +5,8 @@ import time
 
 import attack as a
 
-LARGE, SMALL = 1_200, 40
-NAMES = 2_048
+LARGE, SMALL = 2_400, 80
+NAMES = 1_024
 LETTERS = string.digits + string.ascii_letters
 
 

@@ -354,8 +354,8 @@ mod tests {
             }
         };
         assert_eq!(get(QUEUES_PER_RESERVE_MAX), Ok(QUEUES_PER_RESERVE_MAX));
-        let error = "field 'queues' names 2049 queues: it must name at most 2048";
-        assert_eq!(get(2049), Err(error.to_owned()));
+        let error = "field 'queues' names 1025 queues: it must name at most 1024";
+        assert_eq!(get(QUEUES_PER_RESERVE_MAX + 1), Err(error.to_owned()));
     }
 
     #[test]
