@@ -16,11 +16,10 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """`at` and `until` are of the monotonic clock."""
+    """`at` is of the monotonic clock."""
 
     path: str
     at: float
-    until: float
 
 
 class WebServer:
@@ -47,7 +46,7 @@ class WebServer:
                 with server._lock:
                     # Before the answer: the next request may come before this thread goes on.
                     server._at_a_time -= 1
-                    server.asked.append(Asked(self.path, at, time.monotonic()))
+                    server.asked.append(Asked(self.path, at))
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)

@@ -13,9 +13,7 @@ pub struct Answer {
 }
 
 pub struct Asked {
-    pub path: String,
     pub at: Instant,
-    pub until: Instant,
 }
 
 #[derive(Default)]
@@ -71,7 +69,7 @@ fn serve(
         // Before the answer: the next request may come before this thread goes on.
         let mut seen = seen.lock().unwrap();
         seen.at_a_time -= 1;
-        seen.asked.push(Asked { path, at, until: Instant::now() });
+        seen.asked.push(Asked { at });
     }
     let length = body.len();
     let head = format!("HTTP/1.1 {status} -\r\nContent-Length: {length}\r\n{header}");
