@@ -34,7 +34,7 @@ import sys
 import tempfile
 import time
 
-from local_processes import cpu_seconds, free_port
+from local_processes import cpu_seconds, free_port, program
 
 PATIENCE = 120
 LEASE = 3.0
@@ -231,7 +231,7 @@ def describe(options):
 def main():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter,
                                      description=__doc__)
-    parser.add_argument("binary", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("binary", type=program)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--takeover-jobs", type=int, default=100_000)

@@ -1,5 +1,7 @@
-"""What the scripts of this folder ask of this machine: a port, and the CPU time of a process."""
+"""What the scripts of this folder ask of this machine: a program, a port, and the CPU time of a
+process."""
 
+import argparse
 import os
 import pathlib
 import socket
@@ -11,6 +13,14 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def program(path):
+    """The path of a program, an argument of argparse."""
+    found = pathlib.Path(path).resolve()
+    if not (found.is_file() and os.access(found, os.X_OK)):
+        raise argparse.ArgumentTypeError(f"{path} is no program")
+    return str(found)
 
 
 def cpu_seconds(pid):

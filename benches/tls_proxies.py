@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from local_processes import cpu_seconds, free_port
+from local_processes import cpu_seconds, free_port, program
 
 PATIENCE = 30
 
@@ -111,7 +111,7 @@ def measure(binary, variant, depth, folder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("binary", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("binary", type=program)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--depth", type=int, action="append")
     options = parser.parse_args()

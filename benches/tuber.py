@@ -19,7 +19,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engine  # noqa: E402
-from local_processes import free_port  # noqa: E402
+from local_processes import free_port, program  # noqa: E402
 
 CONNECTIONS = 64
 
@@ -44,7 +44,7 @@ def measure(options, command, port, depth):
 def main():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter,
                                      description=__doc__)
-    parser.add_argument("binary", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("binary", type=program)
     parser.add_argument("tuber", type=lambda path: str(pathlib.Path(path).resolve()))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from local_processes import free_port
+from local_processes import free_port, program
 
 HERE = os.path.abspath(__file__)
 
@@ -216,7 +216,7 @@ def part(name, library, url):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("binary")
+    parser.add_argument("binary", type=program)
     parser.add_argument("--jobs", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -17,6 +17,7 @@ pub struct Server {
     child: Option<Child>,
     binary: PathBuf,
     listen: String,
+    http: String,
     data: Option<PathBuf>,
     arguments: Vec<String>,
 }
@@ -46,6 +47,12 @@ impl ServerBuilder {
         self
     }
 
+    /// With an HTTP listener, too, on a free port: see [`Server::http_url`].
+    pub fn http(mut self) -> Self {
+        self.server.http = "127.0.0.1:0".into();
+        self
+    }
+
     /// One more argument of `jobcentre serve`.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.server.arguments.push(argument.into());
@@ -69,8 +76,14 @@ impl Server {
     pub fn builder() -> ServerBuilder {
         let binary = std::env::var_os("JOBCENTRE_BINARY").unwrap_or_else(|| "jobcentre".into());
         let listen = "127.0.0.1:0".to_owned();
-        let server =
-            Self { child: None, binary: binary.into(), listen, data: None, arguments: Vec::new() };
+        let server = Self {
+            child: None,
+            binary: binary.into(),
+            listen,
+            http: "off".into(),
+            data: None,
+            arguments: Vec::new(),
+        };
         ServerBuilder { server }
     }
 
@@ -84,7 +97,8 @@ impl Server {
                 command.env_remove(name);
             }
         }
-        command.args(["serve", "--http", "off", "--log-format", "json", "--listen", &self.listen]);
+        command.args(["serve", "--log-format", "json", "--listen", &self.listen]);
+        command.args(["--http", &self.http]);
         if let Some(data) = &self.data {
             command.arg("--data").arg(data);
         }
@@ -122,6 +136,9 @@ impl Server {
             let line: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             log.push(text);
             match line["message"].as_str() {
+                Some("listening") if line["protocol"] == "http" => {
+                    line["address"].as_str().unwrap_or_default().clone_into(&mut self.http);
+                }
                 Some("listening") if !self.listen.starts_with("unix:") => {
                     self.take_address(line["address"].as_str().unwrap_or_default());
                 }
@@ -152,6 +169,11 @@ impl Server {
         }
         let scheme = if self.listen.starts_with("tls:") { "jobcentre+tls" } else { "jobcentre" };
         format!("{scheme}://{}", self.address())
+    }
+
+    /// The address of its HTTP listener, if it has one.
+    pub fn http_url(&self) -> Option<String> {
+        (self.http != "off").then(|| format!("http://{}", self.http))
     }
 
     /// The directory of `--data`.

@@ -21,7 +21,7 @@ class Server:
     """A server on a free port, or at another address of `--listen`, with `arguments` besides.
 
     `binary`: the program; $JOBCENTRE_BINARY, or `jobcentre` on the path. `data`: a directory, with
-    which jobs outlive the process.
+    which jobs outlive the process. `http`: with an HTTP listener, too, on a free port.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Server:
         data: Optional[str] = None,
         listen: str = "127.0.0.1:0",
         arguments: Sequence[str] = (),
+        http: bool = False,
     ) -> None:
         found = binary or os.environ.get("JOBCENTRE_BINARY") or shutil.which("jobcentre")
         if found is None:
@@ -41,13 +42,14 @@ class Server:
         self.arguments = list(arguments)
         self.log: List[str] = []
         self._listen = listen
+        self._http = "127.0.0.1:0" if http else "off"
         atexit.register(self.kill)
         self._process: Optional[subprocess.Popen[str]] = None
         self.start()
 
     def start(self) -> None:
         """Starts it; after `stop` or `kill` at the same address."""
-        command = [self.binary, "serve", "--listen", self._listen, "--http", "off"]
+        command = [self.binary, "serve", "--listen", self._listen, "--http", self._http]
         command += ["--log-format", "json", *self.arguments]
         if self.data is not None:
             command += ["--data", self.data]
@@ -71,6 +73,8 @@ class Server:
                 prefix = "tls:" if self._listen.startswith("tls:") else ""
                 if not self._listen.startswith("unix:"):
                     self._listen = prefix + str(line["address"]).replace("tls:", "")
+            if line.get("message") == "listening" and line.get("protocol") == "http":
+                self._http = str(line["address"])
             if line.get("message") == "serving":
                 return
 
@@ -101,6 +105,13 @@ class Server:
             return f"jobcentre+unix://{self.address}"
         scheme = "jobcentre+tls" if self._listen.startswith("tls:") else "jobcentre"
         return f"{scheme}://{self.address}"
+
+    @property
+    def http_url(self) -> str:
+        """The address of the HTTP listener, of a server with `http`."""
+        if self._http == "off":
+            raise ValueError("the server has no HTTP listener: Server(http=True)")
+        return f"http://{self._http}"
 
     def kill(self) -> None:
         """What a crash does: SIGKILL."""
