@@ -4,8 +4,8 @@
 //! [`WRITE_WORK_PER_PASS`] is used up; both end earlier when the pass has taken long
 //! ([`READ_TIME_PER_PASS`], [`WRITE_TIME_PER_PASS`]). The rest waits for the next pass, in order.
 //! Connections whose last read was cut off, and those whose peers have hung up, which may leave
-//! much behind, are *busy*. The others *arrive*, and a pass reads [`ARRIVALS_PER_BUSY_READ`] of them
-//! for each busy one: so a client that sends one request waits for other arrivals, not for the
+//! much behind, are *busy*. The others *arrive*, and a pass reads [`ARRIVALS_PER_BUSY_READ`] of
+//! them for each busy one: so a client that sends one request waits for other arrivals, not for the
 //! clients that always have more input than is read, and neither kind starves. The more connections
 //! are busy, or arrive at once, the less is read of each, and least of those that arrive; but where
 //! a request is longer than a read, the reads become longer. What is left to be written is written

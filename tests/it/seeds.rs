@@ -54,8 +54,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Optimised code plays all fixed seeds and six times as many fresh ones; other code a fifteenth
-    /// of the fixed ones, and as many fresh ones.
+    /// Optimised code plays all fixed seeds and six times as many fresh ones; other code a
+    /// fifteenth of the fixed ones, and as many fresh ones.
     pub(crate) const fn new(fixed: u64, failed_once: &'static [u64]) -> Self {
         let debug = cfg!(debug_assertions);
         let (fixed_played, fresh) =
