@@ -105,10 +105,12 @@ test("the heap is level after many frames of the stream", async () => {
     return Math.min(...sizes);
   };
   await visit(page, server, "overview");
-  // Rings of the charts are full, and code is compiled.
-  const early = await used(4);
-  const late = await used(12);
-  // 8 times 300 frames of 1.6 kB: if a tenth of each were kept, it would be more.
-  assert.ok(late < early + 350_000, `${early} bytes, then ${late}; a frame has ${frame.length}`);
+  // Rings of the charts are full, and code is compiled. What is kept of frames grows in each window
+  // of 8 times 300 of them, 1.6 kB each: by more, if it were a tenth of each. What a busy browser has
+  // not freed yet may make one window look like that.
+  const sizes = [await used(4)];
+  const grows = () => sizes.length < 2 || sizes.at(-1) >= sizes.at(-2) + 350_000;
+  while (grows() && sizes.length < 4) sizes.push(await used(4 + 8 * sizes.length));
+  assert.ok(!grows(), `${sizes.join(", ")} bytes; a frame has ${frame.length}`);
   await page.context().close();
 });
