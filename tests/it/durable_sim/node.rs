@@ -166,9 +166,14 @@ impl Kept {
                     out.extend(fields);
                 }
                 b"WAIT" => {
-                    let count = if self.late > 0 { 0 } else { self.replicas };
+                    let answer = match self.late {
+                        0 => format!(":{}\r\n", self.replicas),
+                        // As a primary that has become a replica meanwhile, and is one again.
+                        late if late % 3 == 1 => "-UNBLOCKED state changed\r\n".to_owned(),
+                        _ => ":0\r\n".to_owned(),
+                    };
                     self.late = self.late.saturating_sub(1);
-                    out.extend_from_slice(format!(":{count}\r\n").as_bytes());
+                    out.extend_from_slice(answer.as_bytes());
                 }
                 _ => {
                     assert_eq!(words[0], b"FCALL");

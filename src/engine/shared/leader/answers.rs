@@ -4,7 +4,7 @@ use super::link::Waits;
 use super::{Leader, Stage};
 use crate::base::time::{Mono, Now};
 use crate::engine::shared::limits::{KEPT_BYTES_MAX, TIGHT_INTERVAL};
-use crate::engine::shared::redis::{Answer, Lead, Primary, Requests, Role};
+use crate::engine::shared::redis::{Answer, Lead, Primary, Requests, Role, is_passing};
 use crate::journal::BatchSeq;
 use crate::model::driver::{Link, LinkAction, Severity};
 use crate::wire::resp::Raw;
@@ -27,7 +27,11 @@ impl Said {
             Some(Waits::Role) => Self::Role(Role::read(raw)),
             Some(Waits::Replicas) => {
                 let count = raw.integer().and_then(|count| count.try_into().ok());
-                Self::Replicas(count.ok_or_else(|| raw.bytes().escape_ascii().to_string()))
+                let why = || match raw.error() {
+                    Some((_, text)) => String::from_utf8_lossy(text).into_owned(),
+                    None => raw.bytes().escape_ascii().to_string(),
+                };
+                Self::Replicas(count.ok_or_else(why))
             }
             Some(Waits::Lead) => Self::Lead(Lead::read(raw).map_err(|why| why.to_string())),
             _ => {
@@ -85,8 +89,14 @@ impl Leader {
         self.note_trouble(why, now);
     }
 
-    fn on_refused(&mut self, why: &str) {
+    /// An error of something else than a write. If it passes, the node is asked for anew, and what
+    /// was not accepted is written again.
+    fn on_refused(&mut self, why: &str, now: Mono) {
         let why = why.trim_end();
+        if is_passing(why.as_bytes()) {
+            self.link.drop_connection(now);
+            return self.note_trouble(why.to_owned(), now);
+        }
         let help = if why.contains("NOPERM") {
             ": docs/redis.md has the rights that its user needs in one line"
         } else {
@@ -114,7 +124,7 @@ impl Leader {
                 self.note_trouble("the node that was named is a replica".into(), now);
             }
             Ok(Role::Other) => {}
-            Err(why) => self.on_refused(&why),
+            Err(why) => self.on_refused(&why, now),
         }
         self.replicas.note_asked(now);
     }
@@ -131,6 +141,15 @@ impl Leader {
         self.link.rest(now);
         let why = format!("{count} of {wanted} replicas have what was written (--engine-wait)");
         self.note_trouble(why, now);
+    }
+
+    /// It is not known how many replicas have the write that is under way.
+    fn on_unknown_replicas(&mut self, why: &str, now: Mono) {
+        match self.write_answer.take() {
+            // It was not accepted, so none was to have it.
+            Some(answer) if answer != Answer::Ok => self.on_write_answer(answer, now),
+            _ => self.on_refused(why, now),
+        }
     }
 
     /// This server leads again, or another one does.
@@ -222,7 +241,7 @@ impl Leader {
                 self.note_trouble(format!("the login at a Sentinel failed: {why}"), now);
             }
             (Waits::Login(_) | Waits::Library, Said::Answer(_, Some(why))) => {
-                self.on_refused(&why);
+                self.on_refused(&why, now);
             }
             (Waits::Write(true), Said::Answer(answer, _)) => self.write_answer = Some(answer),
             (Waits::Write(false), Said::Answer(answer, _)) => self.on_write_answer(answer, now),
@@ -233,7 +252,7 @@ impl Leader {
             }
             (Waits::Role, Said::Role(role)) => self.on_role(role, now),
             (Waits::Replicas, Said::Replicas(Ok(count))) => self.on_replicas(count, now),
-            (Waits::Replicas, Said::Replicas(Err(why))) => self.on_refused(&why),
+            (Waits::Replicas, Said::Replicas(Err(why))) => self.on_unknown_replicas(&why, now),
             (Waits::Lead, Said::Lead(Ok(lead))) => self.on_lead(lead, now),
             (Waits::Lead, Said::Lead(Err(why))) => {
                 self.link.rest(now);

@@ -31,8 +31,9 @@ pub enum Answer {
     Refused(String),
 }
 
-/// Errors that pass by themselves.
-const PASSING: [&[u8]; 9] = [
+/// Errors that pass by themselves, or at another node. The last is of a WAIT at a primary that has
+/// become a replica.
+const PASSING: [&[u8]; 10] = [
     b"ASK",
     b"BUSY",
     b"LOADING",
@@ -42,7 +43,18 @@ const PASSING: [&[u8]; 9] = [
     b"MISCONF",
     b"READONLY",
     b"CLUSTERDOWN",
+    b"UNBLOCKED",
 ];
+
+/// What a replica says to a WAIT. It has no code of its own.
+const WAIT_AT_REPLICA: &[u8] = b"WAIT cannot be used with replica";
+
+/// Whether an error passes by itself, or at another node: nothing was done.
+#[must_use]
+pub fn is_passing(error: &[u8]) -> bool {
+    let code = error.split(|&byte| byte == b' ').next().unwrap_or_default();
+    PASSING.contains(&code) || memchr::memmem::find(error, WAIT_AT_REPLICA).is_some()
+}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -59,7 +71,7 @@ impl Answer {
             return match code {
                 b"OOM" => Self::Full,
                 _ if is_unknown_function(whole) => Self::NoLibrary,
-                _ if PASSING.contains(&code) => Self::Later(text(whole)),
+                _ if is_passing(whole) => Self::Later(text(whole)),
                 _ => Self::Refused(text(whole)),
             };
         }
@@ -108,5 +120,8 @@ mod tests {
         assert_eq!(read(b"-LOADING it\r\n"), Answer::Later("LOADING it".into()));
         assert_eq!(read(b"-NOPERM no\r\n"), Answer::Refused("NOPERM no".into()));
         assert!(matches!(read(b"+PONG\r\n"), Answer::Refused(_)));
+        let replica = b"ERR WAIT cannot be used with replica instances. Please also note";
+        assert!(is_passing(replica) && is_passing(b"UNBLOCKED force unblock"));
+        assert!(!is_passing(b"NOPERM this user") && !is_passing(b"ERR unknown command 'WAIT'"));
     }
 }

@@ -12,7 +12,7 @@ mod start;
 mod start_error;
 
 pub use admin::{Adopted, Paused, Scanned, adopt, drop_all, pause, scan};
-pub use answer::Answer;
+pub use answer::{Answer, is_passing};
 pub(in crate::engine) use load::load_into;
 pub use load::{Loaded, load};
 pub use locate::{Address, Hop, Locator, Primary, Role};

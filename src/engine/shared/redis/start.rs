@@ -3,7 +3,7 @@
 
 use super::request::Term;
 use super::start_error::{CallError, StartError};
-use super::{Address, LIBRARY_VERSION, Primary, Requests, SCHEMA};
+use super::{Address, LIBRARY_VERSION, Primary, Requests, SCHEMA, is_passing};
 use crate::base::buf::Input;
 use crate::engine::shared::limits::ANSWER_BYTES_MAX;
 use crate::wire::resp::{Framer, Raw};
@@ -80,9 +80,9 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Raw<'_>, StartError> {
 /// What a function says when its user may not do what it calls: Redis 7.0, and Valkey.
 const IN_FUNCTIONS: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
 
-pub(super) fn explain(text: &[u8]) -> StartError {
-    let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
-    let text = String::from_utf8_lossy(text);
+pub(super) fn explain(error: &[u8]) -> StartError {
+    let code = error.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(error);
     match code {
         b"NOAUTH" => StartError::Fatal(format!(
             "it asks for a password ({text}): give it by JOBCENTRE_ENGINE_PASSWORD or \
@@ -98,8 +98,8 @@ pub(super) fn explain(text: &[u8]) -> StartError {
         b"OOM" => StartError::Passing(format!(
             "its memory is full ({text}): let it have more (maxmemory of Redis)"
         )),
-        b"CLUSTERDOWN" | b"ASK" | b"MOVED" | b"LOADING" | b"BUSY" | b"MASTERDOWN" | b"MISCONF"
-        | b"TRYAGAIN" | b"READONLY" | b"NOREPLICAS" => StartError::Passing(text.into_owned()),
+        b"MOVED" => StartError::Passing(text.into_owned()),
+        _ if is_passing(error) => StartError::Passing(text.into_owned()),
         _ => StartError::Fatal(format!("it answers: {text}")),
     }
 }
