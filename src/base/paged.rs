@@ -310,14 +310,16 @@ impl<T, I: SlabIndex, S: Copy + Default> PagedSlab<T, I, S> {
     /// Takes the value at `index` out, if there is one. O(1).
     #[inline(always)]
     pub fn remove(&mut self, index: I) -> Option<T> {
-        self.get(index)?;
         let number = index.slot() >> SLAB_SHIFT;
-        let page = &mut self.pages[number as usize];
+        let page = self.pages.get_mut(number as usize)?;
         let offset = index.slot() as usize & SLAB_MASK;
-        let Slot::Occupied(value) =
-            std::mem::replace(&mut page.slots[offset], Slot::Vacant(page.vacant))
-        else {
-            unreachable!("a value was found here just now");
+        let slot = page.slots.get_mut(offset)?;
+        let value = match std::mem::replace(slot, Slot::Vacant(page.vacant)) {
+            Slot::Occupied(value) => value,
+            vacant @ Slot::Vacant(_) => {
+                *slot = vacant;
+                return None;
+            }
         };
         debug_assert!(
             page.live > 0 && page.live as usize <= page.slots.len(),

@@ -67,19 +67,20 @@ pub(super) fn unpack(number: u32) -> RecordKey {
     let Some(upper) = number.checked_sub(UPPER_KEYS) else {
         return RecordKey::Job(JobIdx::from_slot(number));
     };
-    let slot = upper >> KIND_BITS;
-    match upper & ((1 << KIND_BITS) - 1) {
-        QUEUE => RecordKey::Queue(DeclarationIdx::from_slot(slot)),
-        WORKER => RecordKey::Worker(WorkerIdx::from_slot(slot)),
-        CONSTRAINT => RecordKey::Constraint(ConstraintRecordIdx::from_slot(slot)),
-        PAUSE => RecordKey::Pause(PauseIdx::from_slot(slot)),
-        SCHEDULE => RecordKey::Schedule(ScheduleIdx::from_slot(slot)),
-        PAST_KEY => RecordKey::PastKey(PastKeyIdx::from_slot(slot)),
-        PAST_RUN => RecordKey::PastRun(PastRunIdx::from_slot(slot)),
-        LOSS => RecordKey::Loss(LossIdx::from_slot(slot)),
-        _ => unreachable!("no record has a key of this kind"),
-    }
+    OF_KIND[(upper & ((1 << KIND_BITS) - 1)) as usize](upper >> KIND_BITS)
 }
+
+/// The record key with this slot, by kind: `QUEUE` is the first.
+const OF_KIND: [fn(u32) -> RecordKey; 1 << KIND_BITS] = [
+    |slot| RecordKey::Queue(DeclarationIdx::from_slot(slot)),
+    |slot| RecordKey::Worker(WorkerIdx::from_slot(slot)),
+    |slot| RecordKey::Constraint(ConstraintRecordIdx::from_slot(slot)),
+    |slot| RecordKey::Pause(PauseIdx::from_slot(slot)),
+    |slot| RecordKey::Schedule(ScheduleIdx::from_slot(slot)),
+    |slot| RecordKey::PastKey(PastKeyIdx::from_slot(slot)),
+    |slot| RecordKey::PastRun(PastRunIdx::from_slot(slot)),
+    |slot| RecordKey::Loss(LossIdx::from_slot(slot)),
+];
 
 #[cfg(test)]
 mod tests {

@@ -182,13 +182,12 @@ impl QueueIndex {
     pub(super) fn remove(&mut self, row: &Row) {
         let key = row.key();
         assert!(self.rows.remove(&key).is_some(), "a row is not where its key says");
-        let empty = match self.states.get_mut(&row.state) {
-            None => unreachable!("a row is found by its state"),
-            Some(StateRows::One(other)) => {
+        let empty = match self.states.get_mut(&row.state).expect("a row is found by its state") {
+            StateRows::One(other) => {
                 debug_assert_eq!(other.id, row.id, "a state has the rows that all rows have");
                 true
             }
-            Some(StateRows::Many(rows)) => {
+            StateRows::Many(rows) => {
                 let removed = rows.remove(&key);
                 debug_assert!(removed.is_some(), "a state has the rows that all rows have");
                 rows.is_empty()

@@ -6,7 +6,7 @@ from collections import Counter
 
 import httpx
 import pytest
-from server import PATIENCE, Server
+from server import LARGE, PATIENCE, Server
 
 # (state, payload) of the jobs that the queries below are asked of.
 JOBS = [
@@ -183,7 +183,7 @@ def test_what_takes_too_long_is_stopped(binary):
     server.stop()
 
 
-POLLERS, JOBS_TO_POLL = 8, 2000
+POLLERS, JOBS_TO_POLL = 8, 2000 if LARGE else 400
 
 
 @pytest.mark.parametrize("query", [

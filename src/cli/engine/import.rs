@@ -10,14 +10,11 @@ use crate::cli::entropy;
 use crate::cli::passes::write_records;
 use crate::engine::Moving;
 use crate::engine::shared::redis::{self, Adopted, Lead, Requests, StartError, Status};
-use crate::engine::shared::{Begin, Leader, Settings};
+use crate::engine::shared::{Begin, Leader, STAGING_SUFFIX, Settings};
 use crate::journal::RecoveryProgress;
 use crate::reactor::Clock;
 use crate::reactor::disk::{Directory, LockMode};
 use std::path::Path;
-
-/// What the prefix gets while an import is under way. No --engine-prefix can be like that.
-const STAGING_SUFFIX: &str = ":+import";
 
 pub(super) fn import(mut reached: Reached, data: &Path) -> Result<String, String> {
     redis::check_node(&mut reached.connection, &reached.settings.address)

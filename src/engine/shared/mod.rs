@@ -9,4 +9,4 @@ mod settings;
 
 pub(super) use batch::{Field, Place};
 pub use leader::{Begin, Leader};
-pub use settings::{Login, PREFIX_DEFAULT, Settings};
+pub use settings::{Login, PREFIX_DEFAULT, STAGING_SUFFIX, Settings};

@@ -2,12 +2,18 @@
 
 use crate::engine::shared::limits::{LEASE_DEFAULT, PATIENCE_DEFAULT};
 use crate::engine::shared::redis::Address;
-use crate::wire::resp::{push_array, push_bulk};
+use crate::wire::resp::{push_array, push_bulk, slot};
 use std::fmt;
 use std::time::Duration;
 
 /// What keys begin with, unless they are to begin with something else.
 pub const PREFIX_DEFAULT: &str = "jc";
+
+/// The slot of a cluster in which the keys with the usual prefix are: the middle of all.
+const SLOT_DEFAULT: u16 = 8192;
+
+/// What the prefix gets while an import is under way. No `--engine-prefix` can be like that.
+pub const STAGING_SUFFIX: &str = ":+import";
 
 /// How a connection says who this server is.
 #[derive(Clone, Default)]
@@ -77,11 +83,53 @@ impl Settings {
             addresses: "".into(),
         }
     }
+
+    /// The slot of a cluster in which all keys are. Each prefix has its own, so that a cluster
+    /// spreads the jobs of several prefixes over its primaries; what is imported has the slot of
+    /// the prefix that it gets in the end, because a key is renamed within a slot only.
+    pub(super) fn slot(&self) -> u16 {
+        let prefix = self.prefix.strip_suffix(STAGING_SUFFIX).unwrap_or(&self.prefix);
+        if prefix == PREFIX_DEFAULT { SLOT_DEFAULT } else { slot(prefix.as_bytes()) }
+    }
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the passwords.
         f.debug_struct("Settings").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::shared::redis::Requests;
+
+    fn of_prefix(prefix: &str) -> Settings {
+        let address = Address::Cluster(Vec::new());
+        Settings { prefix: prefix.into(), ..Settings::new(address, [0; 8], "one") }
+    }
+
+    #[test]
+    fn each_prefix_has_a_slot_of_its_own_and_an_import_that_of_its_prefix() {
+        assert_eq!(of_prefix("jc").slot(), 8192);
+        let others: Vec<u16> =
+            ["mail", "video", "nightly"].map(|name| of_prefix(name).slot()).into();
+        assert!(others.is_sorted_by(|one, other| one != other) && !others.contains(&8192));
+        for prefix in ["jc", "mail"] {
+            let staged = of_prefix(&format!("{prefix}{STAGING_SUFFIX}"));
+            assert_eq!(staged.slot(), of_prefix(prefix).slot());
+        }
+    }
+
+    #[test]
+    fn keys_are_in_the_slot_of_their_settings() {
+        for prefix in ["jc", "mail"] {
+            let settings = of_prefix(prefix);
+            let probe = String::from_utf8(Requests::new(&settings).probe()).unwrap();
+            let key = probe.lines().last().unwrap();
+            assert!(key.starts_with(prefix) && key.ends_with(":meta"), "{key}");
+            assert_eq!(slot(key.as_bytes()), settings.slot());
+        }
     }
 }

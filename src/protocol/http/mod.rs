@@ -48,6 +48,7 @@ pub use session::Session;
 pub use ui::Settings as UiSettings;
 
 use crate::base::time::Wall;
+use crate::model::transfer::ImportedJob;
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -75,6 +76,8 @@ pub(super) struct Scratch {
     /// The expected and the new state of a job; canonical JSON.
     old: Vec<u8>,
     new: Vec<u8>,
+    /// The batch of an import that is being submitted.
+    imported: Vec<ImportedJob>,
     /// The query of the current paged request.
     query: Option<jobq::SharedQuery>,
     /// The body of the response, or a chunk of it.
@@ -96,6 +99,7 @@ impl Scratch {
                 *bytes = Vec::new();
             }
         }
+        self.imported = Vec::new();
         self.lightjq.shrink();
     }
 }

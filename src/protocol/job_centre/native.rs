@@ -10,7 +10,7 @@ use super::{Session, State};
 use crate::base::buf::OutBuf;
 use crate::model::reply::Reply;
 use crate::protocol::operations::{
-    Args, Call, Local, Next, PromptCall, ServerLimits, Style, write_line,
+    Args, Call, Local, Next, Problem, ProblemKind, PromptCall, ServerLimits, Style, write_line,
 };
 use crate::protocol::{SessionAction, SessionContext, StatsKind};
 use std::collections::VecDeque;
@@ -70,8 +70,8 @@ impl Session {
             return SessionAction::Yield;
         }
         let limits = ServerLimits::of(&shared.settings);
-        match call.local(&mut shared.turn, limits) {
-            Local::Command => {}
+        let answer = match call.local(&mut shared.turn, limits) {
+            Local::Command => None,
             Local::Caller => return SessionAction::FetchCaller,
             Local::Stats => return SessionAction::FetchStats(StatsKind::Server),
             Local::Admin(request) => return SessionAction::Administer(request),
@@ -82,16 +82,20 @@ impl Session {
                 return SessionAction::Stalled;
             }
             Local::Connections(request) => return SessionAction::Connections(request),
-            Local::Stream(_) | Local::Browser(_) => unreachable!("they are HTTP only"),
-            Local::Answered(next) => {
-                let serial = calls.serial.take();
-                calls.current = None;
-                self.state = State::Open;
-                self.drop_native_if_done();
-                let serial = serial.unwrap_or_else(|| self.replies.open());
-                self.replies.close(serial, out, |line| write_line(&next, line));
-                return SessionAction::Continue;
+            Local::Stream(_) | Local::Browser(_) => {
+                let detail = "this request has an answer over HTTP only";
+                Some(Next::Problem(Problem::new(ProblemKind::InvalidRequest, detail)))
             }
+            Local::Answered(next) => Some(next),
+        };
+        if let Some(next) = answer {
+            let serial = calls.serial.take();
+            calls.current = None;
+            self.state = State::Open;
+            self.drop_native_if_done();
+            let serial = serial.unwrap_or_else(|| self.replies.open());
+            self.replies.close(serial, out, |line| write_line(&next, line));
+            return SessionAction::Continue;
         }
         let serial = *calls.serial.get_or_insert_with(|| self.replies.open());
         let args: &'s Args = shared.scratch.native.insert(call.args());

@@ -20,7 +20,6 @@ use crate::model::manage::{
     JobCursor, JobState, LeaseTerms, NewJob, QueueOrder, ReserveTerms, RunReport,
 };
 use crate::model::query::Query;
-use crate::model::transfer::ImportedJob;
 use crate::protocol::BrowserRequest;
 use crate::wire::json::elements;
 use std::sync::Arc;
@@ -66,7 +65,7 @@ pub(in crate::protocol) enum Args {
     PeekQueue { queue: Vec<u8>, state: Option<JobState>, from: JobCursor },
     Backup,
     Export { queue: Option<Vec<u8>>, state: Option<JobState> },
-    Import { jobs: Vec<ImportedJob> },
+    Import,
     ShowServer,
     Drain { on: bool },
     Reload,
@@ -190,7 +189,7 @@ fn parse_fields(
             Args::Export { queue, state: fields.word("state", &words)? }
         }
         // Its body is read by `Import`.
-        Operation::Import => Args::Import { jobs: Vec::new() },
+        Operation::Import => Args::Import,
         Operation::ShowServer => Args::ShowServer,
         Operation::Me => Args::Me,
         Operation::OpenSession => Args::Browser(BrowserRequest::Open),

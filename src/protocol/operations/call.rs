@@ -191,12 +191,16 @@ impl Call {
                 let from = if let Step::From(from) = self.step { from } else { JobId(1) };
                 ManageCommand::Export { queue: queue.as_deref(), state: *state, from }
             }
-            Args::Import { jobs } => ManageCommand::Import(jobs),
             Args::Backup => {
                 let stream = self.backup.as_ref().expect("a backup has its stream");
                 ManageCommand::Backup(stream.step())
             }
-            Args::ShowServer | Args::Me | Args::Browser(_) | Args::Drain { .. } | Args::Reload => {
+            Args::ShowServer
+            | Args::Me
+            | Args::Browser(_)
+            | Args::Drain { .. }
+            | Args::Reload
+            | Args::Import => {
                 unreachable!("the request has no command")
             }
             Args::Pause { queue, for_ms } => ManageCommand::Pause { queue, for_ms: *for_ms },

@@ -279,22 +279,22 @@ fn puts(outcomes: &[PutOutcome], rejected: &[Option<Problem>], body: &mut Vec<u8
     body.extend_from_slice(b"{\"results\":[");
     for (number, problem) in rejected.iter().enumerate() {
         body.extend_from_slice(if number > 0 { b",{" } else { b"{" });
-        let problem = match (problem, problem.is_none().then(|| outcomes.next()).flatten()) {
-            (Some(problem), _) => problem.clone(),
-            (None, Some(PutOutcome::Added(id))) => {
+        let mut next = || outcomes.next().expect("each job that was submitted has an outcome");
+        let problem = match problem.as_ref().map_or_else(|| Err(next()), Ok) {
+            Ok(problem) => problem.clone(),
+            Err(PutOutcome::Added(id)) => {
                 push_count(body, "id", id.0);
                 body.push(b'}');
                 continue;
             }
-            (None, Some(PutOutcome::Duplicate(id))) => {
+            Err(PutOutcome::Duplicate(id)) => {
                 push_count(body, "id", id.0);
                 push_flag(body, "duplicate", true);
                 body.push(b'}');
                 continue;
             }
-            (None, Some(&PutOutcome::KeyTaken(id))) => super::answer::key_taken(id),
-            (None, Some(PutOutcome::Rejected(rejection))) => super::answer::rejected(*rejection),
-            (None, None) => unreachable!("each job that was submitted has an outcome"),
+            Err(&PutOutcome::KeyTaken(id)) => super::answer::key_taken(id),
+            Err(PutOutcome::Rejected(rejection)) => super::answer::rejected(*rejection),
         };
         push_name(body, "error");
         problem.write(body);

@@ -28,6 +28,3 @@ pub const LIBRARY_VERSION: i64 = 5;
 
 /// The version of what the records and keys mean.
 pub const SCHEMA: u64 = 1;
-
-/// The partition's slot: the middle of all, as there is one.
-const SLOT: u16 = 8192;

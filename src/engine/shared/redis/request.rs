@@ -1,6 +1,5 @@
 //! The requests: calls of the library's functions, as RESP.
 
-use super::SLOT;
 use crate::engine::shared::Settings;
 use crate::engine::shared::batch::Batch;
 use crate::engine::shared::limits::REPLICAS_TIMEOUT;
@@ -38,7 +37,7 @@ impl Requests {
     /// For these settings.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        let tag = tag_of_slot(SLOT);
+        let tag = tag_of_slot(settings.slot());
         let key = |name: &str| -> Box<[u8]> {
             [settings.prefix.as_bytes(), b":{", &tag, b"}:", name.as_bytes()].concat().into()
         };

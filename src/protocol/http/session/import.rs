@@ -6,10 +6,9 @@ use super::phase::{Phase, Submitted};
 use crate::base::buf::{Input, OutBuf};
 use crate::model::command::Command;
 use crate::model::manage::ManageCommand;
-use crate::protocol::operations::{Args, Import};
+use crate::protocol::operations::Import;
 use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::http::{Body, Expect, Framing, Piece};
-use std::sync::Arc;
 
 impl Session {
     /// Begins an import: with a batch without jobs, which tells whether the server takes any.
@@ -44,11 +43,9 @@ impl Session {
         mut import: Box<Importing>,
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        let args = Arc::new(Args::Import { jobs: import.lines.take_batch() });
+        let jobs = &mut shared.scratch.http.imported;
+        *jobs = import.lines.take_batch();
         let serial = self.begin_command(Submitted::Import(import));
-        let Args::Import { jobs } = &**shared.scratch.native.insert(args) else {
-            unreachable!("it was made just now");
-        };
         SessionAction::Submit(serial, Command::Manage(ManageCommand::Import(jobs)))
     }
 

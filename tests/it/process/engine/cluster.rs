@@ -165,3 +165,26 @@ fn slot_that_moves_is_followed() {
     ledger.note_put(u64::MAX >> 12, 1);
     compare(&leader, &ledger);
 }
+
+/// Servers of several prefixes know nothing of each other, and each prefix has a leader: that is how
+/// more than one primary of a cluster, and more than one server, come to work.
+#[test]
+fn jobs_of_several_prefixes_are_on_several_primaries() {
+    let Some(cluster) = Cluster::start(false) else { return };
+    let url = cluster.url();
+    // Their slots lie in different thirds of all.
+    let servers = ["nightly", "jc", "billing"].map(|prefix| {
+        Server::start(&["--engine", &url, "--engine-prefix", prefix, "--server-name", prefix])
+    });
+    for (number, server) in servers.iter().enumerate() {
+        let put = server.connect().ask(&job(number as u64));
+        assert!(put.contains(r#""status":"ok""#), "{put}");
+    }
+    for server in &servers {
+        let stats = server.connect().ask("{\"request\":\"queues\"}\n");
+        assert!(stats.contains(r#""ready":1"#), "{stats}");
+    }
+    for node in &cluster.0 {
+        assert!(text(node.ask(&[b"DBSIZE"])).starts_with(":4"), "the four keys of one prefix");
+    }
+}
