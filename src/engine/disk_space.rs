@@ -159,9 +159,8 @@ pub(super) fn imported_bytes(imported: &ImportedJob) -> usize {
     };
     let error =
         imported.last_error.as_ref().map_or(0, |last| last.error.len() + last.message.len());
-    let message = imported.progress_message.as_ref().map_or(0, |text| text.len());
     let after = imported.after_here.len() * 8;
-    new_job_bytes(&imported.queue, &imported.job) + after + result + error + message
+    new_job_bytes(&imported.queue, &imported.job) + after + result + error
 }
 
 /// Answers a command that has no space on the disk.

@@ -1,7 +1,6 @@
 //! Jobs on their way out of a server and into another one: exports and imports.
 
 use crate::base::time::Wall;
-use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::Encoding;
 use crate::model::job_details::{ErrorDetails, JobDetails};
@@ -41,10 +40,6 @@ pub struct ImportedJob {
     pub retries: u32,
     /// Its last error.
     pub last_error: Option<ErrorDetails>,
-    /// The part that is done.
-    pub progress: Option<Fraction>,
-    /// What its worker has said of its progress.
-    pub progress_message: Option<Box<str>>,
 }
 
 /// What an imported job is.

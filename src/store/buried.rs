@@ -43,6 +43,10 @@ impl Buried {
     pub(super) fn link_numbered(&mut self, slot: JobIdx, number: u32, jobs: &mut Jobs) {
         debug_assert_eq!(jobs[slot].status(), Status::Buried, "only buried jobs are in the list");
         jobs[slot].set_burial(number);
+        debug_assert!(
+            self.last.expand().is_none_or(|last| jobs[last].next().is_none()),
+            "no job is behind the one that was buried last"
+        );
         let previous = std::mem::replace(&mut self.last, slot.into());
         jobs.set_previous(slot, previous);
         jobs[slot].set_next(PackedOption::NONE);
@@ -76,6 +80,11 @@ impl Buried {
             self.last = previous;
         }
         jobs[slot].clear_links();
+        debug_assert_eq!(
+            self.first.is_none(),
+            self.last.is_none(),
+            "a list has a first job and a last one, or neither"
+        );
     }
 
     /// Brings restored jobs into the order of their numbers. O(jobs) if they are, else

@@ -35,6 +35,10 @@ impl Expected {
             !job.is_leased() || job.status() == Status::Reserved && job.ext().is_none(),
             "a lease is in a slot beside rare fields, or its job is not reserved"
         );
+        assert!(
+            job.progress().is_none() || job.status() == Status::Reserved,
+            "a job has the progress of a run that is over"
+        );
         if job.status() == Status::Popped {
             assert!(timer.is_none() && job.class().is_none(), "a popped job is not detached");
             assert!(self.popped.insert(slot));

@@ -60,6 +60,10 @@ impl Store {
                 self.is_hold_brief(queue) || self.constraints.may_find_more(queue, has_classes)
             });
         if defers {
+            debug_assert!(
+                self.waiters[waiter].timer.is_none(),
+                "a waiter gets a new timeout when the former one has fired"
+            );
             let at = now.mono.after(Duration::from_millis(SCAN_CHECK_INTERVAL_MS));
             self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         }

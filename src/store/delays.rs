@@ -31,6 +31,7 @@ impl Store {
     pub(super) fn delay_until(&mut self, slot: JobIdx, at: Mono) {
         self.set_rare_status(slot, RareStatus::Delayed);
         let expires = self.jobs[slot].ext_mut_or_insert().expires;
+        debug_assert!(!self.jobs[slot].is_held(), "a held job has no deadline of a delay");
         self.jobs.arm(slot, at.min(expires), &mut self.deadlines);
         self.list_delayed(slot);
     }
@@ -44,6 +45,11 @@ impl Store {
         let delays = &mut self.queues[job.queue].delays;
         let is_new = delays.0.get_or_insert_default().insert((at, job.id()));
         debug_assert!(is_new, "a delayed job is listed once");
+        debug_assert!(
+            self.queues[job.queue].delays.len() as u64
+                <= self.queues[job.queue].counts.get(RareStatus::Delayed),
+            "a delayed job is counted before it is listed"
+        );
     }
 
     /// Takes a job whose delay ends at `at` out of the list, if it is there. O(log d).

@@ -199,6 +199,7 @@ impl Effects {
             let number = u32::try_from(self.events.len()).expect("events are numbered by 32 bits");
             self.events.push((version, event));
             self.changes.push(DirtyRecord::Event(slot, id, number));
+            debug_assert!(self.events.len() <= self.changes.len(), "an event has its record");
         }
     }
 
@@ -207,6 +208,10 @@ impl Effects {
     pub fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         let outcome = *self.outcomes.get(self.shown)?;
         self.shown += 1;
+        debug_assert!(
+            !matches!(outcome.1, Outcome::Owned(number) if number as usize >= self.owned.len()),
+            "an outcome names an answer that is there"
+        );
         Some(outcome)
     }
 
@@ -249,6 +254,10 @@ impl Effects {
     /// Clears the records to journal once they are written.
     #[inline]
     pub fn clear_changes(&mut self) {
+        debug_assert!(
+            self.keeps_changes || self.changes.is_empty() && self.events.is_empty(),
+            "without a journal no records are kept"
+        );
         self.changes.clear();
         self.events.clear();
     }

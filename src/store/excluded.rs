@@ -57,7 +57,12 @@ impl ExcludedHeaps {
 
     /// The head of the heap of this exclusion set. O(exclusion sets).
     pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<HeapEntry<JobIdx>> {
-        self.list[self.find(excluded_workers)?].ready.peek()
+        let heap = &self.list[self.find(excluded_workers)?];
+        debug_assert!(
+            !heap.ready.is_empty() || heap.reserved > 0,
+            "a heap is kept empty only for jobs that constraints may block"
+        );
+        heap.ready.peek()
     }
 
     /// Adds a job. O(exclusion sets + log n).
@@ -97,6 +102,7 @@ impl ExcludedHeaps {
     /// If it was not pinned.
     pub(super) fn release(&mut self, excluded_workers: &[WorkerId]) {
         let place = self.find(excluded_workers).expect("a pinned heap exists");
+        debug_assert!(self.list[place].reserved > 0, "a heap is unpinned as often as it is pinned");
         self.list[place].reserved -= 1;
         self.drop_if_empty(place);
     }
@@ -131,6 +137,10 @@ impl ExcludedHeaps {
     ) {
         let place =
             self.find(excluded_workers).expect("a job with an exclusion set is in its heap");
+        debug_assert!(
+            (position as usize) < self.list[place].ready.len(),
+            "the position of a job is in its heap"
+        );
         self.list[place].ready.remove(position, slots);
         self.drop_if_empty(place);
     }

@@ -89,6 +89,7 @@ impl ExternalIds {
         let rehash = |known: &IdEntry| spread(known.hash);
         self.shards[shard].insert_unique(spread(hash), IdEntry { hash, slot }, rehash);
         self.len += 1;
+        debug_assert!(self.shards[shard].len() <= self.len, "all shards together are counted");
     }
 
     /// Removes the external id of the job in this slot.

@@ -55,6 +55,11 @@ impl Store {
             let heads = excluded.filter_map(|heap| heap.ready.peek());
             let entry =
                 first_entry(self.global_ready.ready.peek().into_iter().chain(heads), &self.jobs)?;
+            debug_assert!(
+                self.jobs[entry.slot].status() == Status::Ready
+                    && self.jobs[entry.slot].is_tracked(),
+                "the global heaps have ready tracked jobs"
+            );
             if self.withhold_if_paused(entry.slot) {
                 continue;
             }
@@ -83,6 +88,7 @@ impl Store {
 
     /// Removes a ready job that has expired.
     pub(super) fn expire_head(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(self.jobs[slot].is_expired(now), "a head is removed when its time is over");
         let queue = self.jobs[slot].queue;
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
@@ -224,6 +230,10 @@ impl Store {
         if self.is_on_hold(self.jobs[slot].queue) || self.disconnects.holds_global() {
             return false;
         }
+        debug_assert!(
+            !self.jobs[slot].excluded_workers().is_empty(),
+            "a job that no worker has rejected is in the heap for all"
+        );
         let record = &mut self.queues[self.jobs[slot].queue];
         self.waiters.settle_pops(&mut record.waiters, &mut record.parked_pops);
         let job = &self.jobs[slot];
@@ -276,6 +286,10 @@ impl Store {
         excluded.iter().find_map(|heap| {
             let slot = heap.ready.peek()?.slot;
             let job = &self.jobs[slot];
+            debug_assert!(
+                job.queue == queue && *job.excluded_workers() == *heap.excluded_workers,
+                "a heap of an exclusion set has the jobs with this set"
+            );
             if job.is_too_large_to_pop() || job.is_expired(now) {
                 return None;
             }
@@ -306,6 +320,12 @@ impl Store {
         );
         match self.waiters[waiter].kind {
             WaiterKind::Reserve => {
+                debug_assert!(
+                    self.waiters.is_queued_in(waiter, self.jobs[slot].queue.into())
+                        || self.jobs[slot].is_tracked()
+                            && self.waiters.is_queued_in(waiter, QueueScope::Any),
+                    "a waiter gets a job of a queue in whose line it is"
+                );
                 self.end_wait(waiter);
                 self.unlink_cold(slot);
                 self.count_reserved(slot);
@@ -326,6 +346,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        debug_assert!(!self.waiters[waiter].is_paused(), "a pop that was answered is not matched");
         let (client, poppable_only) =
             (self.waiters[waiter].ticket.client, self.waiters[waiter].kind == WaiterKind::Pop);
         if let Some(entry) = self.head_with_excluded(queue, (client, poppable_only), now, fx) {

@@ -32,6 +32,7 @@ impl Queues {
         if let (Some(row), Some(index)) = (job.row(), &mut queue.index) {
             index.remove(row);
         }
+        debug_assert!(job.row().is_none() || queue.index.is_some(), "a row is in an index");
         queue.stop_indexing_if_gone();
     }
 
@@ -73,6 +74,7 @@ impl Queues {
         let index = self[job.queue].index_mut();
         let event = Event { kind: what, at: index.event_time(now) };
         let row = job.row().expect("the job has a row");
+        debug_assert!(event.at >= row.modified, "the changes of a job do not go back");
         let next = next_row(row, row.version + 1, &event);
         fx.mark_event_dirty(slot, next.id, next.version, event);
         jobs.change(slot, |job| index.replace_row(job, next))
@@ -146,6 +148,7 @@ impl Queues {
         self[job.queue].index_mut().remove(&row);
         let payload = Payload { encoding: row.encoding, bytes: &row.payload };
         jobs.change(slot, |job| job.set_payload(payload, created));
+        debug_assert!(!jobs[slot].has_row(), "a payload is the job's own, or its row's");
         created
     }
 

@@ -158,6 +158,7 @@ impl Ids {
         assert!(place.is_none(), "an id was given out twice");
         *place = slot.into();
         page.live += 1;
+        debug_assert!(page.live as usize <= PAGE, "a page counts the ids that it has");
     }
 
     /// Removes `id` and returns its slot, if there is such a job and `may` says so: see

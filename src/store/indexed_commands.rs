@@ -371,7 +371,12 @@ impl Store {
     fn next_to_drop(&mut self, queue: QueueIdx, end: u32) -> Option<JobIdx> {
         let index = self.queues[queue].index.as_ref()?;
         if let Some(row) = index.first() {
-            return self.ids.find(row.id.0);
+            let found = self.ids.find(row.id.0);
+            debug_assert!(
+                found.is_some_and(|slot| self.jobs[slot].queue == queue),
+                "a row is of a job of its queue"
+            );
+            return found;
         }
         let mut cursor = index.cursor;
         while cursor < end && !self.jobs.lacks_row(JobIdx::from_slot(cursor), queue) {

@@ -148,6 +148,7 @@ impl Job {
 
     #[inline(always)]
     pub(super) fn set_status(&mut self, status: Status) {
+        debug_assert!(!self.is_linked(), "links mean what the status says: they are cleared first");
         self.id_and_flags = self.id_and_flags & !STATUS | status_bits(status);
     }
 
@@ -245,6 +246,7 @@ impl Job {
     /// Sets the options of a restored job, which expires at `expires`.
     pub(super) fn resume(&mut self, options: &JobOptions, expires: Option<Mono>) {
         let ext = self.ext_mut_or_insert();
+        debug_assert!(ext.timer.is_none(), "a restored job has its options before a deadline");
         ext.set_options(&JobOptions { ttl_ms: 0, ..*options }, Now::default());
         ext.expires = expires.unwrap_or(NEVER);
     }
@@ -292,6 +294,7 @@ impl Job {
 
     /// It has no time to live any more.
     pub(super) fn end_ttl(&mut self) {
+        debug_assert!(self.has_ttl(), "a time to live ends that the job does not have");
         self.ext_mut_or_insert().expires = NEVER;
     }
 

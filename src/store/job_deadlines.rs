@@ -20,6 +20,11 @@ impl Store {
         }
         let (queue, recorded) = (job.queue, job.has_row());
         self.totals.count(JobCounter::TimerFired);
+        debug_assert!(
+            !matches!(job.status(), Status::Ready | Status::Blocked | Status::GroupOnly)
+                || job.expires() == at,
+            "the deadline of a job in its queue is the end of its time to live"
+        );
         let step = transition_at_deadline(job);
         if self.jobs[slot].status() == Status::Reserved {
             self.end_attempt_by_clock(slot, now, fx);

@@ -209,8 +209,11 @@ impl JobExt {
     }
 
     pub(super) fn set_options(&mut self, options: &JobOptions, now: Now) {
+        debug_assert_eq!(self.expires, NEVER, "a time to live begins once");
+        debug_assert_eq!(self.lease.0, 0, "a job gets its options before its first lease");
         if options.ttl_ms > 0 {
             self.expires = now.mono.after(Duration::from_millis(options.ttl_ms));
+            debug_assert!(self.expires > now.mono, "a time to live ends later than it begins");
         }
         self.counts_leases = true;
         let JobOptions {

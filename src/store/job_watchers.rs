@@ -119,6 +119,10 @@ impl JobWatchers {
         let watcher = self.slots.insert(JobWatcher { ticket, job, watch_for, arrival, timer });
         self.by_ticket.insert(ticket, watcher);
         self.by_job.insert((job, watch_for, arrival), watcher);
+        debug_assert!(
+            self.by_ticket.len() == self.slots.len() && self.by_job.len() == self.slots.len(),
+            "a watcher has one ticket and one job"
+        );
         watcher
     }
 
@@ -171,6 +175,10 @@ impl JobWatchers {
         debug_assert!(
             by_ticket.is_some() && by_ticket == by_job,
             "a watcher is found by its ticket and by its job"
+        );
+        debug_assert!(
+            self.by_ticket.len() == self.slots.len() && self.by_job.len() == self.slots.len(),
+            "a watcher goes with its ticket and its place at the job"
         );
         watcher
     }

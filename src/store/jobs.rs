@@ -56,6 +56,7 @@ impl Jobs {
     #[inline(always)]
     pub(super) fn insert(&mut self, job: Job) -> JobIdx {
         debug_assert!(!job.is_linked(), "a job that enters the table is in no list");
+        debug_assert!(job.timer().is_none(), "a job gets a deadline when it is in the table");
         self.content_bytes += job.content_bytes();
         self.slots.insert(job)
     }
@@ -78,6 +79,10 @@ impl Jobs {
     pub(super) fn remove(&mut self, slot: JobIdx) -> Job {
         let job = self.slots.remove(slot).expect("a job was removed twice");
         debug_assert!(!job.is_linked(), "a job that leaves the table is in no list");
+        debug_assert!(
+            self.content_bytes >= job.content_bytes(),
+            "the bytes of a job are in the sum of all"
+        );
         self.content_bytes -= job.content_bytes();
         job
     }
@@ -139,6 +144,7 @@ impl Jobs {
         {
             deadlines.cancel(std::mem::take(&mut ext.timer));
         }
+        debug_assert!(self[slot].timer().is_none(), "a deadline is cancelled where it is kept");
     }
 
     /// Whether this slot has a job of the queue that has no row, and that no pop has taken.
@@ -195,6 +201,7 @@ impl PositionMap for Jobs {
 
     #[cold]
     fn compare_exactly(&self, a: JobIdx, b: JobIdx) -> Ordering {
+        debug_assert_eq!(self[a].rank(), self[b].rank(), "digits decide between equal ranks");
         // Of digits without leading zeros, longer ones are larger; larger is more urgent.
         let key = |slot: JobIdx| self[slot].digits().map(|digits| (digits.len(), digits));
         let (a, b) = (key(a), key(b));

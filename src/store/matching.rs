@@ -233,7 +233,11 @@ impl Store {
     ) -> (Option<HeapEntry<JobIdx>>, bool) {
         let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
-            debug_assert_eq!(self.jobs[entry.slot].queue, queue, "a heap has jobs of its queue");
+            debug_assert!(
+                self.jobs[entry.slot].queue == queue
+                    && self.jobs[entry.slot].status() == Status::Ready,
+                "a heap has ready jobs of its queue"
+            );
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
@@ -330,6 +334,10 @@ impl Store {
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
+        debug_assert!(
+            !matches!(job.status(), Status::Completed | Status::Popped),
+            "a job that has ended is not handed out"
+        );
         job.set_status(Status::Reserved);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_simple_to_reserve() || self.workers.any_attached() {
@@ -402,6 +410,7 @@ impl Store {
     pub(super) fn pop_out(&mut self, slot: JobIdx, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
         debug_assert_eq!(self.jobs[slot].status(), Status::Ready, "a pop selects a ready job");
+        debug_assert!(!self.jobs[slot].is_expired(now), "an expired job is not handed out");
         self.unlink_cold(slot);
         let group =
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
@@ -472,6 +481,7 @@ impl Store {
             queues.list_if_idle(queue);
         });
         if !waiter.timer.is_none() {
+            debug_assert!(!waiter.is_paused(), "a pop with a timeout is not kept");
             self.deadlines.cancel(waiter.timer);
         }
         (waiter.kind, waiter.ticket)

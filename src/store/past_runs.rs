@@ -94,6 +94,11 @@ impl PastRuns {
         by_job.insert(run.job, slot);
         let is_new = by_end.insert((run.until, slot.slot()));
         debug_assert!(is_new, "a past run ends once");
+        debug_assert_eq!(
+            (runs.len(), runs.len()),
+            (by_id.len(), by_end.len()),
+            "a past run has one record and one end"
+        );
         slot
     }
 
@@ -109,6 +114,10 @@ impl PastRuns {
         }
         let was_there = by_end.remove(&(past.run.until, slot.slot()));
         debug_assert!(was_there, "a past run is found by its end");
+        debug_assert!(
+            by_job.len() <= runs.len() && by_id.len() == runs.len() && by_end.len() == runs.len(),
+            "a past run goes out of all tables"
+        );
         past
     }
 
@@ -124,7 +133,12 @@ impl PastRuns {
     /// The completed run that is forgotten first, and when.
     pub(super) fn first_completed(&self) -> Option<(Mono, PastRunIdx)> {
         let &(until, slot) = self.completed.by_end.first()?;
-        Some((until, PastRunIdx::from_slot(slot)))
+        let slot = PastRunIdx::from_slot(slot);
+        debug_assert!(
+            self.completed.runs.get(slot).is_some_and(|past| past.run.until == until),
+            "an end in the order of ends is that of a run"
+        );
+        Some((until, slot))
     }
 
     /// The number of completed runs.

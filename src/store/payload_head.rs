@@ -45,6 +45,15 @@ impl PayloadHead {
     /// A copy of these bytes behind this head. O(bytes).
     #[inline(always)]
     pub(super) fn store(self, bytes: &[u8]) -> StoredPayload {
+        debug_assert!(
+            self.encoding == Encoding::Bytes || self.lease_s == 0 && self.created_32nds == 0,
+            "a lease and a part of a second are kept beside bytes only"
+        );
+        debug_assert!(
+            usize::from(self.encoding.key_len()) <= bytes.len(),
+            "the key of a packet is a part of it"
+        );
+        debug_assert!(self.created_32nds < 32, "a part of a second has five bits");
         let (tag, key_len) = match self.encoding {
             Encoding::Json => (JSON, 0),
             Encoding::JsonLine => (JSON_LINE, 0),

@@ -14,7 +14,7 @@ use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Status};
 use crate::model::row::Row;
 use crate::model::snapshot::{
-    History, PersistedStatus, PersistedWorker, Record, Snapshot, StatusSnapshot,
+    History, PersistedStatus, PersistedWorker, Record, RunHistory, Snapshot, StatusSnapshot,
 };
 use crate::model::worker::WorkerId;
 use std::borrow::Cow;
@@ -152,8 +152,14 @@ impl Store {
             Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
             Status::Buried => PersistedStatus::Buried { number: job.burial(), until: due() },
         };
+        debug_assert!(
+            !matches!(job.status(), Status::Completed) && job.token_lease().is_none()
+                || !job.timer().is_none(),
+            "a completed job, and a lease under a token, has an end"
+        );
         let (result, message) = (job.result(), job.result_message());
-        let (retries, progress, runs) = (job.retries(), job.progress(), job.run_history());
+        let progress = job.progress().filter(|_| job.is_reservation_durable());
+        let (retries, runs) = (job.retries(), job.run_history());
         StatusSnapshot { stage, retries, result, message, progress, runs }
     }
 
@@ -248,6 +254,7 @@ impl Store {
     /// ready, buried jobs come into their order, and constraints are applied to all jobs.
     /// O(w + h log n + q + b log b) for b buried jobs, and O(jobs) if there are constraints.
     pub fn finish_restore(&mut self, now: Now) {
+        assert!(self.waiters.len() == 0, "clients come after the restoration");
         self.sort_buried();
         for place in self.workers.deregistered() {
             while let Some(slot) = self.reservations.first_detached(place) {
@@ -326,13 +333,24 @@ impl Store {
         now: Now,
     ) {
         debug_assert!(!self.jobs[slot].is_linked(), "a job is in no list before it has a state");
+        debug_assert!(
+            self.jobs[slot].timer().is_none(),
+            "a job has no deadline before it has a state"
+        );
+        // Records of earlier versions have the progress of runs that ended with the server.
+        let goes_on =
+            matches!(state.stage, PersistedStatus::Running { .. } | PersistedStatus::Leased { .. });
+        let runs = state.runs.map(|runs| RunHistory {
+            progress_message: runs.progress_message.filter(|_| goes_on),
+            ..runs
+        });
         self.jobs.change(slot, |job| {
             job.resume_outcome(state.result, state.message);
-            job.resume_runs(state.runs);
+            job.resume_runs(runs);
         });
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
-        job.set_progress(state.progress);
+        job.set_progress(state.progress.filter(|_| goes_on));
         match state.stage {
             PersistedStatus::Waiting => self.enqueue(slot, now),
             PersistedStatus::Running { worker, until, lease } => {

@@ -24,5 +24,9 @@ pub(super) fn rank_of_digits(digits: &str) -> u64 {
 /// The number of which this is the [`rank`].
 #[inline]
 pub(super) fn number(rank: u64) -> i64 {
+    debug_assert!(
+        rank != 0 && rank != UNSELECTED_RANK,
+        "a priority that is digits, and none, have no number"
+    );
     (!rank ^ SIGN).cast_signed()
 }

@@ -20,6 +20,9 @@ pub(super) enum RareStatus {
 }
 
 impl RareStatus {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Blocked, Self::GroupOnly, Self::Delayed, Self::Completed, Self::Buried];
     fn status(self) -> Status {
         match self {
             Self::Blocked => Status::Blocked,
@@ -71,6 +74,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         debug_assert!(!job.is_linked(), "a held job is in no list");
         job.set_status(Status::Delayed);
+        debug_assert!(job.timer().is_none(), "a held job has no deadline of its own");
         self.queues[job.queue].counts.add(RareStatus::Blocked);
     }
 

@@ -74,6 +74,7 @@ impl GlobalReady {
             job.clear_exclusions();
             queues[queue].ready.push(entry, jobs);
         }
+        debug_assert!(!self.is_withheld(slot, jobs), "a job that becomes ready is in no list yet");
         if tracked && queues[queue].holds.has(HoldMarks::PAUSED) {
             self.list_withheld(slot, jobs);
         } else if tracked {
@@ -116,6 +117,7 @@ impl GlobalReady {
             // Before it leaves, so that the heap stays.
             self.excluded.reserve(jobs[slot].excluded_workers());
         }
+        debug_assert!(!self.is_withheld(slot, jobs), "a withheld job is in no global heap");
         self.remove_global(slot, jobs);
         self.append_withheld(slot, jobs);
     }
@@ -158,6 +160,7 @@ impl GlobalReady {
         );
         list.swap_remove(position as usize);
         if let Some(&moved) = list.get(position as usize) {
+            debug_assert_eq!(jobs[moved].queue, queue, "a list has the withheld jobs of one queue");
             jobs[moved].work_mut().global_position = position;
         }
         if list.is_empty() {
@@ -184,7 +187,8 @@ impl GlobalReady {
             );
             self.push_global(slot, jobs);
             let list = self.withheld.get_mut(&queue).expect("the list has a job");
-            list.pop();
+            let popped = list.pop();
+            debug_assert_eq!(popped, Some(slot), "the last job of the list is given back");
             if list.is_empty() {
                 self.withheld.remove(&queue);
             }

@@ -75,6 +75,7 @@ impl<T: Copy, I: SlabIndex + PartialEq + Debug> RecordTable<T, I> {
     pub(super) fn insert(&mut self, id: JobId, place: T) -> I {
         let record = self.slots.insert(RecordEntry { id, place });
         assert_eq!(self.by_id.insert(id.0, record), None, "an id was given out twice");
+        debug_assert_eq!(self.slots.len(), self.by_id.len(), "a record has one id");
         record
     }
 
@@ -83,6 +84,7 @@ impl<T: Copy, I: SlabIndex + PartialEq + Debug> RecordTable<T, I> {
         let entry = self.slots.remove(record).expect("a record was removed twice");
         let known = self.by_id.remove(&entry.id.0);
         debug_assert_eq!(known, Some(record), "a record is found by its id");
+        debug_assert_eq!(self.slots.len(), self.by_id.len(), "a record goes with its id");
         entry
     }
 

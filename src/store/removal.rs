@@ -38,6 +38,11 @@ impl Store {
 
     /// [`Store::remove`] without marking the job dirty.
     pub(super) fn remove_unjournaled(&mut self, slot: JobIdx) -> Job {
+        debug_assert_ne!(
+            self.jobs[slot].status(),
+            Status::Popped,
+            "a popped job leaves with its pop"
+        );
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
         let known = self.ids.remove(job.id());

@@ -15,6 +15,7 @@ impl Store {
     /// would be removed as soon as it waits. O(1).
     pub(super) fn outlive(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.status(), Status::Buried, "only a buried job outlives its time");
         if !job.is_expired(now) {
             return;
         }
@@ -39,6 +40,7 @@ impl Store {
             while kicked.len() < limit as usize
                 && let Some(slot) = self.queues[queue].buried.first()
             {
+                debug_assert_eq!(self.jobs[slot].queue, queue, "a list has the jobs of its queue");
                 self.unlink_cold(slot);
                 self.outlive(slot, now, fx);
                 self.jobs[slot].set_retries(0);

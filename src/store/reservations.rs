@@ -134,6 +134,11 @@ impl Reservations {
         assert!(head.is_none(), "a worker with a client has a list of its own");
         *head = first;
         if let Some(first) = first.expand() {
+            debug_assert!(
+                jobs[first].has_holder(Holder::client(client.index))
+                    && jobs.previous(first).is_none(),
+                "the head of a client's list names the client, and none before it"
+            );
             jobs[first].set_holder(Holder::detached(place));
         }
     }
@@ -161,6 +166,7 @@ impl Reservations {
         jobs.set_previous(slot, PackedOption::NONE);
         if let Some(next) = next.expand() {
             debug_assert!(jobs.previous(next).is_none(), "the head of a list has none before it");
+            debug_assert!(jobs[next].has_holder(holder), "the head of a list names its holder");
             jobs.set_previous(next, slot.into());
         }
     }
@@ -211,6 +217,10 @@ impl Reservations {
             };
             assert!(*first == slot.into(), "a reserved job is not in its client's list");
             *first = next;
+            debug_assert!(
+                next.expand().is_none_or(|next| jobs[next].has_holder(holder)),
+                "the new head of a list names its holder"
+            );
         }
         if let Some(next) = next.expand() {
             debug_assert!(
@@ -273,10 +283,18 @@ impl Reservations {
             waiters[waiter].ticket.client, client,
             "a client's list has its own waiters"
         );
+        debug_assert!(
+            waiters[waiter].previous.is_none() && waiters[waiter].next.is_none(),
+            "a waiter is in one client's list"
+        );
         let record = self.record(client);
         let next = std::mem::replace(&mut record.waiter, waiter.into());
         (waiters[waiter].previous, waiters[waiter].next) = (PackedOption::NONE, next);
         if let Some(next) = next.expand() {
+            debug_assert!(
+                waiters[next].previous.is_none() && waiters[next].ticket.client == client,
+                "the former head is a waiter of the client, with none before it"
+            );
             waiters[next].previous = waiter.into();
         }
     }

@@ -6,6 +6,7 @@ use crate::model::job::Retry;
 /// The backoff before retry number `retry`, counted from 1, in milliseconds: `min(first *
 /// factor^(retry-1), max)`, up to `jitter_percent` shorter or longer. O(64).
 pub(super) fn backoff_ms(policy: &Retry, retry: u32, rng: &mut Rng) -> u64 {
+    debug_assert!(retry > 0, "retries are counted from 1");
     let factor = u64::from(policy.factor.max(1));
     let mut wait = policy.first_ms.min(policy.max_ms);
     if factor > 1 && wait > 0 {
@@ -19,6 +20,10 @@ pub(super) fn backoff_ms(policy: &Retry, retry: u32, rng: &mut Rng) -> u64 {
     // Hundreds first, so that nothing overflows.
     let most = wait / 100 * u64::from(policy.jitter_percent.min(100))
         + wait % 100 * u64::from(policy.jitter_percent.min(100)) / 100;
+    debug_assert!(
+        most <= wait && wait <= policy.max_ms,
+        "a backoff is bounded, and its jitter is a part of it"
+    );
     if most == 0 {
         return wait;
     }

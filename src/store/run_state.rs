@@ -95,6 +95,10 @@ impl Job {
     /// Whether its reservation outlives its client and a restart: by a registered worker, or under
     /// a token.
     pub(super) fn is_reservation_durable(&self) -> bool {
+        debug_assert!(
+            self.worker().is_none() || self.token_lease().is_none(),
+            "a job is reserved by a worker or under a token"
+        );
         self.worker().is_some() || self.token_lease().is_some()
     }
 
@@ -104,14 +108,15 @@ impl Job {
         self.runs_mut().error = Some(RunError { kind, message, at });
     }
 
-    /// What survives a restart of its runs. A lease is in its status.
+    /// What survives a restart of its runs: of one that does not, no progress. A lease is in its
+    /// status.
     pub(super) fn run_history(&self) -> Option<RunHistory<'_>> {
         let runs = self.runs()?;
-        let error = runs.error.as_ref();
+        let (error, message) = (runs.error.as_ref(), runs.progress_message.as_deref());
         let history = RunHistory {
             attempts: runs.attempts,
             error: error.map(|error| (&*error.kind, &*error.message, error.at)),
-            progress_message: runs.progress_message.as_deref(),
+            progress_message: message.filter(|_| self.is_reservation_durable()),
             completed_by: runs.completed_by,
         };
         (history != RunHistory::default()).then_some(history)
@@ -119,6 +124,10 @@ impl Job {
 
     /// Restores the history of its runs.
     pub(super) fn resume_runs(&mut self, history: Option<RunHistory<'_>>) {
+        debug_assert!(
+            self.token_lease().is_none(),
+            "a job gets the history of its runs while none is under way"
+        );
         if self.runs().is_none() && history.is_none() {
             return;
         }
@@ -150,6 +159,7 @@ impl Job {
 
     /// Stores the result, or the error of the last run.
     pub(super) fn set_result(&mut self, result: Payload<'_>) {
+        debug_assert_eq!(self.status(), Status::Reserved, "a run that is under way has a result");
         let work = self.work_mut();
         work.result = Some((result.encoding, result.bytes.into()));
         work.message = None;
@@ -183,6 +193,11 @@ impl Job {
     /// Counts one more retry, and returns the delay before it in milliseconds.
     /// One with a limit of attempts and without a policy has the policy of native puts.
     pub(super) fn count_retry(&mut self, rng: &mut Rng) -> u64 {
+        debug_assert_eq!(self.status(), Status::Reserved, "a retry follows a run");
+        debug_assert!(
+            self.max_attempts() == 0 || self.ended_attempts() < self.max_attempts(),
+            "a job whose attempts are used up is not retried"
+        );
         let retry = self.retries().saturating_add(1);
         self.set_retries(retry);
         let policy = self.retry().unwrap_or(Retry::DEFAULT);
@@ -218,12 +233,14 @@ impl Job {
 
     /// Clears what is known of its run, which has ended: worker, token and progress.
     pub(super) fn clear_run(&mut self) {
+        debug_assert_eq!(self.status(), Status::Reserved, "the run of a reserved job ends");
         self.set_worker(None);
         self.set_progress(None);
         if self.runs().is_some() {
             let runs = self.runs_mut();
             (runs.lease, runs.progress_message) = (None, None);
         }
+        debug_assert!(!self.is_reservation_durable(), "a run that has ended has no owner");
     }
 
     /// The message of the last error, for people.
@@ -253,6 +270,7 @@ impl Job {
 
     /// Sets the lease epoch of a restored job.
     pub(super) fn resume_lease(&mut self, lease: LeaseEpoch) {
+        debug_assert_eq!(self.status(), Status::Reserved, "only reservations have a lease epoch");
         self.ext_mut_or_insert().lease = lease;
     }
 
@@ -261,6 +279,7 @@ impl Job {
     }
 
     pub(super) fn set_external_id(&mut self, name: &[u8]) {
+        debug_assert!(self.external_id().is_none(), "a job keeps its external id");
         self.work_mut().name = Some(name.into());
     }
 

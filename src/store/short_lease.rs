@@ -40,6 +40,10 @@ impl Job {
         if !self.has_short_lease() {
             return self.work().map_or(0, |work| work.options.lease_ms);
         }
+        debug_assert!(
+            self.head().is_some_and(|head| head.lease_s > 0),
+            "a short lease is beside the payload"
+        );
         self.head().map_or(0, |head| u64::from(head.lease_s) * 1_000)
     }
 
@@ -77,6 +81,10 @@ impl Job {
     #[inline]
     pub(super) fn timer(&self) -> TimerId {
         if self.is_leased() {
+            debug_assert!(
+                !self.is_simple() && self.ext().is_none(),
+                "a deadline is in the slot of a job without rare fields"
+            );
             return TimerId::from_bits((self.rank >> 32) as u32);
         }
         self.ext().map_or(TimerId::NONE, |ext| ext.timer)
@@ -87,12 +95,16 @@ impl Job {
     fn pack_timer(&mut self, timer: TimerId) {
         debug_assert!(self.is_simple() && self.has_short_lease(), "it has had a lease before");
         debug_assert!(!timer.is_none(), "a lease has a deadline");
-        let packed = self.rank.wrapping_sub(FIRST_PACKED);
+        let (rank, packed) = (self.rank, self.rank.wrapping_sub(FIRST_PACKED));
         if packed > LOW_HALF {
             return self.set_first_lease(timer);
         }
         self.rank = packed | u64::from(timer.bits()) << 32;
         self.id_and_flags = self.id_and_flags & !PLAIN | LEASED;
+        debug_assert!(
+            self.rank() == rank && self.timer() == timer,
+            "priority and deadline are read from one field as they were written"
+        );
     }
 
     /// Moves the deadline from its slot to the rare fields, if it is there.
@@ -109,6 +121,7 @@ impl Job {
         self.rank = self.rank();
         self.id_and_flags &= !LEASED;
         self.set_first_lease(timer);
+        debug_assert!(self.timer() == timer, "a deadline moves to the rare fields unchanged");
     }
 
     /// Keeps the deadline of its first lease among the rare fields.
@@ -138,11 +151,13 @@ impl Job {
     /// Moves the lease from the head of its payload to its options, if it is there.
     pub(super) fn unpack_lease(&mut self) {
         if self.has_short_lease() {
+            debug_assert!(self.work().is_none(), "a job with a short lease has no other options");
             let lease_ms = self.lease_ms();
             self.id_and_flags &= !SHORT_LEASE;
             let ext = self.ext_mut_or_insert();
             ext.counts_leases = true;
             ext.work.get_or_insert_default().options.lease_ms = lease_ms;
+            debug_assert_eq!(self.lease_ms(), lease_ms, "a lease moves with its length");
         }
     }
 }
@@ -155,6 +170,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         debug_assert_eq!(job.status(), Status::Reserved, "only reservations have leases");
         let at = now.mono.after_seconds(job.head().map_or(0, |head| u32::from(head.lease_s)));
+        debug_assert!(at > now.mono, "a lease ends later than it begins");
         job.pack_timer(self.deadlines.arm(at, Due::Job(slot)));
     }
 }

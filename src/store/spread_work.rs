@@ -36,6 +36,7 @@ impl SpreadWork {
     #[inline]
     pub(super) fn begin_pass(&mut self) {
         self.steps_used = 0;
+        debug_assert!(self.steps_per_pass > 0, "a pass goes on with work that is spread");
     }
 
     pub(super) fn steps_left(&self) -> usize {

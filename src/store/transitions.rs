@@ -101,6 +101,7 @@ impl Store {
         let job = &self.jobs[slot];
         debug_assert_eq!(job.id(), request.id.0, "a request for another job");
         debug_assert!(!job.is_expired_waiting(now), "clients do not see expired jobs");
+        debug_assert_ne!(request.event, JobEvent::TimerFired, "no client causes a deadline");
         let mut recorded = false;
         if !job.is_simple() {
             if self.is_abandoned(job) && request.event != JobEvent::Kick {
@@ -112,6 +113,13 @@ impl Store {
             Err(rejection) => fx.answer(ticket, Outcome::Rejected(rejection)),
             Ok(step) => {
                 self.totals.count(count(request.event));
+                debug_assert!(
+                    matches!(
+                        (self.jobs[slot].status(), request.event),
+                        (Status::Buried, JobEvent::Kick) | (Status::Reserved, _)
+                    ),
+                    "a client changes a reserved job, or kicks a buried one"
+                );
                 if let Some(note) = request.note
                     && step != Transition::Remove
                 {
@@ -151,6 +159,11 @@ impl Store {
     /// A run has succeeded: the key is free, and what waits for the job goes on. O(key + log d).
     #[cold]
     pub(super) fn note_finished(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert_eq!(
+            self.jobs[slot].status(),
+            Status::Reserved,
+            "a run ends that is under way"
+        );
         self.complete_key(slot, now, fx);
         self.end_dependencies(slot, true);
     }
@@ -158,6 +171,11 @@ impl Store {
     /// Counts a run that has failed, also as an attempt if their number is limited.
     #[cold]
     fn count_failed_attempt(&mut self, slot: JobIdx) {
+        debug_assert_eq!(
+            self.jobs[slot].status(),
+            Status::Reserved,
+            "a run fails that is under way"
+        );
         let queue = self.jobs[slot].queue;
         self.queues[queue].flow.count(FlowKind::Failed);
         if self.jobs[slot].max_attempts() > 0 {
@@ -177,6 +195,10 @@ impl Store {
 
     #[inline(always)]
     fn requeue_reserved(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            matches!(self.jobs[slot].status(), Status::Reserved | Status::Delayed | Status::Buried),
+            "a job goes back to its queue after a reservation, a delay or a kick"
+        );
         if !self.jobs[slot].is_simple() {
             fx.mark_dirty_if_worker_job(slot, &self.jobs[slot]);
         }
@@ -198,6 +220,7 @@ impl Store {
                 || self.jobs[slot].status() == Status::Reserved,
             "only a reserved job is renewed, retried or completed"
         );
+        debug_assert_ne!(self.jobs[slot].status(), Status::Popped, "no event reaches a popped job");
         match step {
             Transition::Requeue => self.requeue_reserved(slot, now, fx),
             Transition::Renew => {
@@ -216,6 +239,7 @@ impl Store {
                 self.unlink_recorded(slot, step, now, fx);
                 self.set_rare_status(slot, RareStatus::Completed);
                 let keep_ms = self.jobs[slot].options().result_retention_ms;
+                debug_assert!(keep_ms > 0, "a job that is completed is retained for a while");
                 self.jobs.arm(
                     slot,
                     now.mono.after(Duration::from_millis(keep_ms)),
@@ -253,6 +277,10 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        debug_assert!(
+            step == Transition::Bury || self.jobs[slot].status() == Status::Reserved,
+            "a run that is retried or completed is under way"
+        );
         self.unlink_cold(slot);
         fx.mark_state_dirty(slot, &self.jobs[slot]);
         if self.jobs[slot].has_row() {
@@ -262,6 +290,10 @@ impl Store {
 
     /// Delays an unlinked job by `wait_ms` before it becomes ready. O(log d).
     pub(super) fn delay(&mut self, slot: JobIdx, wait_ms: u64, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            !self.jobs[slot].is_linked() && self.jobs[slot].timer().is_none(),
+            "a job that is delayed has left its former place, and the deadline there"
+        );
         if wait_ms == 0 {
             return self.make_ready_cold(slot, now, fx);
         }
@@ -325,6 +357,10 @@ impl Store {
             job.set_status(Status::Ready);
             let entry = job.entry(slot);
             self.queues[queue].ready.push(entry, &mut self.jobs);
+            debug_assert!(
+                self.queues[queue].ready.len() <= self.queues[queue].jobs as usize,
+                "the jobs of a queue are counted before they are ready"
+            );
         } else {
             self.enqueue_cold(slot, now);
         }
@@ -338,6 +374,14 @@ impl Store {
         if let Some(expires) = expires {
             self.jobs.arm(slot, expires, &mut self.deadlines);
         }
+        debug_assert!(
+            matches!(self.jobs[slot].status(), Status::Ready | Status::Blocked | Status::GroupOnly),
+            "a job that enters its queue waits there"
+        );
+        debug_assert!(
+            self.jobs[slot].progress().is_none(),
+            "a job that waits has no progress of a run"
+        );
     }
 
     /// Adds an unlinked job with rare fields to the ready heaps, or to its job class, and to its
@@ -348,6 +392,10 @@ impl Store {
         debug_assert!(
             !job.is_simple(),
             "a job without rare fields is in the heap of its queue only"
+        );
+        debug_assert!(
+            !job.has_unmet_dependencies(),
+            "a job that waits for others is held, and not in its queue"
         );
         if job.is_group_only() {
             self.set_rare_status(slot, RareStatus::GroupOnly);

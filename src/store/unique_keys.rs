@@ -124,6 +124,7 @@ impl UniqueKeys {
         let id = past.id.0;
         let slot = self.past.insert(past);
         assert_eq!(self.past_by_id.insert(id, slot), None, "an id was given out twice");
+        debug_assert_eq!(self.past.len(), self.past_by_id.len(), "a past key has one record");
         let past = &self.past[slot];
         let hash = self.hash(&past.queue, &past.bytes);
         let entry = KeyEntry { hash, owner: KeyOwner::Past(slot) };
@@ -138,6 +139,11 @@ impl UniqueKeys {
         debug_assert_eq!(known, Some(slot), "a past key is found by the id of its record");
         self.past_bytes -= past.queue.len() + past.bytes.len();
         self.remove((&past.queue, &past.bytes), KeyOwner::Past(slot));
+        debug_assert!(
+            self.past.len() == self.past_by_id.len()
+                && (!self.past.is_empty() || self.past_bytes == 0),
+            "a past key goes with its record and the bytes of its texts"
+        );
         past
     }
 

@@ -124,6 +124,7 @@ impl Store {
     /// see `disconnects`. O(w log w + h log n) for the `h` jobs that it has reserved and the `w`
     /// waiters of its client.
     fn remove_worker(&mut self, place: WorkerIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(self.workers[place].registered.is_some(), "a worker is deregistered once");
         let (worker, client) = (self.workers[place].id, self.workers[place].client);
         let budget = self.spread.steps_left();
         let has_more = match client {
@@ -228,6 +229,11 @@ impl Store {
                 fx.mark_state_dirty(slot, &self.jobs[slot]);
             }
             while let Some(slot) = self.reservations.first_detached(place) {
+                debug_assert_eq!(
+                    self.jobs[slot].worker(),
+                    Some(worker),
+                    "the list of a detached worker has its own jobs"
+                );
                 self.reservations.unlink(slot, &mut self.jobs);
                 self.reservations.link(client, slot, &mut self.jobs);
             }
@@ -338,6 +344,11 @@ impl Store {
         let Some(slot) = found.filter(holds) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
+        debug_assert_eq!(
+            self.jobs[slot].status(),
+            Status::Reserved,
+            "a job of a worker is reserved"
+        );
         if let RunOutcome::Rejected { .. } = report
             && !self.jobs[slot].exclude_worker(worker)
         {

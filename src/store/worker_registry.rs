@@ -165,7 +165,12 @@ impl Workers {
 
     /// The slot of the worker that was registered last with this URL.
     pub(super) fn find_by_url(&self, url: &str) -> Option<WorkerIdx> {
-        self.by_url.get(&address(url)).copied()
+        let place = self.by_url.get(&address(url)).copied();
+        debug_assert!(
+            place.is_none_or(|place| self.slots[place].registered.is_some()),
+            "a worker that is found by its URL is registered"
+        );
+        place
     }
 
     /// The slot of a worker's entry, made if there is none.
@@ -190,6 +195,10 @@ impl Workers {
             Some(former) => self.remove_url(place, &former.url),
         }
         self.by_url.insert(address, place);
+        debug_assert!(
+            self.by_url.len() <= self.registered_count && self.registered_count <= self.slots.len(),
+            "URLs are of registered workers, and these have entries"
+        );
         place
     }
 
@@ -224,6 +233,7 @@ impl Workers {
         );
         let known = self.by_id.remove(&record.id);
         debug_assert_eq!(known, Some(place), "a worker is found by its own id");
+        debug_assert_eq!(self.by_id.len(), self.slots.len(), "an entry goes with its id");
     }
 
     /// The worker to which a client is attached. O(1).
@@ -247,6 +257,7 @@ impl Workers {
     ) -> Option<WorkerId> {
         let worker = &mut self.slots[reservations.worker_of(client)?];
         debug_assert_eq!(worker.client, Some(client), "the worker has another client");
+        debug_assert!(worker.registered.is_some(), "only registered workers have clients");
         worker.last_reserved = Some(now.wall);
         Some(worker.id)
     }
@@ -260,6 +271,10 @@ impl Workers {
         reservations: &mut Reservations,
     ) {
         debug_assert!(self.slots[place].client.is_none(), "a worker has two clients");
+        debug_assert!(
+            self.slots[place].registered.is_some(),
+            "a client is attached to a registered worker"
+        );
         debug_assert!(reservations.worker_of(client).is_none(), "a client has two workers");
         reservations.set_worker(client, Some(place));
         self.set_client(place, Some(client));

@@ -217,8 +217,6 @@ fn imported(job: &BinlogJob, id: u64, tube: &[u8], body: Box<[u8]>, now: Now) ->
         retries: 0,
         attempts: fields.timeouts,
         last_error: None,
-        progress: None,
-        progress_message: None,
     }
 }
 

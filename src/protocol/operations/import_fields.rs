@@ -6,7 +6,6 @@ use super::problem::Problem;
 use super::put_fields::{backoff, dependencies, payload, priority};
 use crate::base::api_limits::{ATTEMPTS_DEFAULT, KEY_MAX_BYTES, KEY_TTL_MAX_MS, TTR_DEFAULT_MS};
 use crate::base::time::{Now, Wall};
-use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, OwnedPriority, Priority, Retry};
 use crate::model::manage::{ErrorDetails, JobState, NewJob, NewKey, OnDuplicate};
@@ -29,6 +28,9 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
     let attempts = attempts.saturating_sub(u32::from(state == JobState::Reserved));
     let is_now = stage_of(fields, state, &options, now)?;
     let dependencies = dependencies(fields)?;
+    // Both are of the run under way.
+    fields.fraction("progress")?;
+    fields.string("progress_message")?;
     let other = fields.text("id").and_then(|text| text.parse().ok()).map(JobId);
     let waits = waits(fields, state, attempts);
     let imported = ImportedJob {
@@ -43,8 +45,6 @@ pub(super) fn imported_job(line: &[u8], now: Now) -> Result<(Option<JobId>, Impo
         attempts: if options.tracked && options.max_attempts == 0 { 0 } else { attempts },
         retries,
         last_error: last_error(fields)?,
-        progress: fields.fraction("progress")?.and_then(Fraction::new),
-        progress_message: fields.string("progress_message")?.map(Into::into),
     };
     Ok((other, imported))
 }

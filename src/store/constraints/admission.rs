@@ -78,7 +78,8 @@ impl Constraints {
         let blocked = &mut self.limiters[limiter].blocked_waitlists;
         let was_there = blocked.remove(&(old.clone(), waitlist));
         debug_assert!(was_there, "a blocked waitlist is at its limiter under its key");
-        blocked.insert((key.clone(), waitlist));
+        let is_new = blocked.insert((key.clone(), waitlist));
+        debug_assert!(is_new, "a waitlist is blocked once");
         record.blocked_key = Some(key.clone());
         self.on_waitlist_blocked(limiter, &key);
     }
@@ -120,7 +121,8 @@ impl Constraints {
                 && self.waitlists[waitlist].ready_job.is_none(),
             "a waitlist is blocked at its own limiter, and has no ready job meanwhile"
         );
-        self.waitlists[waitlist].blocked_key = None;
+        let former = self.waitlists[waitlist].blocked_key.take();
+        debug_assert!(former.is_some(), "a waitlist in the list of a limiter is blocked");
         Some(waitlist)
     }
 
@@ -136,6 +138,7 @@ impl Constraints {
         let key = OrderKey::of(head.expect("only a class with waiting jobs joins one"), jobs);
         let waitlist = self.waitlist(limiter, class);
         let record = &mut self.classes[class];
+        debug_assert!(record.key.is_none(), "a class outside of waitlists has no position");
         (record.key, record.waitlist) = (Some(key.clone()), waitlist.into());
         let is_new = self.waitlists[waitlist].classes.insert((key, class));
         debug_assert!(is_new, "a class is in one waitlist");
@@ -204,6 +207,10 @@ impl Store {
             let limiter = blocking.unwrap_or_else(|| constraints.most_shared_limiter(class));
             self.join_waitlist(class, limiter, blocking.is_some(), now);
         }
+        debug_assert!(
+            self.constraints.classes[class].waitlist.is_some(),
+            "a class with a waiting job is in a waitlist"
+        );
     }
 
     /// A job with limiters was taken out of what its status had it in. O(log n).
@@ -253,7 +260,15 @@ impl Store {
     #[inline]
     pub(in crate::store) fn is_blocked(&mut self, slot: JobIdx, now: Now) -> bool {
         let job = &self.jobs[slot];
-        !job.is_simple() && job.class().is_some_and(|class| self.block_class(class, now))
+        debug_assert_eq!(job.status(), Status::Ready, "only a job in a ready heap is asked for");
+        let is_blocked =
+            !job.is_simple() && job.class().is_some_and(|class| self.block_class(class, now));
+        debug_assert_eq!(
+            self.jobs[slot].status(),
+            if is_blocked { Status::Blocked } else { Status::Ready },
+            "exactly a job that may not run has left the ready heap"
+        );
+        is_blocked
     }
 
     #[inline(never)]
@@ -418,6 +433,10 @@ impl Store {
         let exists = self.constraints.limiters.get(limiter).is_some_and(|limiter| limiter.dirty);
         let unblocked = if exists { self.unblock_next(limiter, now) } else { None };
         let has_waiter = unblocked.is_some_and(|slot| self.schedule_match_for_job(slot));
+        debug_assert!(
+            unblocked.is_none_or(|slot| self.jobs[slot].status() == Status::Ready),
+            "a job that is unblocked is in the ready heap"
+        );
         if unblocked.is_some() && !has_waiter {
             return true;
         }

@@ -19,6 +19,10 @@ impl Constraints {
     /// The constraint at whose limiter the jobs of this class wait. O(1).
     pub(in crate::store) fn constraint_of(&self, class: JobClassIdx) -> ConstraintIdx {
         let waitlist = self.classes[class].expect_waitlist();
+        debug_assert!(
+            self.classes[class].limiters.contains(&self.waitlists[waitlist].limiter),
+            "a class waits at one of its limiters"
+        );
         self.limiters[self.waitlists[waitlist].limiter].constraint
     }
 
@@ -98,6 +102,11 @@ impl Constraints {
     ) -> LimiterIdx {
         let record = &mut self.states[constraint];
         if let Some(&limiter) = record.limiter_by_value.get(&value) {
+            debug_assert!(
+                self.limiters[limiter].constraint == constraint
+                    && self.limiters[limiter].value == value,
+                "a limiter is found by its constraint and key value"
+            );
             return limiter;
         }
         debug_assert!(record.is_active(), "only an active constraint gets new limiters");
@@ -132,6 +141,7 @@ impl Constraints {
     /// A job of this class runs: its limiters' running counts rise. O(k).
     pub(super) fn count_run(&mut self, class: JobClassIdx) {
         for &limiter in &self.classes[class].limiters {
+            debug_assert!(self.limiters[limiter].class_count > 0, "a running job has a class");
             self.limiters[limiter].running += 1;
         }
     }

@@ -11,7 +11,7 @@
 
 use crate::base::heap::{Heap, orders_before};
 use crate::base::slab_index::PackedOption;
-use crate::model::job::Priority;
+use crate::model::job::{Priority, Status};
 use crate::model::worker::WorkerId;
 use crate::store::idx::{JobClassIdx, JobIdx, LimiterIdx, QueueIdx, WaitlistIdx};
 use crate::store::job::Job;
@@ -52,6 +52,7 @@ pub(super) struct Eligibility {
 impl Eligibility {
     /// O(excluded workers).
     pub(super) fn of(job: &Job) -> Self {
+        debug_assert!(job.excluded_workers().is_sorted(), "an exclusion set rises");
         Self { tracked: job.is_tracked(), excluded_workers: job.excluded_workers().into() }
     }
 
@@ -103,6 +104,14 @@ impl JobClass {
 
     /// Its most urgent job, ready or blocked. O(1).
     pub(super) fn head(&self, jobs: &Jobs) -> Option<JobIdx> {
+        debug_assert!(
+            self.ready_job.expand().is_none_or(|slot| jobs[slot].status() == Status::Ready)
+                && self
+                    .blocked_jobs
+                    .peek()
+                    .is_none_or(|entry| { jobs[entry.slot].status() == Status::Blocked }),
+            "a class has one ready job, and blocked ones"
+        );
         let ready = self.ready_job.expand().map(|slot| jobs[slot].entry(slot));
         match (ready, self.blocked_jobs.peek()) {
             (Some(ready), Some(blocked)) if orders_before(&blocked, &ready, jobs) => {

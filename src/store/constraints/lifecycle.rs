@@ -190,6 +190,10 @@ impl Constraints {
         );
         let (class, new) = self.job_class(job.queue, Eligibility::of(job), limiters);
         self.classes[class].jobs += 1;
+        debug_assert!(
+            self.classes[class].jobs <= queues[job.queue].jobs,
+            "the jobs of a class are jobs of its queue"
+        );
         queues[job.queue].class_count += u32::from(new);
         job.ext_mut_or_insert().class = class.into();
     }
@@ -393,6 +397,7 @@ impl Store {
         let limiters = self.constraints.limiters_of(job, &self.queues[job.queue].name, now);
         self.constraints.steps += 1;
         let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status());
+        debug_assert_ne!(status, Status::Popped, "a popped job has no limiters any more");
         let before = class.map_or(&[][..], |class| &self.constraints.classes[class].limiters);
         if *before == *limiters {
             if let (Some(class), Status::Blocked) = (class, status) {

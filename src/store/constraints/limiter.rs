@@ -146,6 +146,11 @@ impl TokenBucket {
             return None;
         }
         let wait_ns = (level_units - self.level_units).div_ceil(count);
+        debug_assert!(
+            self.level_units + wait_ns * count >= level_units
+                && self.level_units + (wait_ns - 1) * count < level_units,
+            "a level is reached at its moment, and not before"
+        );
         Some(
             self.refilled_at
                 .after(Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX))),

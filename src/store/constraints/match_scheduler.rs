@@ -61,6 +61,7 @@ impl ScheduledMatches {
         let (key, queue) = self.by_key.pop_first()?;
         let known = self.keys.remove(&queue);
         debug_assert!(known.as_ref() == Some(&key), "a queue is scheduled once, under its key");
+        debug_assert_eq!(self.keys.len(), self.by_key.len(), "a key has a scheduled queue");
         Some((key, queue))
     }
 
@@ -158,7 +159,8 @@ impl Constraints {
         debug_assert!(is_new, "a limiter is paused once");
         record.paused_first_key = record.blocked_waitlists.first().map(|(key, _)| key.clone());
         if let Some(key) = &record.paused_first_key {
-            self.paused_by_key.insert((key.clone(), limiter));
+            let is_new = self.paused_by_key.insert((key.clone(), limiter));
+            debug_assert!(is_new, "a paused limiter is listed once by its first key");
         }
     }
 

@@ -349,7 +349,13 @@ impl Constraints {
 
     /// The id of a record, and its constraint. O(1).
     pub(super) fn record(&self, record: ConstraintRecordIdx) -> (JobId, &Constraint) {
-        let record = &self.records[record];
+        let index = record;
+        let record = &self.records[index];
+        debug_assert_eq!(
+            self.states[record.place].record,
+            Some(index),
+            "a constraint and its record name each other"
+        );
         (record.id, &self.states[record.place].definition)
     }
 
@@ -407,6 +413,7 @@ impl Constraints {
         debug_assert!(!limiters.is_empty(), "a class has a limiter");
         let key = (queue, eligibility, limiters.into());
         if let Some(&class) = self.class_index.get(&key) {
+            debug_assert!(self.classes[class].jobs > 0, "a class goes with its last job");
             return (class, false);
         }
         for &limiter in limiters {
@@ -414,6 +421,7 @@ impl Constraints {
         }
         let class = self.classes.insert(JobClass::new(queue, key.1.clone(), limiters));
         self.class_index.insert(key, class);
+        debug_assert_eq!(self.class_index.len(), self.classes.len(), "a class is found one way");
         (class, true)
     }
 
@@ -432,6 +440,7 @@ impl Constraints {
         let key = (class.queue, class.eligibility, class.limiters);
         let known = self.class_index.remove(&key);
         debug_assert!(known.is_some(), "a class is found by its limiters");
+        debug_assert_eq!(self.class_index.len(), self.classes.len(), "a class is found one way");
         for &limiter in &key.2 {
             self.limiters[limiter].class_count -= 1;
             if self.limiters[limiter].class_count == 0 {
@@ -450,6 +459,12 @@ impl Constraints {
         let JobClass { queue, ref eligibility, .. } = self.classes[class];
         let key = (limiter, queue, eligibility.clone());
         if let Some(&waitlist) = self.waitlist_index.get(&key) {
+            debug_assert!(
+                self.waitlists[waitlist].limiter == limiter
+                    && self.waitlists[waitlist].queue == queue
+                    && !self.waitlists[waitlist].classes.is_empty(),
+                "a waitlist is found by its limiter and queue, and goes with its last class"
+            );
             return waitlist;
         }
         let (eligibility, classes) = (eligibility.clone(), BTreeSet::new());

@@ -59,6 +59,7 @@ impl Store {
                 Interest { put_before, owns_pause: interest.owns_pause, ..Interest::default() };
         }
         count(interest);
+        debug_assert!(interest.is_any(), "a queue that is entered has users or watchers");
     }
 
     /// Counts that a queue is not used or watched any more. A queue without jobs is forgotten, and

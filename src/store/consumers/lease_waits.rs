@@ -59,6 +59,11 @@ impl Store {
     fn arm_lease_wait(&mut self, waiter: WaiterIdx, margin: Option<Mono>) {
         let until = self.waiters[waiter].until.unwrap_or(Mono(u64::MAX));
         let at = margin.map_or(until, |margin| margin.min(until));
+        debug_assert!(
+            self.waiters[waiter].timer.is_none()
+                && self.waiters[waiter].kind == WaiterKind::Reserve,
+            "a reserve gets a new timeout when the former one has fired"
+        );
         if at < Mono(u64::MAX) {
             self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         }

@@ -187,6 +187,10 @@ impl Dependencies {
             "no job begins to wait for what has ended"
         );
         let last = self.sources[source].last;
+        debug_assert!(
+            last.expand().is_none_or(|last| self.edges[last].next.is_none()),
+            "no edge is behind the last one"
+        );
         let edge = Edge {
             dependent,
             source: source.into(),
@@ -204,6 +208,10 @@ impl Dependencies {
         record.last = edge.into();
         record.count += 1;
         record.cancelling += u32::from(cancels);
+        debug_assert!(
+            record.cancelling <= record.count && record.first.is_some(),
+            "a source counts the edges in its list"
+        );
         edge
     }
 

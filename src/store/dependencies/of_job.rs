@@ -2,6 +2,7 @@
 
 use super::JobDeps;
 use crate::base::time::Mono;
+use crate::model::job::Status;
 use crate::store::job::Job;
 
 impl Job {
@@ -26,11 +27,21 @@ impl Job {
 
     /// Whether other jobs hold it back: it is delayed without a deadline.
     pub(in crate::store) fn is_held(&self) -> bool {
-        self.deps().is_some_and(|deps| deps.is_held)
+        let is_held = self.deps().is_some_and(|deps| deps.is_held);
+        debug_assert!(
+            !is_held || self.status() == Status::Delayed,
+            "a job that others hold back is delayed"
+        );
+        is_held
     }
 
     /// The end of its delay, while it is held.
     pub(in crate::store) fn held_until(&self) -> Option<Mono> {
-        self.deps()?.available_from
+        let deps = self.deps()?;
+        debug_assert!(
+            deps.is_held || deps.available_from.is_none(),
+            "the end of a delay is kept while the job is held"
+        );
+        deps.available_from
     }
 }

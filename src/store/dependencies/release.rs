@@ -62,6 +62,7 @@ impl Store {
     /// One member of a group less is unfinished.
     pub(super) fn leave_group(&mut self, name: &[u8]) {
         let group = self.dependencies.groups.get_mut(name).expect("a group with members is known");
+        debug_assert!(group.unfinished > 0, "a group counts fewer members than it has");
         group.unfinished -= 1;
         if group.unfinished > 0 {
             return;
@@ -168,8 +169,8 @@ impl Store {
     pub(in crate::store) fn finish_source(&mut self, source: SourceIdx, fx: &mut Effects) {
         let record = self.dependencies.sources.remove(source);
         debug_assert!(
-            record.as_ref().is_some_and(|record| record.count == 0),
-            "a source is removed when all its edges are settled"
+            record.as_ref().is_some_and(|record| record.count == 0 && record.end.is_some()),
+            "a source is removed when it has ended and all its edges are settled"
         );
         if let Some(Source { end: Some(SourceEnd::Recorded(loss)), .. }) = record {
             let entry = self.dependencies.losses.remove(loss);
@@ -182,6 +183,11 @@ impl Store {
         let Some(edge) = self.dependencies.sources[source].first.expand() else {
             return NextEdge::None;
         };
+        debug_assert_eq!(
+            self.dependencies.edges[edge].source.expand(),
+            Some(source),
+            "the edges of a source name it"
+        );
         let id = self.dependencies.edges[edge].dependent;
         let slot = self.ids.find(id.0);
         let Some(slot) = slot.filter(|&slot| self.jobs[slot].has_unmet_dependencies()) else {
@@ -195,6 +201,11 @@ impl Store {
             debug_assert_eq!(deps.edges.get(place), Some(&edge), "an edge knows its place");
             deps.edges.swap_remove(place);
             if let Some(&moved) = deps.edges.get(place) {
+                debug_assert_eq!(
+                    usize::from(self.dependencies.edges[moved].place),
+                    deps.edges.len(),
+                    "the last edge takes the place of the one that goes"
+                );
                 self.dependencies.edges[moved].place = edge_place(place);
             }
             if deps.edges.is_empty() {

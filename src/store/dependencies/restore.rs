@@ -19,6 +19,7 @@ impl Store {
         persisted: &PersistedDependencies<'_>,
     ) {
         let PersistedDependencies { after, group, after_group, runs_if_lost } = persisted;
+        debug_assert!(self.jobs[slot].deps().is_none(), "a restored job has no dependencies yet");
         let deps = JobDeps {
             after: after.as_ref().into(),
             group: group.map(|(name, run)| super::Membership {

@@ -33,6 +33,10 @@ impl Store {
         fx: &mut Effects,
     ) {
         let NewDependencies { after, group, after_group, runs_if_lost } = new;
+        debug_assert!(
+            !self.jobs[slot].is_linked() && self.jobs[slot].deps().is_none(),
+            "a new job gets its dependencies once, before its place"
+        );
         let deps =
             JobDeps { after: after.clone(), runs_if_lost: *runs_if_lost, ..JobDeps::default() };
         self.jobs.change(slot, |job| job.work_mut().deps = Some(Box::new(deps)));
@@ -61,6 +65,7 @@ impl Store {
         is_unfinished: bool,
     ) {
         let NewDependencies { after, group, after_group, runs_if_lost } = new;
+        debug_assert!(self.jobs[slot].deps().is_none(), "a new job has no dependencies yet");
         let run = JobId(self.jobs[slot].id());
         let member = |name: &[u8]| Membership { name: name.into(), run, is_counted: false };
         let deps = JobDeps {
@@ -84,7 +89,16 @@ impl Store {
 
     /// The source of the job in this slot, made if there is none. O(1).
     pub(super) fn source_in(&mut self, slot: JobIdx) -> SourceIdx {
+        debug_assert_ne!(
+            self.jobs[slot].status(),
+            Status::Completed,
+            "no job waits for one that is done"
+        );
         if let Some(source) = self.jobs[slot].deps().and_then(|deps| deps.source.expand()) {
+            debug_assert!(
+                self.dependencies.sources[source].end.is_none(),
+                "the source of a job ends with it"
+            );
             return source;
         }
         let source = self.dependencies.sources.insert(Source::default());
@@ -119,6 +133,10 @@ impl Store {
             group.source = source.into();
             source
         });
+        debug_assert!(
+            self.dependencies.sources[source].end.is_none(),
+            "the source of a group ends with its last member"
+        );
         // What is lost in a group is finished.
         self.add_edge(slot, source, false);
         Some(present)
@@ -160,6 +178,7 @@ impl Store {
         let (has_ttl, expires) = (job.has_ttl(), job.expires());
         let deps = job.deps_mut_or_insert();
         debug_assert!(!deps.edges.is_empty(), "a job is held that waits for nothing");
+        debug_assert!(!deps.is_held, "a job is held once");
         (deps.is_held, deps.available_from) = (true, until);
         if has_ttl {
             self.jobs.arm(slot, expires, &mut self.deadlines);

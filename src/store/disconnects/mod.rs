@@ -273,6 +273,10 @@ impl Store {
     /// then the job is buried.
     #[cold]
     fn end_attempt_by_loss(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> bool {
+        debug_assert!(
+            self.jobs[slot].status() == Status::Reserved && self.jobs[slot].max_attempts() > 0,
+            "an attempt of a limited number ends with its reservation"
+        );
         let left = self.jobs[slot].attempts_left();
         self.jobs.change(slot, |job| {
             job.count_attempt();
@@ -291,6 +295,10 @@ impl Store {
 
     /// Requeues an unlinked job, unless it has expired; its queue is on hold from now on. O(log n).
     fn requeue_on_hold(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
+        debug_assert!(
+            !self.jobs[slot].is_reservation_durable(),
+            "a job that was taken back is no worker's"
+        );
         if self.jobs[slot].is_expired(now) {
             drop(self.remove(slot, fx));
             return;
@@ -315,6 +323,7 @@ impl Store {
     /// All jobs of a client are back: their queues are matched, the most urgent job first. O(1),
     /// or O(queues with waiters of an earlier client) if those are not matched yet.
     fn end_hold(&mut self) {
+        debug_assert!(self.disconnects.holding, "a hold ends that has begun");
         self.disconnects.holding = false;
         let global = std::mem::take(&mut self.disconnects.holds_global);
         self.constraints.schedule_released(&mut self.disconnects.awaited, global);

@@ -227,6 +227,10 @@ impl Store {
     #[cold]
     fn sample_cold(&mut self, step: u64) {
         let now = self.flows.now;
+        debug_assert!(
+            step_of(now) >= self.flows.step && self.flows.walked <= now,
+            "the steps of the server do not go back"
+        );
         if step_of(now) > self.flows.step {
             self.rankings.drop_old(now);
             self.note_server_flow(step);
@@ -270,6 +274,10 @@ impl Store {
     fn note_server_flow(&mut self, step: u64) {
         let sums = self.flow_sums();
         let ready = ready_jobs(&self.job_counts());
+        debug_assert!(
+            sums.iter().zip(&self.flows.noted).all(|(sum, noted)| sum >= noted),
+            "the sums of changes do not fall"
+        );
         let changes = since(&sums, &self.flows.noted);
         let history = self.flows.server.get_or_insert_with(|| Box::new(History::new(0, 0)));
         history.add(step, &changes, ready);

@@ -91,6 +91,10 @@ impl<const SHORT: usize, const LONG: usize> History<SHORT, LONG> {
         }
         self.short.add(step, changes, ready);
         self.long.add(step / SHORT_PER_LONG, changes, ready);
+        debug_assert!(
+            self.long.last == self.short.last / SHORT_PER_LONG && self.changed <= self.short.last,
+            "short and long steps go on together"
+        );
     }
 
     /// For how many short steps nothing has changed.

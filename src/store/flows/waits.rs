@@ -75,6 +75,11 @@ impl Waits {
     pub(super) fn note(&mut self, step: u64, counted: &Histogram) {
         self.short.note(step, counted);
         self.long.note(step / SHORT_PER_LONG, counted);
+        debug_assert_eq!(
+            self.long.last,
+            self.short.last / SHORT_PER_LONG,
+            "short and long steps go on together"
+        );
     }
 
     /// The history up to a short step, oldest first; the last step is the running one. O(steps).

@@ -161,6 +161,7 @@ impl Store {
             }
             self.spread.end_task();
         }
+        debug_assert_eq!(self.large_pops.packet_bytes, 0, "no packets are taken without a pop");
     }
 
     /// Gathers packets of a group. Returns whether this pass does nothing more for pops.
@@ -195,6 +196,10 @@ impl Store {
     /// All packets are gathered: the queue is no longer on hold.
     fn end_gathering(&mut self, pop: &mut LargePop) {
         self.key_groups.end_walk(pop.queue);
+        debug_assert!(
+            pop.packets.is_none() && (1..=PACKETS_PER_POP_MAX).contains(&pop.members.len()),
+            "a pop gathers once, one packet at least"
+        );
         pop.packets = Some(Vec::with_capacity(pop.members.len()));
         let queue = &mut self.queues[pop.queue];
         debug_assert!(queue.holds.has(HoldMarks::GATHERED), "it was on hold while it gathered");

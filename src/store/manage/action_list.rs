@@ -54,6 +54,10 @@ impl Actions {
             let id = action.details.id;
             self.by_id.remove(&id);
         }
+        debug_assert!(
+            self.running.len() + self.searching <= self.by_id.len(),
+            "an action that goes on is kept"
+        );
     }
 
     /// For checks.

@@ -407,6 +407,7 @@ impl Store {
                 let first = self.queues.get(queue).and_then(|queue| queue.buried.first());
                 let first = first.filter(|&slot| self.jobs[slot].id() < action.below);
                 let Some(slot) = first.filter(|_| *left > 0) else { return Found::End };
+                debug_assert_eq!(self.jobs[slot].status(), Status::Buried, "it lists burials");
                 *left -= 1;
                 Found::Job(slot)
             }

@@ -53,6 +53,11 @@ impl Store {
         }
         let armed = first.map(|at| self.deadlines.arm(at, Due::PastRuns));
         self.past_runs.timer = armed.unwrap_or_default();
+        debug_assert_eq!(
+            self.past_runs.timer.is_none(),
+            self.past_runs.completed_len() == 0,
+            "a deadline is armed while there are completed runs"
+        );
     }
 
     /// Forgets runs whose time is over, a bounded number at once. The deadline is not armed any

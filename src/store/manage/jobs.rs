@@ -128,6 +128,7 @@ impl Store {
     /// Remembers who works on a job that is cancelled, so that the worker is told. O(log r).
     fn note_cancelled_run(&mut self, slot: JobIdx, now: Now) {
         let job = &self.jobs[slot];
+        debug_assert_eq!(job.status(), Status::Reserved, "a run that is cancelled is under way");
         let owner = match job.token_lease() {
             Some(lease) => Some(RunOwner::Token(lease.token)),
             None if self.is_abandoned(job) => None,
@@ -185,6 +186,11 @@ impl Store {
     }
 
     fn kick_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) -> Applied {
+        debug_assert!(
+            matches!(self.jobs[slot].status(), Status::Buried | Status::Delayed)
+                && !self.jobs[slot].is_held(),
+            "only a buried or delayed job is kicked"
+        );
         self.totals.count(JobCounter::Kicked);
         let was_buried = self.jobs[slot].status() == Status::Buried;
         self.unlink_cold(slot);
@@ -211,6 +217,10 @@ impl Store {
     fn bury_job(&mut self, slot: JobIdx, now: Now, fx: &mut Effects) {
         self.totals.count(JobCounter::Buried);
         let job = &self.jobs[slot];
+        debug_assert!(
+            job.waits() || job.status() == Status::Reserved,
+            "a job is buried that waits or is reserved"
+        );
         if job.status() == Status::Reserved && !job.is_tracked() {
             self.jobs.change(slot, Job::count_attempt);
         }
@@ -321,6 +331,7 @@ impl Store {
 
     /// Delays an unlinked job until `due`, or until its time to live ends.
     fn delay_again(&mut self, slot: JobIdx, due: Option<Mono>) {
+        debug_assert!(!self.jobs[slot].has_unmet_dependencies(), "a held job is held again");
         self.set_rare_status(slot, RareStatus::Delayed);
         let at = due.expect("a delayed job has a deadline").min(self.jobs[slot].expires());
         self.jobs.arm(slot, at, &mut self.deadlines);
@@ -348,6 +359,11 @@ impl Store {
             self.queues[queue].index_mut().remove(row);
         }
         let from = self.jobs[slot].queue;
+        debug_assert!(
+            self.queues[from].jobs > 0
+                && self.queues[from].ttl_jobs >= u32::from(self.jobs[slot].has_ttl()),
+            "a queue counts fewer jobs than it has"
+        );
         self.queues[from].jobs -= 1;
         self.queues[from].ttl_jobs -= u32::from(self.jobs[slot].has_ttl());
         self.jobs.change(slot, |job| {

@@ -281,6 +281,10 @@ impl Store {
         let Some(key) = job.key_of_queue() else { return };
         debug_assert!(!key.is_taken, "a key is released before its job moves");
         let place = (&*self.queues[job.queue].name, &*key.bytes);
+        debug_assert!(
+            self.unique_keys.find(place, &self.jobs, &self.queues).is_none(),
+            "a job takes its key along to where that is free"
+        );
         self.unique_keys.insert(place, KeyOwner::Job(slot));
         if let Some(key) = self.jobs[slot].key_of_queue_mut() {
             key.is_taken = true;

@@ -98,6 +98,10 @@ impl Store {
             self.jobs[slot].token_lease().is_none(),
             "a reservation gets one token at most"
         );
+        debug_assert!(
+            self.reservations.client_of(&self.jobs[slot]).is_some(),
+            "a reservation of a connection gets a token"
+        );
         let own = self.jobs[slot].options().lease_ms;
         let own = if own > 0 { own } else { TTR_DEFAULT_MS };
         let lease_ms = terms.ttr_ms.unwrap_or(own);
@@ -112,6 +116,10 @@ impl Store {
         self.watchers.end_reservation(slot, &mut self.deadlines);
         self.jobs.disarm(slot, &mut self.deadlines);
         self.start_lease(slot, now);
+        debug_assert!(
+            !self.jobs[slot].timer().is_none() && self.jobs[slot].worker().is_none(),
+            "a lease under a token has an end, and no registered worker"
+        );
         fx.mark_state_dirty(slot, &self.jobs[slot]);
         token
     }

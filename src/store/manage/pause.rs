@@ -173,6 +173,11 @@ impl Store {
             .by_queue
             .insert(queue, Pause { record, timer: TimerId::NONE, length_ms: None });
         assert!(former.is_none(), "a queue is paused twice");
+        debug_assert_eq!(
+            self.pauses.records.len(),
+            self.pauses.by_queue.len(),
+            "a pause has one record"
+        );
         self.queues[queue].holds.set(HoldMarks::PAUSED);
         record
     }
@@ -201,6 +206,11 @@ impl Store {
         }
         let entry = self.pauses.records.remove(pause.record);
         debug_assert_eq!(entry.place, queue, "a pause is of another queue");
+        debug_assert_eq!(
+            self.pauses.records.len(),
+            self.pauses.by_queue.len(),
+            "a pause goes with its record"
+        );
         debug_assert!(
             self.queues[queue].holds.has(HoldMarks::PAUSED),
             "a queue with a pause is marked"

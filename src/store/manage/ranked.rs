@@ -70,6 +70,10 @@ impl Walk {
             let Some(((_, name), _)) = self.best.pop_last() else { return };
             self.bytes -= name.len();
         }
+        debug_assert!(
+            (!self.best.is_empty() || self.bytes == 0) && self.best.len() <= RANKED_MAX,
+            "the bytes of the names that are kept are counted"
+        );
     }
 
     /// Whether a queue would stay if it was added.

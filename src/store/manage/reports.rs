@@ -175,6 +175,10 @@ impl Store {
         let number = job.retries().saturating_add(1);
         job.set_retries(number);
         let policy = job.retry().unwrap_or(Retry::DEFAULT);
+        debug_assert!(
+            job.max_attempts() == 0 || job.ended_attempts() < job.max_attempts(),
+            "a job whose attempts are used up is not tried again"
+        );
         let backoff = backoff_ms(&policy, number, &mut self.rng).min(policy.max_ms);
         self.delay(slot, delay_ms.unwrap_or(backoff), now, fx);
     }
@@ -207,6 +211,7 @@ impl Store {
     }
 
     fn touch_run(&mut self, slot: JobIdx, ttr_ms: Option<u64>, now: Now, fx: &mut Effects) {
+        debug_assert_eq!(self.jobs[slot].status(), Status::Reserved, "only a run is touched");
         self.totals.count(JobCounter::Touched);
         self.jobs.disarm(slot, &mut self.deadlines);
         if let Some(ttr_ms) = ttr_ms

@@ -214,6 +214,11 @@ impl Store {
                 self.actions.searching -= 1;
                 action.details.matched = Some(jobs.len() as u64);
                 action.cursor = Cursor::Found(jobs.into());
+                debug_assert_eq!(
+                    action.details.state,
+                    ActionState::Running,
+                    "an action goes on that runs"
+                );
                 self.actions.running.push_back(id);
                 self.spread.begin_task();
             }

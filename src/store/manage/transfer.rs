@@ -118,6 +118,7 @@ impl Store {
             Some(id) => {
                 let next = self.ids.replace_next(id.0);
                 let added = self.add_job(queue, what, now, fx);
+                debug_assert_eq!(added.0, id, "an imported job keeps its id");
                 self.ids.skip_to(next);
                 added
             }
@@ -163,9 +164,7 @@ impl Store {
         let error = imported.last_error.as_ref();
         let error =
             error.map(|last| (&*last.error, &*last.message, last.at.unwrap_or(Wall(now.wall.0))));
-        let progress_message = imported.progress_message.as_deref();
-        let runs =
-            RunHistory { attempts: imported.attempts, error, progress_message, completed_by: None };
+        let runs = RunHistory { attempts: imported.attempts, error, ..RunHistory::default() };
         let runs = (runs != RunHistory::default()).then_some(runs);
         let result = match &imported.stage {
             ImportedStage::Completed { result: Some((encoding, bytes)), .. } => {
@@ -173,13 +172,12 @@ impl Store {
             }
             _ => None,
         };
-        let progress = imported.progress;
         let state = |stage| StatusSnapshot {
             stage,
             retries: imported.retries,
             result,
             message: None,
-            progress,
+            progress: None,
             runs,
         };
         let after = |ms: u64| -> Mono { now.mono.after(Duration::from_millis(ms)) };
@@ -187,7 +185,6 @@ impl Store {
             ImportedStage::Waiting => {
                 self.jobs.change(slot, |job| job.resume_runs(runs));
                 self.jobs[slot].set_retries(imported.retries);
-                self.jobs[slot].set_progress(progress);
                 self.delay(slot, job.options.delay_ms, now, fx);
             }
             ImportedStage::Buried(kept_ms) => {

@@ -8,6 +8,7 @@
 use super::Queues;
 use crate::base::limits::{IDLE_QUEUES_DROPPED_PER_PASS, IDLE_QUEUES_MAX};
 use crate::store::idx::QueueIdx;
+use crate::store::rare_counts::RareStatus;
 
 impl Queues {
     /// A new pass may drop idle queues again. O(1).
@@ -31,6 +32,7 @@ impl Queues {
         }
         record.listed = true;
         self.idle.push_back(queue);
+        debug_assert!(self.idle.len() <= self.slots.len(), "a queue is in the idle list once");
         self.drop_idle_surplus(1);
     }
 
@@ -61,6 +63,10 @@ impl Queues {
         let record = &self.slots[queue];
         assert!(record.ready.is_empty(), "an idle queue holds a ready job");
         debug_assert!(
+            RareStatus::ALL.iter().all(|&status| record.counts.get(status) == 0),
+            "a queue without jobs counts none in a status"
+        );
+        debug_assert!(
             record.excluded.is_none() && record.buried.first().is_none(),
             "a queue without jobs has none in a heap or a list"
         );
@@ -78,6 +84,12 @@ impl Queues {
             self.name_bytes -= queue.name.len();
             self.histories -= usize::from(queue.history.is_some());
         }
+        debug_assert_eq!(self.by_name.len(), self.slots.len(), "a queue goes with its name");
+        debug_assert!(
+            !self.slots.is_empty()
+                || self.name_bytes == 0 && self.histories == 0 && self.names.is_empty(),
+            "without queues nothing of them is counted or listed"
+        );
     }
 }
 

@@ -282,6 +282,7 @@ impl Queues {
             && known.name.last() == name.last()
             && *known.name == *name
         {
+            debug_assert_eq!(self.find(name), Some(queue), "a name leads to one queue");
             return Some(queue);
         }
         let found = self.find(name)?;
@@ -381,6 +382,7 @@ impl Queues {
             listed: false,
         });
         self.by_name.insert_unique(hash, NamedQueue { hash, queue }, |entry| entry.hash);
+        debug_assert_eq!(self.by_name.len(), self.slots.len(), "a queue has one name");
         queue
     }
 
@@ -392,6 +394,7 @@ impl Queues {
             record.takes_plain_puts = record.index.is_none();
             let former = self.names.insert(Arc::clone(&record.name), queue);
             debug_assert!(former.is_none(), "a name is listed for one queue");
+            debug_assert!(self.names.len() <= self.slots.len(), "listed names are of queues");
         }
     }
 
@@ -401,8 +404,11 @@ impl Queues {
         let record = &mut self.slots[queue];
         debug_assert_eq!(record.jobs, 0, "a queue with jobs is listed");
         debug_assert!(
-            record.index.as_ref().is_none_or(|index| index.rows().is_empty()),
-            "an index without jobs has no rows"
+            record
+                .index
+                .as_ref()
+                .is_none_or(|index| index.rows().is_empty() && index.declared.is_none()),
+            "an index without jobs has no rows, and a declared queue is listed"
         );
         record.index = None;
         record.takes_plain_puts = false;

@@ -111,6 +111,11 @@ struct WaitQueue {
 impl WaitQueue {
     #[inline]
     fn is_empty(self) -> bool {
+        debug_assert_eq!(
+            self.first.is_none(),
+            self.last.is_none(),
+            "a wait queue has a first node and a last one, or neither"
+        );
         self.first.is_none()
     }
 }
@@ -228,6 +233,10 @@ impl Waiters {
     ) {
         debug_assert!(!self.slots[waiter].paused, "only a pop that waits joins a wait queue");
         let last = wait_queues.of(self.slots[waiter].kind).last;
+        debug_assert!(
+            last.expand().is_none_or(|last| self.nodes.slots[last].queue == queue),
+            "the nodes of a wait queue name its queue"
+        );
         if last.expand().is_none_or(|last| self.nodes.slots[last].waiter != waiter) {
             self.push_back(waiter, queue, wait_queues);
         }
@@ -258,7 +267,13 @@ impl Waiters {
         wait_queue.last = node.into();
         match previous.expand() {
             None => wait_queue.first = node.into(),
-            Some(previous) => self.nodes.slots[previous].next = node.into(),
+            Some(previous) => {
+                debug_assert!(
+                    self.nodes.slots[previous].next.is_none(),
+                    "no node is behind the last one"
+                );
+                self.nodes.slots[previous].next = node.into();
+            }
         }
     }
 
@@ -300,6 +315,7 @@ impl Waiters {
             if self.nodes.slots[found].queue == queue {
                 self.nodes.unlink(found, self.slots[waiter].kind, wait_queues);
                 let gone = self.nodes.slots.remove(found).expect("a waiter's node exists");
+                debug_assert_eq!(gone.waiter, waiter, "the nodes of a waiter name it");
                 match before {
                     None => self.slots[waiter].node = gone.sibling,
                     Some(before) => self.nodes.slots[before].sibling = gone.sibling,
@@ -327,6 +343,10 @@ impl Waiters {
             (None, Some(pop)) if !reserves_only => pop,
             (None, _) => return None,
         };
+        debug_assert!(
+            !reserves_only || self.slots[node.waiter].kind == WaiterKind::Reserve,
+            "the wait queue of reserves has no pop"
+        );
         Some(node.waiter)
     }
 
@@ -360,16 +380,19 @@ impl Waiters {
         waiter: WaiterIdx,
         mut leave: impl FnMut(QueueScope, WaitNodeIdx, WaiterKind, &mut WaitNodes),
     ) -> Waiter {
-        let waiter = self.slots.remove(waiter).expect("a waiter was removed twice");
+        let index = waiter;
+        let waiter = self.slots.remove(index).expect("a waiter was removed twice");
         debug_assert!(waiter.parked.is_none(), "a pop ends with parked nodes");
         self.paused -= usize::from(waiter.paused);
         let mut node = waiter.node;
         while let Some(left) = node.expand() {
             leave(self.nodes.slots[left].queue, left, waiter.kind, &mut self.nodes);
             let gone = self.nodes.slots.remove(left).expect("a waiter's node exists");
+            debug_assert_eq!(gone.waiter, index, "the nodes of a waiter name it");
             node = gone.sibling;
             self.extra_work += WAIT_NODE_WORK;
         }
+        debug_assert!(self.paused <= self.slots.len(), "paused pops are waiters");
         waiter
     }
 

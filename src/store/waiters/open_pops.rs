@@ -45,6 +45,10 @@ impl Waiters {
         let waiter = &mut self.slots[waiter];
         debug_assert!(waiter.kind == WaiterKind::Pop && waiter.timer.is_none());
         debug_assert!(!waiter.paused, "a pop is answered twice");
+        debug_assert!(
+            waiter.parked.is_none() && !waiter.deferred,
+            "a pop that waits of itself has no parked nodes"
+        );
         waiter.paused = true;
         self.paused += 1;
     }
@@ -92,6 +96,11 @@ impl Waiters {
         while let Some(node) = wait_queues.pops.first.expand() {
             let WaitNode { waiter, arrival, .. } = self.nodes.slots[node];
             let Waiter { paused, since, .. } = self.slots[waiter];
+            debug_assert_eq!(
+                self.slots[waiter].kind,
+                WaiterKind::Pop,
+                "the wait queue of pops has no reserve"
+            );
             if paused {
                 self.park(node, wait_queues, parked);
             } else if arrival < since {
@@ -163,6 +172,10 @@ impl Waiters {
             None => std::mem::replace(&mut pops.first, node.into()),
             Some(before) => std::mem::replace(&mut self.nodes.slots[before].next, node.into()),
         };
+        debug_assert!(
+            next.expand().map_or(pops.last, |next| self.nodes.slots[next].previous) == before,
+            "neighbours in a wait queue name each other"
+        );
         match next.expand() {
             None => pops.last = node.into(),
             Some(next) => self.nodes.slots[next].previous = node.into(),
@@ -193,6 +206,7 @@ impl Waiters {
         parked.arrival = PARKED + u64::from(level);
         parked.previous = PackedOption::NONE;
         parked.next = std::mem::replace(&mut waiter.parked, node.into());
+        debug_assert!(parked.next != node.into(), "a node is parked once");
     }
 
     /// The oldest of the nodes that were parked with this level. O(queues of the waiter).
@@ -204,6 +218,7 @@ impl Waiters {
 
     /// Takes the first of a paused pop's parked nodes, with those behind it, out of its list.
     pub(in crate::store) fn take_parked(&mut self, waiter: WaiterIdx) -> Option<WaitNodeIdx> {
+        debug_assert!(self.slots[waiter].paused, "only a pop that was answered has parked nodes");
         self.slots[waiter].parked.take()
     }
 
@@ -229,6 +244,10 @@ impl Waiters {
         *parked -= 1;
         self.arrivals += 1;
         let last = wait_queues.pops.last;
+        debug_assert!(
+            last.expand().is_none_or(|last| self.nodes.slots[last].arrival < self.arrivals),
+            "a node that is put back has arrived after all others"
+        );
         self.link_behind(node, self.arrivals, last, wait_queues);
     }
 

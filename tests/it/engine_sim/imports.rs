@@ -51,8 +51,6 @@ impl ForeignJob {
                 message: message.into(),
                 at: Some(Wall(at)),
             }),
-            progress: None,
-            progress_message: None,
         }
     }
 

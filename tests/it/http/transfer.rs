@@ -278,6 +278,20 @@ fn jobs_and_indexes_are_the_same_after_a_crash() {
     }
 }
 
+/// A job that is exported while it runs is ready on the other server: its next run begins anew.
+#[test]
+fn imported_job_has_no_progress_of_its_former_run() {
+    let server = Server::start(&["--http", ":0"]);
+    let line = json!({"queue": "q", "payload": 1, "state": "reserved", "attempts": 1,
+                      "progress": 0.5, "progress_message": "half", "ttr_ms": 60_000});
+    let (_, said) = whole(&server, "POST /api/v1/import", format!("{line}\n").as_bytes());
+    assert_eq!(serde_json::from_slice::<Value>(&said).unwrap()["imported"], json!(1));
+    let mut client = Client::connect(server.address_of("http"));
+    let (_, reserved) = ask(&mut client, "POST", "/reserve", &json!({"queues": ["q"]}));
+    let job = &reserved["jobs"][0];
+    assert_eq!((&job["progress"], &job["progress_message"]), (&Value::Null, &Value::Null));
+}
+
 /// What a client does not read is not made.
 #[test]
 fn export_waits_for_a_slow_reader() {

@@ -113,6 +113,10 @@ impl Store {
             let next = entry.next_after(now.wall);
             self.schedules.set_next(place, next);
         }
+        debug_assert!(
+            !schedule.paused || self.schedules.slots[place].state.next.is_none(),
+            "a paused schedule has no next moment"
+        );
         self.arm_schedules(now);
         self.write_schedule(place, fx);
         let details = Box::new(self.schedules.details(place, now.wall));

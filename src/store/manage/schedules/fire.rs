@@ -64,6 +64,7 @@ impl Schedules {
     /// Looks at the clocks: if the wall clock was set back, next moments are to be computed again.
     /// O(1), but O(s) if it was.
     fn look(&mut self, now: Now) {
+        debug_assert!(now.mono >= self.looked.mono, "the monotonic clock does not go back");
         let passed = now.mono.until(self.looked.mono).as_millis();
         let expected = self.looked.wall.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
         self.looked = now;
@@ -89,6 +90,7 @@ impl Schedules {
             let is_due = entry.state.next.is_some_and(|at| at <= now.wall);
             if !is_due || passed == Passed::IsSkipped {
                 let next = entry.next_after(now.wall);
+                debug_assert!(next.is_none_or(|next| next > now.wall), "the moment is to come");
                 self.set_next(place, next);
             }
             return Some(place);
@@ -129,6 +131,7 @@ impl Store {
     fn fire(&mut self, place: ScheduleIdx, at: Wall, now: Now, fx: &mut Effects) -> usize {
         let entry = &self.schedules.slots[place];
         debug_assert_eq!(entry.state.next, Some(at), "a schedule fires at its next moment");
+        debug_assert!(at <= now.wall, "a schedule fires when its moment has come");
         let next = entry.next_after(now.wall);
         debug_assert!(next.is_none_or(|next| next > now.wall), "the next moment is to come");
         let missed = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;

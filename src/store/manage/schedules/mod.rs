@@ -155,6 +155,10 @@ impl Schedules {
         assert!(former.is_none(), "an id was given out twice");
         let former = self.by_name.insert(name, place);
         assert!(former.is_none(), "two schedules have one name");
+        debug_assert!(
+            self.slots.len() == self.by_id.len() && self.slots.len() == self.by_name.len(),
+            "a schedule has one id and one name"
+        );
         place
     }
 
@@ -187,6 +191,11 @@ impl Schedules {
             (Some(place), Some(place)),
             "a schedule is found by its id and by its name"
         );
+        debug_assert!(
+            self.content_bytes >= content_bytes(&entry.schedule)
+                && self.by_moment.len() <= self.slots.len(),
+            "a schedule is counted, and goes with its next moment"
+        );
         self.content_bytes -= content_bytes(&entry.schedule);
         entry.id
     }
@@ -199,7 +208,8 @@ impl Schedules {
             debug_assert!(was_there, "a schedule is found by its next moment");
         }
         if let Some(at) = next {
-            self.by_moment.insert((at, place));
+            let is_new = self.by_moment.insert((at, place));
+            debug_assert!(is_new, "a schedule has one next moment");
         }
     }
 }
@@ -263,6 +273,11 @@ impl Store {
         if let Some(at) = table.next_look(now) {
             table.timer = self.deadlines.arm(at, Due::Schedules);
         }
+        debug_assert_eq!(
+            table.timer.is_none(),
+            table.by_moment.is_empty() && table.recomputed.is_empty(),
+            "a deadline is armed while there is a next moment, or one to compute again"
+        );
     }
 
     /// The bytes that the schedules put that fire in this pass, if there are some: nothing may be

@@ -26,8 +26,6 @@ fn job(id: Option<u64>) -> ImportedJob {
         attempts: 0,
         retries: 0,
         last_error: None,
-        progress: None,
-        progress_message: None,
     }
 }
 

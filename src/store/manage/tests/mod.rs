@@ -7,6 +7,7 @@ mod imports;
 mod index;
 mod list;
 mod pause;
+mod progress;
 mod ranked;
 mod schedules;
 mod workers;

@@ -68,8 +68,6 @@ fn an_import(rng: &mut TestRng) -> ImportedJob {
         attempts: u32::try_from(rng.below(4)).unwrap(),
         retries: 0,
         last_error: rng.percent(30).then_some(ErrorDetails { error, message, at: None }),
-        progress: None,
-        progress_message: None,
     }
 }
 
