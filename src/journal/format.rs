@@ -43,6 +43,8 @@
 //! leftovers of an earlier use do not verify, nor does a payload that a client without knowledge of
 //! the salt has made to look like a batch.
 
+use crate::journal::limits::{JOURNAL_READ_BYTES, JOURNAL_SEGMENT_MIN_BYTES};
+
 /// The first bytes of every segment. The line end shows a transfer that has changed line ends.
 pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
 
@@ -69,6 +71,20 @@ pub(super) const RECORD_HEADER_BYTES: usize = 4;
 
 /// The name of the file that is locked.
 pub const LOCK_FILE: &str = "lock";
+
+const _: () = assert!(
+    SEGMENT_HEADER_BYTES % FRAME_ALIGN_BYTES == 0 && FRAME_HEADER_BYTES % FRAME_ALIGN_BYTES == 0,
+    "frames begin at multiples of their alignment, where recovery searches for them"
+);
+const _: () = assert!(
+    JOURNAL_SEGMENT_MIN_BYTES / 8 > (FRAME_HEADER_BYTES + RECORD_HEADER_BYTES) as u64,
+    "a batch without a record would be as large as one that is sealed for its size"
+);
+const _: () = assert!(JOURNAL_SEGMENT_MIN_BYTES > SEGMENT_HEADER_BYTES as u64);
+const _: () = assert!(
+    JOURNAL_READ_BYTES > FRAME_HEADER_BYTES && JOURNAL_READ_BYTES > SEGMENT_HEADER_BYTES,
+    "a chunk that is read holds a whole header"
+);
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +158,7 @@ impl SegmentHeader {
             (1..NUMBER_END).contains(&self.epoch),
             "recovery would reject the segment: its epoch is too low or too high"
         );
+        assert!(self.size > SEGMENT_HEADER_BYTES as u64, "a segment has no space for frames");
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES + FRAME_ALIGN_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
@@ -193,6 +210,7 @@ pub(super) fn segment_key(salt: u64, epoch: u64) -> u32 {
 }
 
 fn checksum(key: u32, frame: &[u8]) -> u32 {
+    debug_assert!(frame.len() >= FRAME_HEADER_BYTES, "a frame is shorter than its header");
     crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..]), &frame[..4])
 }
 
@@ -205,6 +223,10 @@ pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     let start = frame.len();
     frame.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
     write(frame);
+    debug_assert!(
+        frame.len() >= start + RECORD_HEADER_BYTES,
+        "the writer of a record has removed bytes that are not its own"
+    );
     let bytes = |count| u32::try_from(count).expect("a record is shorter than 2^32 bytes");
     let whole = bytes(frame.len() - start);
     let length = bytes(frame.len() - start - RECORD_HEADER_BYTES);
@@ -224,6 +246,14 @@ pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
     assert!(
         head.synced < head.sequence && head.sequence < NUMBER_END,
         "recovery would reject the batch: its sequence is too low or too high"
+    );
+    assert!(
+        (1..NUMBER_END).contains(&head.oldest),
+        "salvage would reject the batch: the oldest segment that it needs is no segment"
+    );
+    debug_assert!(
+        frame.len() >= FRAME_HEADER_BYTES + head.count as usize * RECORD_HEADER_BYTES,
+        "a frame is shorter than the sizes of its records"
     );
     frame.resize(padded(frame.len()), 0);
     head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");

@@ -71,6 +71,10 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
 
     /// Continues behind the offset of what was found last.
     pub(super) fn step(&mut self) {
+        debug_assert!(
+            self.offset + FRAME_HEADER_BYTES as u64 <= self.size,
+            "the search continues behind an offset where nothing can have been found"
+        );
         self.offset += FRAME_ALIGN_BYTES as u64;
     }
 
@@ -80,6 +84,10 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
         mut look: impl FnMut(&[u8], u64) -> Option<T>,
     ) -> Result<Option<(u64, T)>, DiskError> {
         let size = self.size;
+        debug_assert!(
+            self.offset.is_multiple_of(FRAME_ALIGN_BYTES as u64),
+            "the search would pass over every frame: it is between two possible offsets"
+        );
         while self.offset + FRAME_HEADER_BYTES as u64 <= size {
             let piece = self.reader.bytes(self.name, size, self.offset, CHUNK_BYTES)?;
             let (mut at, start) = (0, self.offset);
@@ -112,6 +120,10 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
             let length = head.length as usize;
             let frame = self.reader.bytes(self.name, self.size, offset, length)?;
             if format::frame_verifies(frame, &head, key) {
+                debug_assert!(
+                    offset + u64::from(head.length) <= self.size && self.filled <= offset,
+                    "a frame ends behind its file, or bytes before it were not scanned"
+                );
                 self.offset = offset + u64::from(head.length);
                 return Ok(Some(Frame { offset, head, key }));
             }

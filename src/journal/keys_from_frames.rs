@@ -56,6 +56,10 @@ struct KeyEvidence {
 
 impl KeyEvidence {
     fn merge(&mut self, other: &Self) {
+        debug_assert!(
+            self.first <= self.last && other.first <= other.last,
+            "the lowest sequence of a key is above the highest"
+        );
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
         self.oldest = self.oldest.max(other.oldest);
@@ -181,7 +185,7 @@ impl KeySurvey {
                 weight = weight.saturating_add(own);
                 before = first;
             }
-            // No two keys have the same epoch.
+            debug_assert!(epoch > highest, "two keys have the same epoch");
             there += u64::from(epoch >= needed);
             highest = epoch;
         }
@@ -217,5 +221,10 @@ pub(super) fn keys_from_frames<'n>(
         survey.add_file(&file, &found);
     }
     survey.add_candidates();
+    debug_assert_eq!(
+        survey.keys.is_empty(),
+        survey.candidates.is_empty(),
+        "keys were found and no epoch that one of them may have, or the reverse"
+    );
     Ok(survey.best())
 }

@@ -90,4 +90,22 @@ const _: () = assert!(
         && JOURNAL_WRITES_IN_FLIGHT_MAX > 0
         && JOURNAL_SYNCS_IN_FLIGHT_MAX > 0
 );
-const _: () = assert!(JOURNAL_SEGMENT_MIN_BYTES <= JOURNAL_SEGMENT_BYTES);
+const _: () = assert!(
+    JOURNAL_AUTO_SEGMENT_MIN_BYTES.is_power_of_two()
+        && JOURNAL_SEGMENT_MIN_BYTES <= JOURNAL_AUTO_SEGMENT_MIN_BYTES
+        && JOURNAL_AUTO_SEGMENT_MIN_BYTES <= JOURNAL_SEGMENT_BYTES
+);
+const _: () = assert!(
+    JOURNAL_BATCH_BYTES < JOURNAL_FRAME_MAX_BYTES as u64
+        && JOURNAL_BATCH_BYTES <= JOURNAL_POOLED_BUFFER_MAX_BYTES as u64,
+    "a batch is sealed before it is too large, and its buffer is kept"
+);
+const _: () = assert!(GROUP_COMMIT_MIN_RECORDS <= GROUP_COMMIT_MAX_RECORDS);
+const _: () = assert!(
+    JOURNAL_RESERVE_LIVE_DIVISOR >= 2,
+    "the space reservation is at most half of the live bytes"
+);
+const _: () = assert!(
+    COMPACTION_PASS_BYTES <= COMPACTION_STEP_BYTES
+        && COMPACTION_STEP_BYTES < COMPACTION_BACKLOG_BYTES
+);

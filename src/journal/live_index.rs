@@ -15,6 +15,9 @@ const NONE: u32 = u32::MAX;
 /// that cost memory only up to the highest one in use.
 pub const UPPER_KEYS: u32 = 0xf000_0000;
 
+const _: () = assert!(UPPER_KEYS < NONE, "the end of a list is no key of the lower range");
+const _: () = assert!(size_of::<IndexEntry>() == 16, "each record key costs this memory");
+
 /// The live base records of one segment, in the order of appending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordList {
@@ -203,6 +206,11 @@ impl LiveIndex {
         );
         self.live_bytes -= u64::from(entry.bytes);
         self.record_keys -= 1;
+        debug_assert_eq!(
+            self.live_bytes == 0,
+            self.record_keys == 0,
+            "live bytes are left without a record, or a record without bytes"
+        );
         Some(entry.bytes)
     }
 
@@ -239,11 +247,21 @@ impl LiveIndex {
         *self.entry(record_key) = IndexEntry { bytes, epoch: low_bits, prev, next: NONE };
         self.live_bytes += u64::from(bytes);
         self.record_keys += 1;
+        debug_assert!(
+            self.live_bytes >= self.list(low_bits).bytes
+                && self.record_keys >= u64::from(self.list(low_bits).count),
+            "one list has more records or bytes than all of them"
+        );
     }
 
     /// Moves the records of the open batch to segment `epoch`. O(base records in the batch).
     pub(super) fn seal(&mut self, epoch: u64) {
         let open = std::mem::take(&mut self.open);
+        debug_assert_eq!(
+            open.first == NONE,
+            open.count == 0,
+            "the open batch has live records, but none is the first"
+        );
         if open.count == 0 {
             return;
         }

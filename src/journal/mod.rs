@@ -75,7 +75,12 @@ pub fn segment_bytes_for(space: u64) -> u64 {
     let part = (space / JOURNAL_SEGMENT_SPACE_DIVISOR)
         .clamp(JOURNAL_AUTO_SEGMENT_MIN_BYTES, JOURNAL_SEGMENT_BYTES);
     // A power of two, so that a little more or less space changes nothing.
-    1 << part.ilog2()
+    let bytes = 1 << part.ilog2();
+    debug_assert!(
+        (JOURNAL_AUTO_SEGMENT_MIN_BYTES..=JOURNAL_SEGMENT_BYTES).contains(&bytes),
+        "rounding has made a segment smaller than permitted"
+    );
+    bytes
 }
 
 /// Bytes of space below which a directory is too small to be useful.

@@ -67,6 +67,7 @@ impl<'f> SegmentReader<'f> {
 
     /// Fills the buffer from `offset` on, with at least `want` bytes unless the file ends before.
     fn fill(&mut self, offset: u64, want: usize, left: usize) -> Result<(), DiskError> {
+        debug_assert!(want <= left, "more bytes are wanted than the file has");
         let end = self.start + self.length as u64;
         let kept = if (self.start..=end).contains(&offset) {
             let at = usize::try_from(offset - self.start).expect("the offset is within the buffer");
@@ -75,6 +76,7 @@ impl<'f> SegmentReader<'f> {
         } else {
             0
         };
+        debug_assert!(kept <= want, "the buffer is filled although it has what is wanted");
         (self.start, self.length) = (offset, kept);
         let target = want.max(JOURNAL_READ_BYTES.min(left));
         if self.buffer.len() < target {
@@ -100,6 +102,10 @@ impl<'f> SegmentReader<'f> {
         offset: u64,
     ) -> Result<FrameScan, DiskError> {
         let SegmentSource { name, size, key, .. } = source;
+        debug_assert!(
+            offset <= *size && offset.is_multiple_of(FRAME_ALIGN_BYTES as u64),
+            "no frame can begin here: behind the file, or between two possible offsets"
+        );
         let bytes = self.bytes(name, *size, offset, FRAME_HEADER_BYTES)?;
         if bytes.iter().take(FRAME_ALIGN_BYTES).all(|&byte| byte == 0) {
             return Ok(FrameScan::End);
@@ -121,6 +127,10 @@ impl<'f> SegmentReader<'f> {
         offset: u64,
         head: &BatchHeader,
     ) -> Result<&[u8], DiskError> {
+        debug_assert!(
+            offset + u64::from(head.length) <= source.size,
+            "a frame ends behind its segment although its header was checked"
+        );
         self.bytes(&source.name, source.size, offset, head.length as usize)
     }
 
@@ -157,6 +167,10 @@ impl<'f> SegmentReader<'f> {
             if found {
                 if let FrameScan::Frame(head) = self.peek_frame(source, offset)? {
                     *filled = (*filled).max(offset + u64::from(head.length));
+                    debug_assert!(
+                        *filled <= source.size,
+                        "more bytes were scanned than the segment has"
+                    );
                     return Ok(Some((offset, head)));
                 }
                 offset += FRAME_ALIGN_BYTES as u64;

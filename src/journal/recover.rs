@@ -93,7 +93,11 @@ fn recovered_state(
         (first, kept.len()),
         "a base record is in a segment that is not kept"
     );
-    for (segment, part) in live_index.segments.iter_mut().zip(kept) {
+    for (index, (segment, part)) in live_index.segments.iter_mut().zip(kept).enumerate() {
+        assert!(
+            index <= scanned.stop || (segment.live.count == 0 && part.last_sequence == 0),
+            "a segment behind the one where reading stopped has batches"
+        );
         assert!(part.end <= part.source.size, "a batch ends behind the end of its segment");
         segment.size = part.source.size;
         segment.used = part.end;

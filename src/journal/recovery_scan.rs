@@ -135,6 +135,7 @@ impl Scan<'_> {
     /// Reads the valid batches of one part.
     fn scan_segment(&mut self, index: usize) -> Result<(), OpenError> {
         let source = self.parts[index].source.clone();
+        assert!(self.parts[index].last_sequence == 0, "a segment is read a second time");
         let (mut offset, mut reported) = (FIRST_FRAME_OFFSET, 0);
         while let FrameScan::Frame(head) = self.reader.peek_frame(&source, offset)?
             && self.expected.is_none_or(|expected| expected == head.sequence)
@@ -167,6 +168,10 @@ impl Scan<'_> {
         );
         self.parts[index].end = offset;
         self.done.read_bytes += source.size;
+        debug_assert!(
+            self.done.read_bytes <= self.done.total_bytes,
+            "more bytes were read than the segments have"
+        );
         (self.progress)(RecoveryProgress { records: self.report.records, ..self.done });
         Ok(())
     }
@@ -195,6 +200,11 @@ impl Scan<'_> {
     fn check_tail(&mut self, stop: usize) -> Result<Tail, OpenError> {
         let mut tail = Tail::default();
         let expected = self.expected.unwrap_or(1);
+        debug_assert_eq!(
+            expected,
+            self.last.sequence + 1,
+            "the batch that is expected is not the one after the last"
+        );
         let end = self.parts[stop].end;
         let expected_at = self.expected_next(stop)?;
         for index in stop..self.parts.len() {
@@ -221,6 +231,10 @@ impl Scan<'_> {
                 }
             }
         }
+        debug_assert!(
+            tail.batches == 0 || tail.bytes > 0,
+            "whole batches behind the last valid one have no bytes"
+        );
         Ok(tail)
     }
 }
@@ -278,6 +292,10 @@ pub(super) fn scan<'w>(
     if scan.last.oldest < first && scan.last.sequence > 0 {
         return Err(missing(first));
     }
+    assert!(
+        (scan.report.batches == 0) == (scan.last.sequence == 0),
+        "a batch was visited that is not the last, or none was"
+    );
     let tail = scan.check_tail(stop)?;
     scan.report.segments = scan.parts.len() as u64;
     scan.report.high_id = scan.last.high_id;
@@ -292,6 +310,10 @@ pub(super) fn scan<'w>(
         });
         let first_gone = if part.last_sequence == 0 { Some(stop) } else { tail.unclean };
         result.kept = first_gone.unwrap_or(result.kept);
+        assert!(
+            result.kept > stop || part.last_sequence == 0,
+            "a segment with valid batches would be removed"
+        );
         let gone = scan.parts[result.kept..].iter().rev();
         result.obsolete.extend(gone.map(|part| part.source.name.clone()));
     }

@@ -164,6 +164,7 @@ fn plan(survey: &Survey) -> SalvagePlan {
     let start = survey.contiguous_start().min(needed.unwrap_or(u64::MAX));
     let mut plan = SalvagePlan { parts: Vec::new(), start, superseded: 0 };
     for (number, run) in survey.runs.iter().enumerate() {
+        debug_assert!(run.first <= run.last, "a run of batches ends before it begins");
         let batches = run.last + 1 - run.first;
         if run.epoch < start || !in_force(run) {
             plan.superseded += batches;
@@ -344,6 +345,10 @@ fn copy(
     let place = &survey.files[run.file];
     let mut offset = run.offset;
     assert!(done < part.last, "the batches of a range are copied a second time");
+    assert!(
+        run.first <= done + 1 && part.last <= run.last,
+        "batches before the range are passed over, or the range is longer than its run"
+    );
     for sequence in run.first..=part.last {
         let room = place.size - offset;
         let bytes = reader.bytes(&place.name, place.size, offset, format::FRAME_HEADER_BYTES)?;

@@ -169,6 +169,7 @@ impl<'f> TolerantFiles<'f> {
     }
 
     fn note(&mut self, name: &str, offset: u64, bytes: u64) {
+        debug_assert!(bytes > 0, "a range without bytes is unreadable");
         let known = |(file, from, count): &&mut (String, u64, u64)| {
             file == name && (*from..=*from + *count).contains(&offset)
         };
@@ -282,6 +283,7 @@ impl Survey {
             search.filled = start;
             let found = search.next(&KeyFilter::Family(family, last))?;
             let filled = found.map_or(search.filled, |frame| search.filled.min(frame.offset));
+            debug_assert!(filled >= start, "a gap ends before it begins");
             if filled > start || found.is_some_and(|frame| frame.offset > start) {
                 let ends =
                     search.reader.bytes(&place.name, place.size, start, FRAME_ALIGN_BYTES)?;
@@ -303,12 +305,17 @@ impl Survey {
                 (run.end, run.last) = (end, head.sequence);
                 continue;
             }
+            let epoch = family.epoch_of(key);
+            assert!(
+                (1..=last).contains(&epoch) && head.oldest <= epoch,
+                "a frame is accepted that no segment of the directory can hold"
+            );
             self.runs.push(BatchRun {
                 file: number,
                 offset,
                 end,
                 key,
-                epoch: family.epoch_of(key),
+                epoch,
                 first: head.sequence,
                 last: head.sequence,
                 oldest: head.oldest,

@@ -31,8 +31,13 @@ impl Journal {
     pub fn begin_copy(&mut self) -> (Vec<SegmentCopy>, BatchSeq) {
         assert!(!self.allocator.holds_back, "two copies are made at a time");
         self.allocator.holds_back = true;
+        assert!(
+            self.live_index.first_epoch <= self.oldest,
+            "a segment that the copy needs has been freed"
+        );
         let used = |epoch: u64| {
             let segment = &self.live_index.segments[self.live_index.segment_index(epoch)];
+            debug_assert!(segment.used <= segment.size, "a segment has more bytes than its file");
             segment.used
         };
         let with_frames = (self.oldest..=self.head)
@@ -51,5 +56,9 @@ impl Journal {
     pub fn end_copy(&mut self) {
         debug_assert!(self.allocator.holds_back, "a copy ends that was begun");
         self.allocator.holds_back = false;
+        debug_assert!(
+            self.live_index.first_epoch <= self.oldest,
+            "a needed segment was freed while a copy was made"
+        );
     }
 }

@@ -41,6 +41,10 @@ impl Journal {
         );
         if moving.is_some() && moving == record_key {
             self.batch.moved += 1;
+            debug_assert!(
+                self.batch.moved <= self.batch.count,
+                "more records were moved into a batch than it has"
+            );
             self.compaction.moved_bytes += u64::from(bytes);
             self.counters.moved_bytes += u64::from(bytes);
         }
@@ -71,7 +75,12 @@ impl Journal {
         }
         debug_assert!(self.compaction.moving.is_none(), "the last record named was not appended");
         let oldest = self.live_index.oldest(self.head);
-        let record_key = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
+        let index = self.live_index.segment_index(oldest);
+        debug_assert!(
+            self.live_index.segments[index].live.count > 0,
+            "compaction moves from a segment without live records"
+        );
+        let record_key = self.live_index.first_record_key(index)?;
         let bytes =
             self.live_index.bytes(record_key).expect("a listed record key has a base record");
         debug_assert!(oldest < self.head, "the records of the head are not moved");
@@ -125,6 +134,11 @@ impl Journal {
         let live_behind = live - head.live.bytes - self.live_index.open_bytes();
         // Segments before the oldest live record are freed without compaction.
         let oldest = self.live_index.segment_index(self.live_index.oldest(self.head));
+        debug_assert_eq!(
+            live_behind > 0,
+            self.live_index.first_epoch + (oldest as u64) < self.head,
+            "the live bytes before the head are those of the segments before it"
+        );
         let unneeded: u64 = self.live_index.segments.iter().take(oldest).map(|old| old.used).sum();
         assert!(unneeded <= self.allocator.behind_bytes, "a segment behind the head is in use");
         let behind = self.allocator.behind_bytes - unneeded;

@@ -17,6 +17,10 @@ impl Journal {
             "the clock of passes does not go back"
         );
         let records = batch.client_count();
+        debug_assert!(
+            batch.delayed.is_none_or(|(_, before)| before <= records),
+            "a delayed batch has lost records"
+        );
         let grows = batch.delayed.is_none_or(|(_, before)| records > before);
         let (since, _) = batch.delayed.unwrap_or((now.mono, 0));
         let delays = grows
@@ -25,6 +29,10 @@ impl Journal {
             && self.io.last_client_records >= GROUP_COMMIT_MIN_RECORDS
             && (1..GROUP_COMMIT_MAX_RECORDS).contains(&records)
             && now.mono < since.after(GROUP_COMMIT_MAX_DELAY);
+        debug_assert!(
+            !delays || self.io.has_no_sealed(),
+            "the open batch is delayed although sealed ones wait for the disk"
+        );
         batch.delayed = delays.then_some((since, records));
         delays
     }

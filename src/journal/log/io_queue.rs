@@ -3,7 +3,9 @@
 use super::{Journal, Stage, SyncMode};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
-use crate::journal::format::{BatchHeader, SEGMENT_HEADER_BYTES};
+use crate::journal::format::{
+    BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+};
 use crate::journal::limits::{
     JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS_MAX, JOURNAL_SYNCS_IN_FLIGHT_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
@@ -103,6 +105,17 @@ impl IoQueue {
 
     /// Queues a batch: the one after the last that was sealed or submitted.
     pub(super) fn seal(&mut self, sealed: SealedBatch) {
+        debug_assert!(
+            self.sealed.back().is_none_or(|before| {
+                let end = before.offset + before.bytes.len() as u64;
+                before.epoch < sealed.epoch || end <= sealed.offset + FRAME_ALIGN_BYTES as u64
+            }),
+            "a batch overwrites more of the one before it than the zeros at its end"
+        );
+        debug_assert!(
+            sealed.client_records <= sealed.records && sealed.bytes.len() >= FRAME_HEADER_BYTES,
+            "a batch has more records of clients than records, or no header"
+        );
         let before = self.sealed.back().map(|before| (before.sequence, before.epoch));
         let (sequence, epoch) = before.unwrap_or((self.submitted, self.epoch));
         assert!(
@@ -125,6 +138,11 @@ impl IoQueue {
 
     /// Bytes of sealed batches that are not submitted.
     pub(super) fn sealed_bytes(&self) -> u64 {
+        debug_assert_eq!(
+            self.sealed_bytes == 0,
+            self.sealed.is_empty(),
+            "the bytes of sealed batches are counted wrongly"
+        );
         self.sealed_bytes
     }
 
@@ -137,6 +155,24 @@ impl IoQueue {
             "a batch has reached a stage before an earlier one"
         );
         assert!(self.covered <= self.submitted, "a sync covers a batch that is not submitted");
+        debug_assert!(
+            self.synced <= self.covered && self.sync_done <= self.covered,
+            "a batch is synced that no submitted sync covers"
+        );
+        debug_assert_eq!(
+            self.writes.len() as u64,
+            self.submitted - self.written,
+            "a submitted batch is neither written nor waited for"
+        );
+        debug_assert_eq!(
+            self.submitted + self.sealed.len() as u64 + 1,
+            sequence,
+            "a batch is neither open nor sealed nor submitted"
+        );
+        debug_assert!(
+            self.synced_records <= self.submitted_records,
+            "more records are synced than were submitted"
+        );
     }
 
     pub(super) fn check_invariants(&self, sequence: u64) {
@@ -165,6 +201,10 @@ impl Journal {
             }
             let Some(first) = self.io.sealed.front() else { return };
             let epoch = first.epoch;
+            debug_assert!(
+                (self.io.epoch..=self.head).contains(&epoch),
+                "a sealed batch is in a segment behind the head, or before the last one written to"
+            );
             if !self.live_index.segment(epoch).ready {
                 return;
             }
@@ -194,6 +234,15 @@ impl Journal {
                 && offset + bytes.len() as u64 <= self.live_index.segment(epoch).size,
             "a batch is written within its segment, behind the header"
         );
+        debug_assert!(
+            self.live_index.segment(epoch).ready,
+            "a batch is written into a segment that is not prepared"
+        );
+        debug_assert!(
+            io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX,
+            "more writes are submitted than the disk takes at a time"
+        );
+        debug_assert!(self.stage != Stage::Closed, "a closed journal writes a batch");
         io.sealed_bytes -= bytes.len() as u64;
         io.writes.push_back(PendingWrite { sequence, records });
         io.submitted = sequence;
@@ -218,6 +267,15 @@ impl Journal {
             io.syncs.back().is_none_or(|last| last.covers <= covers),
             "syncs are submitted in the order of the batches that they cover"
         );
+        debug_assert!(
+            io.syncs.back().is_none_or(|last| last.records <= records)
+                && io.synced_records <= records,
+            "a sync covers fewer records than an earlier one"
+        );
+        debug_assert!(
+            self.live_index.segments[self.live_index.segment_index(epoch)].ready,
+            "a segment is synced that is not prepared"
+        );
         io.syncs.push_back(PendingSync { covers, records });
         io.covered = io.covered.max(covers);
         io.sync_due = None;
@@ -226,6 +284,10 @@ impl Journal {
 
     /// Whether a submitted batch that frees segments is covered by no sync.
     fn frees_pending(&self) -> bool {
+        debug_assert!(
+            self.allocator.frees.back().is_none_or(|&(sequence, _)| sequence < self.sequence),
+            "a batch that is not sealed frees segments"
+        );
         self.allocator.frees.front().is_some_and(|&(sequence, _)| {
             self.io.covered < sequence && sequence <= self.io.submitted
         })
@@ -252,6 +314,7 @@ impl Journal {
 
     /// Takes in all completions of the disk.
     pub(super) fn on_completion(&mut self, now: Now) {
+        let durable = self.durable();
         while self.disk_error.is_none()
             && let Some(IoCompletion { kind, result, buffer, sync_ns }) = self.disk.poll()
         {
@@ -259,12 +322,20 @@ impl Journal {
                 (IoKind::Space, result) => self.on_task_done(result, now),
                 (_, Err(IoFailure::Full(error) | IoFailure::Error(error))) => self.fail(error),
                 (IoKind::Written | IoKind::Coalesced, Ok(())) => {
+                    debug_assert!(
+                        kind == IoKind::Written || self.options.sync == SyncMode::Always,
+                        "a write without a sync shares the sync of another one"
+                    );
                     self.io.recycle_buffer(buffer);
                     self.on_write_done((kind == IoKind::Written).then_some(sync_ns));
                 }
                 (IoKind::Synced, Ok(())) => self.on_sync_done(sync_ns),
             }
         }
+        debug_assert!(
+            (durable..self.sequence).contains(&self.durable()),
+            "a batch is no longer durable, or one is that is still open"
+        );
     }
 
     /// The earliest write has completed. `own_sync_ns`: the duration of its sync, unless that of
@@ -274,6 +345,10 @@ impl Journal {
         assert!(
             write.sequence == self.io.written + 1,
             "writes do not complete in the order of their submission"
+        );
+        debug_assert!(
+            write.sequence <= self.io.submitted,
+            "a batch is written that was not submitted"
         );
         self.io.written = write.sequence;
         self.counters.records += u64::from(write.records);
@@ -321,6 +396,10 @@ impl Journal {
 
     /// Bytes appended and not submitted.
     pub(super) fn pending_bytes(&self) -> u64 {
+        debug_assert!(
+            self.batch.bytes.is_empty() || self.batch.bytes.len() >= FRAME_HEADER_BYTES,
+            "the open batch has no space for its header"
+        );
         self.batch.bytes.len() as u64 + self.io.sealed_bytes()
     }
 

@@ -11,6 +11,7 @@
 //! - after an I/O error no further batch becomes durable.
 
 mod backup;
+mod check;
 mod compaction;
 mod group_commit;
 mod io_queue;
@@ -152,6 +153,10 @@ impl Journal {
         journal.poll_segments(now);
         journal.update_prefill_target();
         assert!(journal.durable() < journal.sequence, "the open batch cannot be durable");
+        assert!(
+            journal.oldest <= journal.head && journal.head < journal.live_index.end_epoch(),
+            "the last batch needs a segment behind the head, or the head is not planned"
+        );
         journal
     }
 
@@ -194,7 +199,12 @@ impl Journal {
             self.live_index.open_bytes() <= self.batch.bytes.len() as u64,
             "the live records of the open batch are in it"
         );
+        debug_assert!(
+            record_key.is_none_or(|key| self.live_index.bytes(key) == Some(bytes)),
+            "the base record appended last is not the live one of its key"
+        );
         self.on_append(record_key, bytes);
+        debug_assert!(self.durable() < self.sequence, "a record is durable before it is written");
         self.sequence
     }
 
@@ -204,6 +214,10 @@ impl Journal {
         if self.live_index.mark_dead(record_key).is_some() {
             self.batch.forced = true;
         }
+        debug_assert!(
+            self.live_index.bytes(record_key).is_none(),
+            "a dead record key has a base record"
+        );
         self.sequence
     }
 
@@ -267,6 +281,10 @@ impl Journal {
         if self.disk_error.is_some() || self.stage == Stage::Closed {
             return None;
         }
+        debug_assert!(
+            self.batch.delayed.is_none() || self.options.sync == SyncMode::Always,
+            "a batch waits for others although it is not synced at once"
+        );
         // The next pass, at once, shows whether a delayed batch grows.
         let delayed = self.batch.delayed.map(|(since, _)| since);
         let timers = [delayed, self.sync_timer(), self.space_timer(), self.compaction_timer()];
@@ -277,6 +295,10 @@ impl Journal {
     #[must_use]
     #[inline]
     pub fn durable(&self) -> BatchSeq {
+        debug_assert!(
+            self.io.synced <= self.io.written,
+            "a batch counts as synced before it is written"
+        );
         match self.options.sync {
             SyncMode::Always => self.io.synced,
             SyncMode::Every(_) | SyncMode::Never => self.io.written,
@@ -286,6 +308,7 @@ impl Journal {
     /// The batch of the next record. O(1).
     #[must_use]
     pub fn next_batch(&self) -> BatchSeq {
+        debug_assert!(self.io.submitted < self.sequence, "the open batch is submitted");
         self.sequence
     }
 
@@ -336,6 +359,7 @@ impl Journal {
     /// Whether the head is ready and has space for a batch with `bytes` bytes of records.
     fn fits_in_head(&self, bytes: usize) -> bool {
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
+        debug_assert!(head.used <= head.size, "the head has more bytes than its file");
         head.ready && head.used + format::padded(FRAME_HEADER_BYTES + bytes) as u64 <= head.size
     }
 
@@ -346,6 +370,7 @@ impl Journal {
             size > SEGMENT_HEADER_BYTES as u64 && size.is_multiple_of(FRAME_ALIGN_BYTES as u64),
             "a segment has no space for frames"
         );
+        debug_assert!(epoch >= self.head, "a segment is planned before the head");
         let segment = Segment::new(size, format::segment_key(self.salt, epoch));
         self.live_index.segments.push_back(segment);
     }
@@ -384,6 +409,10 @@ impl Journal {
         };
         format::seal(&mut bytes, head, segment.key);
         let offset = segment.used;
+        debug_assert!(
+            offset.is_multiple_of(FRAME_ALIGN_BYTES as u64),
+            "recovery would not find the batch: it begins between two possible offsets"
+        );
         segment.used += length;
         assert!(
             segment.used <= segment.size && bytes.len() as u64 == length,
@@ -436,50 +465,16 @@ impl Journal {
             self.head += 1;
         }
         assert!(self.head < self.live_index.end_epoch(), "the head is not planned");
+        let head = self.live_index.segment(self.head);
+        debug_assert!(
+            head.used == SEGMENT_HEADER_BYTES as u64 && head.live.count == 0,
+            "the segment that becomes the head has batches already"
+        );
+        debug_assert!(head.used + length <= head.size, "the head has no space for the batch");
         true
     }
 
     fn fail(&mut self, error: DiskError) {
         self.disk_error.get_or_insert(error);
-    }
-
-    /// Statistics. O(segments).
-    #[must_use]
-    pub fn stats(&self) -> LogStats {
-        let used: u64 = self.live_index.segments.iter().map(|segment| segment.used).sum();
-        let live_bytes = self.live_index.live_bytes;
-        let free_bytes = self.free_bytes();
-        LogStats {
-            live_bytes,
-            dead_bytes: (used + self.batch.bytes.len() as u64).saturating_sub(live_bytes),
-            free_bytes,
-            total_bytes: self.allocator.total_bytes,
-            pending_bytes: self.pending_bytes(),
-            record_keys: self.live_index.record_keys,
-            segments: self.live_index.segments.len() as u64,
-            spares: self.allocator.spares.len() as u64,
-            full: self.allocator.full,
-            ..self.counters
-        }
-    }
-
-    /// Asserts the invariants. O(record keys + segments).
-    pub fn check_invariants(&self) {
-        self.live_index.check_invariants();
-        let head = self.live_index.segment_index(self.head);
-        for (index, segment) in self.live_index.segments.iter().enumerate() {
-            assert!((SEGMENT_HEADER_BYTES as u64..=segment.size).contains(&segment.used));
-            assert!(index >= head || segment.ready || !self.io.has_no_sealed());
-            assert!(
-                index <= head || segment.used == SEGMENT_HEADER_BYTES as u64,
-                "a prepared segment is in use"
-            );
-            assert!(segment.live.count == 0 || segment.used > SEGMENT_HEADER_BYTES as u64);
-        }
-        assert!(self.live_index.first_epoch <= self.oldest && self.oldest <= self.head);
-        let behind: u64 =
-            self.live_index.segments.iter().take(head).map(|segment| segment.used).sum();
-        assert_eq!(self.allocator.behind_bytes, behind, "the segments behind the head");
-        self.io.check_invariants(self.sequence);
     }
 }

@@ -66,6 +66,7 @@ impl Pacer {
 
     /// This many bytes are moved. The last record may exceed what is left.
     pub(super) fn spend(&mut self, bytes: u64) {
+        debug_assert!(bytes > 0, "compaction would not advance: it moves no bytes");
         debug_assert!(self.permits(true), "a record is moved although the pace does not permit it");
         for rest in [&mut self.total, &mut self.pass, &mut self.step] {
             *rest = rest.saturating_sub(bytes);
@@ -79,6 +80,7 @@ impl Pacer {
 
     /// Grants a step if one is due, less what was requested since the last step.
     pub(super) fn step(&mut self, now: Mono) {
+        debug_assert!(self.last_step <= now, "the clock of passes goes back");
         if self.next_step() <= now {
             self.last_step = now;
             self.step = COMPACTION_STEP_BYTES;

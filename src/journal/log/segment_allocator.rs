@@ -186,6 +186,10 @@ impl Journal {
     #[must_use]
     #[inline]
     pub fn shortage(&self) -> Option<&DiskError> {
+        debug_assert!(
+            !self.allocator.full || self.allocator.shortage.is_some(),
+            "the disk counts as full although no preparation has failed"
+        );
         self.allocator.shortage.as_ref().filter(|_| self.allocator.full)
     }
 
@@ -230,6 +234,11 @@ impl Journal {
             epoch < self.head && segment.used <= self.allocator.behind_bytes,
             "the head is freed, or a segment whose bytes were not counted"
         );
+        debug_assert!(
+            epoch < self.oldest && epoch < self.io.epoch,
+            "a segment is freed that recovery needs, or that is still written to"
+        );
+        debug_assert!(!self.allocator.holds_back, "a segment of a copy is freed");
         self.live_index.first_epoch += 1;
         self.allocator.behind_bytes -= segment.used;
         let keeps = self.held_bytes() <= self.bound();
@@ -242,6 +251,10 @@ impl Journal {
     fn free(&mut self, epoch: u64, size: u64, keep: Option<u32>) {
         let listed = self.live_index.first_epoch..self.live_index.end_epoch();
         assert!(!listed.contains(&epoch), "a segment that is freed is still listed");
+        debug_assert!(
+            self.allocator.freeing_bytes + size <= self.allocator.total_bytes,
+            "a file is freed that was not counted"
+        );
         if keep.is_some() {
             self.allocator.next_spare += 1;
         } else {
@@ -316,6 +329,14 @@ impl Journal {
             "a segment without a frame has live records"
         );
         let size = segment.size;
+        debug_assert!(
+            segment.used <= size,
+            "a segment is prepared that is smaller than the batches sealed into it"
+        );
+        debug_assert!(
+            reuse.is_none_or(|number| number < self.allocator.next_spare),
+            "a spare is recycled that no file was kept as"
+        );
         if reuse.is_none() {
             self.allocator.total_bytes += size;
         }
@@ -334,6 +355,11 @@ impl Journal {
             SegmentTask::Prepare { epoch, .. } => Some(*epoch),
             SegmentTask::Free { .. } | SegmentTask::Discard { .. } => None,
         });
+        debug_assert_eq!(
+            prepared.is_some(),
+            self.allocator.preparing,
+            "a segment is being prepared without a task, or the reverse"
+        );
         let Some(epoch) = prepared else { return };
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
         let batches_wait = !head.ready || self.lacks_segment();
@@ -362,6 +388,11 @@ impl Journal {
         assert!(
             segment.used == SEGMENT_HEADER_BYTES as u64 && segment.live.count == 0,
             "the segment is in use"
+        );
+        debug_assert!(!self.allocator.preparing, "a segment is removed that is being prepared");
+        debug_assert!(
+            self.live_index.end_epoch() >= self.head,
+            "a segment before the head is removed as if it were prepared"
         );
         if segment.ready {
             self.free(self.live_index.end_epoch(), segment.size, None);
@@ -443,6 +474,10 @@ impl Journal {
                 self.live_index.segments.pop_back();
             }
         } else if segment.size > needed {
+            assert!(
+                !segment.ready && needed.is_multiple_of(FRAME_ALIGN_BYTES as u64),
+                "a segment that exists is made smaller, or one with a part of a frame"
+            );
             segment.size = needed;
             self.allocator.retry_at = now.mono;
         }

@@ -1,5 +1,7 @@
 //! Statistics of a journal.
 
+use super::Journal;
+
 /// Upper bounds of the buckets of [`LogStats::sync_histogram`], in nanoseconds. The last bucket has
 /// none.
 pub const SYNC_BOUNDS_NS: [u64; 16] = [
@@ -20,6 +22,14 @@ pub const SYNC_BOUNDS_NS: [u64; 16] = [
     1_000_000_000,
     2_000_000_000,
 ];
+
+const _: () = {
+    let mut index = 1;
+    while index < SYNC_BOUNDS_NS.len() {
+        assert!(SYNC_BOUNDS_NS[index - 1] < SYNC_BOUNDS_NS[index], "the bounds do not ascend");
+        index += 1;
+    }
+};
 
 /// Statistics of a journal: sizes now, and counts since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,12 +81,22 @@ impl LogStats {
         self.sync_ns = self.sync_ns.saturating_add(nanos);
         self.sync_max_ns = self.sync_max_ns.max(nanos);
         self.sync_histogram[SYNC_BOUNDS_NS.partition_point(|&bound| bound < nanos)] += 1;
+        debug_assert_eq!(
+            self.sync_histogram.iter().sum::<u64>(),
+            self.syncs,
+            "a sync is in no bucket, or in two"
+        );
+        debug_assert!(
+            self.sync_max_ns <= self.sync_ns,
+            "one sync took longer than all of them together"
+        );
     }
 
     /// The duration in nanoseconds that this many of a thousand syncs did not exceed: the bound of
     /// a bucket, or the longest duration if that is less. 0 without syncs. O(buckets).
     #[must_use]
     pub fn sync_permille_ns(&self, permille: u64) -> u64 {
+        debug_assert!(permille <= 1000, "more than all syncs are asked for");
         let rank = (self.syncs.saturating_mul(permille)).div_ceil(1000);
         let mut below = 0;
         for (count, bound) in self.sync_histogram.iter().zip(SYNC_BOUNDS_NS) {
@@ -86,6 +106,36 @@ impl LogStats {
             }
         }
         self.sync_max_ns
+    }
+}
+
+impl Journal {
+    /// Statistics. O(segments).
+    #[must_use]
+    pub fn stats(&self) -> LogStats {
+        let used: u64 = self.live_index.segments.iter().map(|segment| segment.used).sum();
+        let live_bytes = self.live_index.live_bytes;
+        let free_bytes = self.free_bytes();
+        debug_assert!(
+            free_bytes <= self.allocator.total_bytes,
+            "more bytes can be written than the files have"
+        );
+        debug_assert!(
+            live_bytes <= used + self.batch.bytes.len() as u64,
+            "more bytes are live than were written and appended"
+        );
+        LogStats {
+            live_bytes,
+            dead_bytes: (used + self.batch.bytes.len() as u64).saturating_sub(live_bytes),
+            free_bytes,
+            total_bytes: self.allocator.total_bytes,
+            pending_bytes: self.pending_bytes(),
+            record_keys: self.live_index.record_keys,
+            segments: self.live_index.segments.len() as u64,
+            spares: self.allocator.spares.len() as u64,
+            full: self.allocator.full,
+            ..self.counters
+        }
     }
 }
 
