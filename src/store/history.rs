@@ -91,6 +91,10 @@ impl Queues {
         fx: &mut Effects,
     ) -> Arc<Row> {
         debug_assert_eq!(jobs[slot].id(), row.id.0, "a row of another job");
+        debug_assert!(
+            jobs[slot].row().is_some_and(|present| present.version == row.version),
+            "a state follows that of the present row"
+        );
         let new = self[jobs[slot].queue].index_mut().intern_state(state);
         self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, jobs, fx)
     }

@@ -89,6 +89,7 @@ impl Ids {
     pub(super) fn take(&mut self) -> u64 {
         debug_assert!(!self.is_exhausted(), "an id of a hidden record would be given out again");
         let id = self.next;
+        debug_assert!(self.find(id).is_none(), "no job has the id that is given out next");
         self.next += 1;
         id
     }

@@ -166,7 +166,9 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<(JobIdx, Arc<Row>)> {
         let slot = self.find_in_queue(ticket, queue, id, now, fx)?;
-        Some((slot, self.queues.row_of(slot, &mut self.jobs, fx)))
+        let row = self.queues.row_of(slot, &mut self.jobs, fx);
+        debug_assert_eq!(row.id, id, "the row of a job names it");
+        Some((slot, row))
     }
 
     /// A job of a queue. If there is none, answers the ticket. O(log n).

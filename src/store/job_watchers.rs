@@ -209,6 +209,11 @@ impl JobWatchers {
 
     /// The job that a watcher is about.
     pub(super) fn job(&self, watcher: WatcherIdx) -> JobIdx {
+        debug_assert_eq!(
+            self.find(self.slots[watcher].ticket),
+            Some(watcher),
+            "a watcher is found by its ticket"
+        );
         self.slots[watcher].job
     }
 

@@ -301,6 +301,10 @@ impl GlobalReady {
         let all_ready = heads.iter().all(|&slot| jobs[slot].status() == Status::Ready);
         debug_assert!(all_ready, "a job in a heap is not ready");
         heads.sort_unstable_by(|&one, &other| jobs.order(one, other));
+        debug_assert!(
+            heads.windows(2).all(|pair| pair[0] != pair[1]),
+            "a job is in one heap of its queue"
+        );
         heads
     }
 }

@@ -118,6 +118,7 @@ impl Store {
                     PeekedState::Buried => self.queues[queue].buried.first(),
                 };
                 let Some(slot) = found else { break };
+                debug_assert_eq!(self.jobs[slot].queue, queue, "a queue lists its own jobs");
                 self.kick_counted(slot, now, fx);
                 kicked += 1;
             }

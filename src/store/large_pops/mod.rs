@@ -176,6 +176,11 @@ impl Store {
             }
             self.spread.spend(1);
             debug_assert!(self.jobs[slot].id() < pop.below, "packets are gathered newest first");
+            debug_assert_eq!(
+                self.jobs[slot].key(),
+                self.jobs[pop.members[0]].key(),
+                "a pop gathers the packets of one key"
+            );
             pop.below = self.jobs[slot].id();
             self.unlink_cold(slot);
             if self.jobs[slot].is_expired(now) {

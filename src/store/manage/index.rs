@@ -112,7 +112,10 @@ impl Store {
     }
 
     fn begin_index_work(&mut self, queue: QueueIdx, ends: bool, ticket: Option<Ticket>) {
-        debug_assert!(self.queues[queue].index.is_some(), "index work is on an indexed queue");
+        debug_assert!(
+            self.queues[queue].index.as_ref().is_some_and(|index| index.ending == ends),
+            "index work is on an index that is switched on or off in the same way"
+        );
         let serial = self.queues[queue].serial;
         self.index_work.tasks.push_back(IndexTask { queue, serial, ends, ticket });
         self.spread.begin_task();

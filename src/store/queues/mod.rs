@@ -344,6 +344,10 @@ impl Queues {
         let declared = index.and_then(|index| index.declared.take()).map(|record| {
             let entry = self.declared.remove(record);
             debug_assert_eq!(entry.place, queue, "a declaration is of another queue");
+            debug_assert!(
+                self.slots[queue].index.as_ref().is_some_and(|index| !index.ending),
+                "the index of a declared queue is not being switched off"
+            );
             (record, entry.id)
         });
         self.slots[queue].stop_indexing_if_gone();

@@ -195,6 +195,10 @@ impl Store {
         };
         if let Some(queue) = self.queues.find(queue) {
             self.waiters.leave(waiter, queue.into(), &mut self.queues[queue].waiters);
+            debug_assert!(
+                !self.waiters.is_queued_in(waiter, queue.into()),
+                "a waiter is in the line of a queue once"
+            );
             self.queues.list_if_idle(queue);
         }
         fx.answer(ticket, Outcome::Done);
