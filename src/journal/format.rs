@@ -73,7 +73,8 @@ pub(super) const RECORD_HEADER_BYTES: usize = 4;
 pub const LOCK_FILE: &str = "lock";
 
 const _: () = assert!(
-    SEGMENT_HEADER_BYTES % FRAME_ALIGN_BYTES == 0 && FRAME_HEADER_BYTES % FRAME_ALIGN_BYTES == 0,
+    SEGMENT_HEADER_BYTES.is_multiple_of(FRAME_ALIGN_BYTES)
+        && FRAME_HEADER_BYTES.is_multiple_of(FRAME_ALIGN_BYTES),
     "frames begin at multiples of their alignment, where recovery searches for them"
 );
 const _: () = assert!(

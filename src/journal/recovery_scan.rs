@@ -199,6 +199,10 @@ impl Scan<'_> {
     /// Checks the bytes behind the end of part `stop`, the last one with a valid batch.
     fn check_tail(&mut self, stop: usize) -> Result<Tail, OpenError> {
         let mut tail = Tail::default();
+        assert!(
+            (self.report.batches == 0) == (self.last.sequence == 0),
+            "a batch was visited that is not the last, or none was"
+        );
         let expected = self.expected.unwrap_or(1);
         debug_assert_eq!(
             expected,
@@ -292,10 +296,6 @@ pub(super) fn scan<'w>(
     if scan.last.oldest < first && scan.last.sequence > 0 {
         return Err(missing(first));
     }
-    assert!(
-        (scan.report.batches == 0) == (scan.last.sequence == 0),
-        "a batch was visited that is not the last, or none was"
-    );
     let tail = scan.check_tail(stop)?;
     scan.report.segments = scan.parts.len() as u64;
     scan.report.high_id = scan.last.high_id;
@@ -310,10 +310,6 @@ pub(super) fn scan<'w>(
         });
         let first_gone = if part.last_sequence == 0 { Some(stop) } else { tail.unclean };
         result.kept = first_gone.unwrap_or(result.kept);
-        assert!(
-            result.kept > stop || part.last_sequence == 0,
-            "a segment with valid batches would be removed"
-        );
         let gone = scan.parts[result.kept..].iter().rev();
         result.obsolete.extend(gone.map(|part| part.source.name.clone()));
     }

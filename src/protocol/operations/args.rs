@@ -17,7 +17,7 @@ use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseToken};
 use crate::model::manage::{
-    JobCursor, JobState, LeaseTerms, NewJob, QueueOrder, ReserveTerms, RunReport,
+    JobCursor, JobState, LeaseTerms, ManageCommand, NewJob, QueueOrder, ReserveTerms, RunReport,
 };
 use crate::model::query::Query;
 use crate::protocol::BrowserRequest;
@@ -86,6 +86,18 @@ pub(in crate::protocol) enum JobVerb {
     Cancel,
     Delete,
     Kick,
+}
+
+impl JobVerb {
+    /// The command that does it to this job.
+    pub(super) fn command(self, id: JobId) -> ManageCommand<'static> {
+        match self {
+            Self::Bury => ManageCommand::Bury { id },
+            Self::Cancel => ManageCommand::Cancel { id },
+            Self::Delete => ManageCommand::Remove { id },
+            Self::Kick => ManageCommand::Kick { id },
+        }
+    }
 }
 
 /// Parses a request over HTTP. `query`: the query string of the target.

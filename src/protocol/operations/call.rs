@@ -1,7 +1,7 @@
 //! One request from its first command to its answer.
 
 use super::answer::{Answer, Cookie, Next, Style, bad_query, problem_of};
-use super::args::{Args, JobVerb};
+use super::args::Args;
 use super::backup::BackupStream;
 use super::connection_json::closed;
 use super::constraints;
@@ -168,12 +168,7 @@ impl Call {
             Args::ListJobs { queue, state, from, limit } => {
                 ManageCommand::Jobs { queue, state: *state, from, limit: *limit }
             }
-            &Args::Verb { id, verb } => match verb {
-                JobVerb::Bury => ManageCommand::Bury { id },
-                JobVerb::Cancel => ManageCommand::Cancel { id },
-                JobVerb::Delete => ManageCommand::Remove { id },
-                JobVerb::Kick => ManageCommand::Kick { id },
-            },
+            &Args::Verb { id, verb } => verb.command(id),
             Args::Change { id, change } => ManageCommand::Change { id: *id, change },
             Args::DropQueue { queue, force } => ManageCommand::DropQueue { queue, force: *force },
             Args::Act { spec, .. } => ManageCommand::Act(spec),

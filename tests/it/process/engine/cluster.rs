@@ -166,8 +166,8 @@ fn slot_that_moves_is_followed() {
     compare(&leader, &ledger);
 }
 
-/// Servers of several prefixes know nothing of each other, and each prefix has a leader: that is how
-/// more than one primary of a cluster, and more than one server, come to work.
+/// Servers of several prefixes know nothing of each other, and each prefix has a leader: that is
+/// how more than one primary of a cluster, and more than one server, come to work.
 #[test]
 fn jobs_of_several_prefixes_are_on_several_primaries() {
     let Some(cluster) = Cluster::start(false) else { return };
