@@ -355,9 +355,8 @@ impl Journal {
             SegmentTask::Prepare { epoch, .. } => Some(*epoch),
             SegmentTask::Free { .. } | SegmentTask::Discard { .. } => None,
         });
-        debug_assert_eq!(
-            prepared.is_some(),
-            self.allocator.preparing,
+        debug_assert!(
+            prepared.is_some() == self.allocator.preparing || self.disk_error.is_some(),
             "a segment is being prepared without a task, or the reverse"
         );
         let Some(epoch) = prepared else { return };
