@@ -33,10 +33,6 @@ pub const COMPARED_BYTES_PER_WORK: usize = 64;
 /// Work of taking a waiter out of one wait queue, in the same unit.
 pub const WAIT_NODE_WORK: usize = 32;
 
-/// The same when the waiter's client has ended, in which case nothing else has touched the queue
-/// just before: the memory of one is in no cache.
-pub const ENDED_WAIT_NODE_WORK: usize = 128;
-
 /// Work of making a queue for a put or a wait, in the same unit: memory that is touched first.
 pub const NEW_QUEUE_WORK: usize = 128;
 

@@ -99,9 +99,9 @@ impl<E: CommandExecutor> Server<E> {
 mod tests {
     use super::*;
     use crate::base::limits::{
-        COMPARED_BYTES_PER_WORK, ENDED_WAIT_NODE_WORK, INPUT_WORK_PER_PASS,
-        OUTPUT_HIGH_WATER_BYTES, PACKETS_FREED_PER_PASS, READ_BUDGET_MIN_BYTES,
-        SUBSCRIPTION_NAMES_PER_TURN, SUBSCRIPTIONS_MAX,
+        COMPARED_BYTES_PER_WORK, INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES,
+        PACKETS_FREED_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
+        SUBSCRIPTIONS_MAX, WAIT_NODE_WORK,
     };
     use crate::engine::Engine;
     use crate::model::driver::{Core, Protocol};
@@ -298,7 +298,7 @@ mod tests {
         }
         assert_eq!(
             ended,
-            (INPUT_WORK_PER_PASS / (names.matches(',').count() * ENDED_WAIT_NODE_WORK)) + 1
+            (INPUT_WORK_PER_PASS / (names.matches(',').count() * WAIT_NODE_WORK)) + 1
         );
     }
 

@@ -28,7 +28,6 @@ use super::job::Job;
 use super::spread_work::HoldMarks;
 use super::state_machine::Transition;
 use super::{Effects, Store};
-use crate::base::limits::{ENDED_WAIT_NODE_WORK, WAIT_NODE_WORK};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::ClientId;
@@ -114,12 +113,9 @@ impl Store {
     /// waiter is matched. O(h log n) for the `h` jobs that it had reserved, over several passes if
     /// there are many; then [`Store::poll_disconnected`] reports the client.
     pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
-        let work = self.waiters.noted_work();
         while let Some(waiter) = self.reservations.first_waiter(client) {
             self.end_wait(waiter);
         }
-        let nodes = (self.waiters.noted_work() - work) / WAIT_NODE_WORK;
-        self.waiters.note_work(nodes * (ENDED_WAIT_NODE_WORK - WAIT_NODE_WORK));
         if let Some(place) = self.reservations.worker_of(client) {
             self.workers.detach(place, client, &mut self.reservations);
         }
