@@ -166,7 +166,8 @@ impl JournalGate {
         let any = if effects.outcomes.is_empty() { None } else { self.sink.batch_of_any_answer() };
         if let Some(batch) = any {
             self.uncommitted = true;
-            self.last = batch;
+            // `last` does not go back: a closing sink took no record, but still writes batches.
+            self.last = self.last.max(batch);
         }
         self.sink.maybe_seal();
         debug_assert!(

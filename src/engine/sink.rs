@@ -262,3 +262,62 @@ fn journal_stats(stats: &LogStats) -> JournalStats {
         full: stats.full,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::shared::redis::Address;
+    use crate::engine::shared::{Begin, Settings};
+    use crate::engine::{CommandExecutor, Engine};
+    use crate::model::command::Command;
+    use crate::model::driver::{LinkAction, Target};
+    use crate::model::id::{ClientId, Ticket};
+    use crate::model::job::{Encoding, Payload, Priority, TieBreak};
+    use crate::store::Store;
+    use std::sync::Arc;
+
+    /// An engine over a shared sink, which is not connected.
+    fn leading() -> Engine {
+        let target = Arc::new(Target { host: "h".into(), port: 1, tls: false });
+        let address = Address::Node(target);
+        let settings = Settings { wait: Some(0), ..Settings::new(address, [0; 8], "one") };
+        let begin = Begin { birth: b"b".to_vec(), epoch: 1, seq: 0, mark: 1 };
+        Engine::over(Store::new(1), Sink::Shared(Box::new(Leader::new(settings, begin))))
+    }
+
+    /// The serials of the requests that are completed.
+    fn completed(engine: &mut Engine) -> Vec<u32> {
+        let next = || engine.poll_completion().map(|completion| completion.ticket.serial);
+        std::iter::from_fn(next).collect()
+    }
+
+    /// While it closes, a shared sink takes no record any more, but still writes a batch.
+    #[test]
+    fn put_after_the_close_of_a_shared_sink_is_not_answered() {
+        let mut engine = leading();
+        let now = Now { mono: Mono(1_000_000_000), ..Now::default() };
+        let put = Command::Put {
+            queue: b"q",
+            priority: Priority::Small(1),
+            tie_break: TieBreak::Fifo,
+            payload: Payload { encoding: Encoding::Json, bytes: b"1" },
+            options: None,
+        };
+        let client = ClientId { index: 1, generation: 1 };
+        engine.submit(Ticket { client, serial: 1 }, &put, now);
+        assert!(completed(&mut engine).is_empty(), "answered before it is written");
+        engine.close(now);
+        engine.submit(Ticket { client, serial: 2 }, &put, now);
+        assert!(completed(&mut engine).is_empty(), "answered before it is written");
+        engine.commit(now);
+        let link = engine.link().unwrap();
+        assert!(matches!(link.poll_action(), Some(LinkAction::Connect(_))));
+        link.handle_connected(now);
+        link.handle_input(b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", now);
+        engine.commit(now);
+        engine.link().unwrap().handle_input(b"*1\r\n$2\r\nOK\r\n", now);
+        engine.commit(now);
+        assert_eq!(completed(&mut engine), [1], "the other one was never written");
+        assert!(engine.fatal_error().is_none());
+    }
+}
