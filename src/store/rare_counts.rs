@@ -23,6 +23,7 @@ impl RareStatus {
     /// All of them.
     pub(super) const ALL: [Self; 5] =
         [Self::Blocked, Self::GroupOnly, Self::Delayed, Self::Completed, Self::Buried];
+
     fn status(self) -> Status {
         match self {
             Self::Blocked => Status::Blocked,

@@ -52,8 +52,8 @@ def against_its_description(binary):
     server = Server(binary)
     command = [Path(sys.executable).with_name("schemathesis"), "--config-file",
                HERE / "schemathesis.toml", "run", server.http + "/openapi.json", "--no-color",
-               "--seed", SEED, "--max-time", "60" if LARGE else "30", "--generation-database", "none",
-               "--exclude-path-regex", EXCLUDED]
+               "--seed", SEED, "--max-time", "60" if LARGE else "30",
+               "--generation-database", "none", "--exclude-path-regex", EXCLUDED]
     with tempfile.TemporaryDirectory() as scratch:
         status = subprocess.run(
             command, cwd=scratch, env={**os.environ, "PYTHONPATH": str(HERE)},

@@ -279,22 +279,24 @@ fn puts(outcomes: &[PutOutcome], rejected: &[Option<Problem>], body: &mut Vec<u8
     body.extend_from_slice(b"{\"results\":[");
     for (number, problem) in rejected.iter().enumerate() {
         body.extend_from_slice(if number > 0 { b",{" } else { b"{" });
-        let mut next = || outcomes.next().expect("each job that was submitted has an outcome");
-        let problem = match problem.as_ref().map_or_else(|| Err(next()), Ok) {
-            Ok(problem) => problem.clone(),
-            Err(PutOutcome::Added(id)) => {
-                push_count(body, "id", id.0);
-                body.push(b'}');
-                continue;
+        let problem = if let Some(problem) = problem {
+            problem.clone()
+        } else {
+            match outcomes.next().expect("each job that was submitted has an outcome") {
+                PutOutcome::Added(id) => {
+                    push_count(body, "id", id.0);
+                    body.push(b'}');
+                    continue;
+                }
+                PutOutcome::Duplicate(id) => {
+                    push_count(body, "id", id.0);
+                    push_flag(body, "duplicate", true);
+                    body.push(b'}');
+                    continue;
+                }
+                &PutOutcome::KeyTaken(id) => super::answer::key_taken(id),
+                PutOutcome::Rejected(rejection) => super::answer::rejected(*rejection),
             }
-            Err(PutOutcome::Duplicate(id)) => {
-                push_count(body, "id", id.0);
-                push_flag(body, "duplicate", true);
-                body.push(b'}');
-                continue;
-            }
-            Err(&PutOutcome::KeyTaken(id)) => super::answer::key_taken(id),
-            Err(PutOutcome::Rejected(rejection)) => super::answer::rejected(*rejection),
         };
         push_name(body, "error");
         problem.write(body);
