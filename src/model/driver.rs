@@ -295,6 +295,13 @@ pub trait Core {
         true
     }
 
+    /// The work of this pass so far, in the unit of
+    /// [`INPUT_WORK_PER_PASS`](crate::base::limits::INPUT_WORK_PER_PASS); 0 if the core does not
+    /// count it. O(1).
+    fn pass_work(&self) -> usize {
+        0
+    }
+
     /// Bytes of input that are kept because their request is not complete, or not to be handled
     /// yet. O(1).
     fn unconsumed_input(&self, _client: ClientId) -> usize {

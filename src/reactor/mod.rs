@@ -93,7 +93,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 pub use succession::Remains;
 pub use tls::{Tls, TrustStore};
-use tracing::{debug, info};
+use tracing::info;
 use transfers::Transfers;
 pub use unix_socket::UnixAddress;
 
@@ -410,11 +410,10 @@ impl<C: Core> Reactor<C> {
             }
             return;
         };
-        if socket.ended && event.is_error() {
+        if socket.ended && event.is_error() && !socket.lost {
             // The socket is no longer read, so no read would report the reset.
-            debug!("connection lost behind its end");
-            self.sockets.remove(client);
-            return self.core.handle_reset(client, self.now);
+            socket.lost = true;
+            return self.transfers.hung_up.push_back(client);
         }
         let hung_up = event.is_read_closed() || event.is_error();
         socket.readable |= event.is_readable() || hung_up;

@@ -128,6 +128,8 @@ pub(super) struct Socket {
     pub(super) hung_up: bool,
     /// The end of the stream was read.
     pub(super) ended: bool,
+    /// The connection was reset after that.
+    pub(super) lost: bool,
     /// On the run queue.
     pub(super) queued: bool,
     /// The last read was cut off by its budget.
@@ -151,6 +153,7 @@ impl Socket {
             writable: true,
             hung_up: false,
             ended: false,
+            lost: false,
             queued: false,
             busy: false,
             unwritten: false,
@@ -187,6 +190,7 @@ impl Socket {
             writable: true,
             hung_up,
             ended: false,
+            lost: false,
             queued: false,
             busy: false,
             unwritten: false,

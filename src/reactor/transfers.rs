@@ -82,14 +82,25 @@ impl Transfers {
 #[derive(Debug, Default)]
 struct PassWork {
     done: usize,
+    /// The core's work of the pass, as far as it was looked at.
+    core: usize,
     unchecked: usize,
     late: bool,
 }
 
 impl PassWork {
-    fn add(&mut self, work: usize) {
+    /// Begins where the core's work of the pass has come to `core`.
+    fn new(core: usize) -> Self {
+        Self { core, ..Self::default() }
+    }
+
+    /// Adds the work of a transfer, with which the core's work has come to `core`: a few bytes, or
+    /// the end of a connection, may cost the core more than the transfer.
+    fn add(&mut self, work: usize, core: usize) {
+        debug_assert!(core >= self.core, "the work of a pass grows");
         self.done += work;
-        self.unchecked += work;
+        self.unchecked += work.max(core.saturating_sub(self.core));
+        self.core = core;
     }
 
     /// Whether `end` has passed, as far as was looked. O(1).
@@ -138,7 +149,8 @@ impl<C: Core> Reactor<C> {
         let stops = self.stop.is_some();
         let whole = (READ_BUDGET_BYTES, READ_BUDGET_BYTES);
         let (arrival, busy) = if stops { whole } else { read_shares(arrivals, busy) };
-        let (end, mut work) = (self.now.mono.after(READ_TIME_PER_PASS), PassWork::default());
+        let end = self.now.mono.after(READ_TIME_PER_PASS);
+        let mut work = PassWork::new(self.core.pass_work());
         let mut round = 0;
         while left != [0; 3] {
             round += 1;
@@ -152,16 +164,31 @@ impl<C: Core> Reactor<C> {
                 }
                 *left -= 1;
                 let Some(client) = self.transfers.reads(kind).pop_front() else { continue };
-                if kind != ReadKind::HangUp {
-                    let share = if kind == ReadKind::Arrival { arrival } else { busy };
-                    work.add(TURN_WORK + self.read_once(client, share));
-                } else if self.sockets.get_mut(client).is_some() {
-                    self.core.handle_peer_closed(client, self.now);
+                let mut received = 0;
+                match kind {
+                    ReadKind::HangUp => self.handle_hang_up(client),
+                    ReadKind::Arrival => received = self.read_once(client, arrival),
+                    ReadKind::Busy => received = self.read_once(client, busy),
                 }
+                work.add(TURN_WORK + received, self.core.pass_work());
             }
             if !self.core.has_budget() || work.is_late(end, &mut self.clock) {
                 return;
             }
+        }
+    }
+
+    /// Tells the core that the peer of a connection has shut down its sending side, or that a
+    /// connection whose end was read is lost.
+    fn handle_hang_up(&mut self, client: ClientId) {
+        match self.sockets.get_mut(client) {
+            None => {}
+            Some(socket) if socket.lost => {
+                debug!("connection lost behind its end");
+                self.sockets.remove(client);
+                self.core.handle_reset(client, self.now);
+            }
+            Some(_) => self.core.handle_peer_closed(client, self.now),
         }
     }
 
@@ -223,14 +250,14 @@ impl<C: Core> Reactor<C> {
     /// One write per connection that has output; then it may be put on the run queue again. What
     /// exceeds [`WRITE_WORK_PER_PASS`] is left to the next pass.
     pub(super) fn write(&mut self) {
-        let mut work = PassWork::default();
+        let mut work = PassWork::new(self.core.pass_work());
         // A connection that is cut off by its own budget comes back behind these.
         for _ in 0..self.transfers.flushable.len() {
             if !self.may_write(&mut work) {
                 break;
             }
             if let Some(client) = self.transfers.flushable.pop_front() {
-                work.add(self.flush(client));
+                work.add(self.flush(client), self.core.pass_work());
             }
         }
         self.write_unwritten(&mut work);
@@ -239,7 +266,7 @@ impl<C: Core> Reactor<C> {
                 continue;
             }
             if !self.yields_write(client) && self.may_write(&mut work) {
-                work.add(self.flush(client));
+                work.add(self.flush(client), self.core.pass_work());
                 self.enqueue(client);
             } else if let Some(socket) = self.sockets.get_mut(client) {
                 socket.unwritten = true;
@@ -283,7 +310,7 @@ impl<C: Core> Reactor<C> {
                 if let Some(socket) = self.sockets.get_mut(client) {
                     socket.unwritten = false;
                     let done = self.flush(client);
-                    work.add(done);
+                    work.add(done, self.core.pass_work());
                     if busy {
                         busy_left = busy_left.saturating_sub(done);
                     }
@@ -357,5 +384,17 @@ mod tests {
         let least = (ARRIVAL_READ_MIN_BYTES, READ_BUDGET_MIN_BYTES);
         assert_eq!(read_shares(0, 100_000), least);
         assert_eq!(read_shares(100_000, 0), least);
+    }
+
+    #[test]
+    fn clock_is_read_after_much_work_of_the_core_in_few_bytes() {
+        let mut clock = Clock::default();
+        let over = clock.moment();
+        let mut work = PassWork::new(7);
+        work.add(1, 8);
+        assert!(!work.is_late(over, &mut clock), "the clock is read for each transfer");
+        work.add(1, 8 + WORK_PER_CLOCK_CHECK);
+        assert!(work.is_late(over, &mut clock), "only transfers count");
+        assert_eq!(work.done, 2, "the core's work is not that of transfers");
     }
 }

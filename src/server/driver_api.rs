@@ -257,6 +257,10 @@ impl<E: CommandExecutor> Core for Server<E> {
         self.run_queues.work < INPUT_WORK_PER_PASS
     }
 
+    fn pass_work(&self) -> usize {
+        self.run_queues.work
+    }
+
     fn output(&self, client: ClientId) -> &[u8] {
         self.connections.get(client).map_or(&[], |connection| connection.output.unsent())
     }
