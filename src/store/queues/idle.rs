@@ -3,12 +3,22 @@
 //!
 //! A pass drops [`IDLE_QUEUES_DROPPED_PER_PASS`] of them at most: a waiter that ends may leave
 //! thousands of queues, whose memory is no longer in any cache. The surplus is dropped in the next
-//! passes, and is pending work until then.
+//! passes, and is pending work until then. Their list is linked through the queues: a table would
+//! be copied whole, in one pass, where it grows with a million of them.
 
 use super::Queues;
 use crate::base::limits::{IDLE_QUEUES_DROPPED_PER_PASS, IDLE_QUEUES_MAX};
+use crate::base::slab_index::PackedOption;
 use crate::store::idx::QueueIdx;
 use crate::store::rare_counts::RareStatus;
+
+/// The queues that were listed as idle, the oldest entry first.
+#[derive(Debug, Default)]
+pub(super) struct IdleList {
+    first: PackedOption<QueueIdx>,
+    last: PackedOption<QueueIdx>,
+    len: usize,
+}
 
 impl Queues {
     /// A new pass may drop idle queues again. O(1).
@@ -20,7 +30,7 @@ impl Queues {
     /// Whether there are more idle queues than are kept. O(1).
     #[inline]
     pub(in crate::store) fn has_idle_surplus(&self) -> bool {
-        self.idle.len() > IDLE_QUEUES_MAX
+        self.idle.len > IDLE_QUEUES_MAX
     }
 
     /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
@@ -31,9 +41,45 @@ impl Queues {
             return;
         }
         record.listed = true;
-        self.idle.push_back(queue);
-        debug_assert!(self.idle.len() <= self.slots.len(), "a queue is in the idle list once");
+        debug_assert!(record.next_idle.is_none(), "a queue that is not in the list has no next");
+        match self.idle.last.expand() {
+            None => self.idle.first = queue.into(),
+            Some(last) => self.slots[last].next_idle = queue.into(),
+        }
+        self.idle.last = queue.into();
+        self.idle.len += 1;
+        debug_assert!(self.idle.len <= self.slots.len(), "a queue is in the idle list once");
         self.drop_idle_surplus(1);
+    }
+
+    /// Takes the oldest entry out of the list. O(1).
+    fn pop_idle(&mut self) -> Option<QueueIdx> {
+        let oldest = self.idle.first.expand()?;
+        let record = &mut self.slots[oldest];
+        debug_assert!(record.listed, "a queue knows that it is in the idle list");
+        record.listed = false;
+        self.idle.first = std::mem::take(&mut record.next_idle);
+        if self.idle.first.is_none() {
+            debug_assert_eq!(self.idle.last, oldest.into(), "the list ends with its last entry");
+            self.idle.last = PackedOption::NONE;
+        }
+        self.idle.len -= 1;
+        Some(oldest)
+    }
+
+    /// Asserts that the list has each queue that is marked as listed, and no other. O(queues).
+    pub(super) fn check_idle_list(&self) {
+        let next = |&queue: &QueueIdx| self.slots[queue].next_idle.expand();
+        let entries = std::iter::successors(self.idle.first.expand(), next);
+        let marked = |&queue: &QueueIdx| self.slots[queue].listed;
+        let (mut len, mut last) = (0, PackedOption::NONE);
+        for queue in entries.take_while(marked).take(self.slots.len() + 1) {
+            (len, last) = (len + 1, queue.into());
+        }
+        assert_eq!(len, self.idle.len, "the idle list is wrong");
+        assert_eq!(last, self.idle.last, "the idle list ends elsewhere");
+        let listed = self.slots.iter().filter(|(_, queue)| queue.listed).count();
+        assert_eq!(listed, len, "a queue is marked as idle and is not in the list");
     }
 
     /// Drops what the pass may still drop of the idle queues that are too many. O(1) each.
@@ -49,10 +95,8 @@ impl Queues {
             if !self.has_idle_surplus() {
                 return;
             }
-            let Some(oldest) = self.idle.pop_front() else { return };
+            let Some(oldest) = self.pop_idle() else { return };
             self.idle_drops_left -= 1;
-            debug_assert!(self.slots[oldest].listed, "a queue knows that it is in the idle list");
-            self.slots[oldest].listed = false;
             if self.slots[oldest].is_idle() {
                 self.drop_idle(oldest);
             }

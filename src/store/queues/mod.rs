@@ -24,8 +24,9 @@ use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::stats::StatusCounts;
 use foldhash::fast::FixedState;
+use idle::IdleList;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::{Bound, Index, IndexMut};
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub(super) struct Queue {
     pub(super) holds: HoldMarks,
     /// Whether it is in the list of idle queues; it may be there while it is no longer idle.
     listed: bool,
+    /// The next one in that list.
+    next_idle: PackedOption<QueueIdx>,
 }
 
 impl Queue {
@@ -202,7 +205,7 @@ pub(super) struct Queues {
     slots: PagedSlab<Queue, QueueIdx>,
     by_name: ShardedTable<NamedQueue>,
     hasher: FixedState,
-    idle: VecDeque<QueueIdx>,
+    idle: IdleList,
     /// How many idle queues this pass may still drop.
     idle_drops_left: usize,
     /// Records of declared queues; the place is the queue.
@@ -227,7 +230,7 @@ impl Queues {
             slots: PagedSlab::default(),
             by_name: ShardedTable::default(),
             hasher: FixedState::with_seed(seed),
-            idle: VecDeque::new(),
+            idle: IdleList::default(),
             idle_drops_left: IDLE_QUEUES_DROPPED_PER_PASS,
             declared: RecordTable::default(),
             made: 0,
@@ -384,6 +387,7 @@ impl Queues {
             index: None,
             holds: HoldMarks::default(),
             listed: false,
+            next_idle: PackedOption::NONE,
         });
         self.by_name.insert_unique(hash, NamedQueue { hash, queue }, |entry| entry.hash);
         debug_assert_eq!(self.by_name.len(), self.slots.len(), "a queue has one name");
@@ -453,6 +457,7 @@ impl Queues {
     pub(super) fn check_invariants(&self) {
         self.by_name.check_invariants();
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
+        self.check_idle_list();
         let name_bytes: usize = self.slots.iter().map(|(_, queue)| queue.name.len()).sum();
         assert_eq!(self.name_bytes, name_bytes, "the bytes of names are counted wrongly");
         let histories = self.slots.iter().filter(|(_, queue)| queue.history.is_some()).count();
@@ -468,7 +473,6 @@ impl Queues {
             );
             assert!(queue.is_listed || queue.jobs == 0, "a queue with jobs is not listed");
             assert!(queue.listed || !queue.is_idle(), "an idle queue is not listed");
-            assert_eq!(queue.listed, self.idle.contains(&slot), "the idle list is wrong");
         }
     }
 }
