@@ -133,8 +133,31 @@ pub type StoredPayload = ThinBytes<7>;
 pub struct Packet {
     /// Length of the key in bytes; 0 for a job of another protocol.
     pub key_len: u16,
+    /// The number of bytes, which are in no cache when those of many packets are added up.
+    len: u32,
     /// Key and payload as they were put.
     pub bytes: StoredPayload,
+}
+
+const _: () = assert!(size_of::<Packet>() == 16);
+
+impl Packet {
+    /// A packet whose first `key_len` bytes are its key.
+    ///
+    /// # Panics
+    /// If the key is longer than the bytes, or these have 4 GiB.
+    #[must_use]
+    pub fn new(key_len: u16, bytes: StoredPayload) -> Self {
+        assert!(usize::from(key_len) <= bytes.len(), "the key of a packet is a part of it");
+        let len = u32::try_from(bytes.len()).expect("payloads are shorter than 4 GiB");
+        Self { key_len, len, bytes }
+    }
+
+    /// The number of key and payload bytes.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.len as usize
+    }
 }
 
 /// Options of a put. Durations are in milliseconds; 0: none.

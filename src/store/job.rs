@@ -404,7 +404,7 @@ impl Job {
             Either::Bytes(payload) => payload,
             Either::Boxed(ext) => ext.into_payload(),
         };
-        Packet { key_len, bytes }
+        Packet::new(key_len, bytes)
     }
 
     #[inline]

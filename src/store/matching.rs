@@ -17,7 +17,7 @@ use crate::model::command::Wait;
 use crate::model::event::EventKind;
 use crate::model::flow::FlowKind;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::Status;
+use crate::model::job::{Packet, Status};
 use crate::model::owned::OwnedReply;
 use crate::model::stats::JobCounter;
 use std::time::Duration;
@@ -448,7 +448,7 @@ impl Store {
         let count = fx.popped.len() - first;
         debug_assert!((1..=PACKETS_PER_POP_MAX).contains(&count), "a pop takes {count} packets");
         self.totals.counters[JobCounter::Popped as usize] += count as u64;
-        let bytes: usize = fx.popped[first..].iter().map(|packet| packet.bytes.len()).sum();
+        let bytes: usize = fx.popped[first..].iter().map(Packet::byte_len).sum();
         self.spread.spend(count - 1);
         let work = (count - 1) * GROUP_PACKET_WORK + bytes / WRITTEN_BYTES_PER_WORK;
         // Less than what ends a turn, also with the waits that the command ends.

@@ -37,7 +37,7 @@ pub(super) struct Answers {
 
 /// The bytes of packets on the wire.
 fn size(packets: &[Packet]) -> usize {
-    packets.iter().map(|packet| PACKET_HEAD + packet.bytes.len()).sum()
+    packets.iter().map(|packet| PACKET_HEAD + packet.byte_len()).sum()
 }
 
 fn push_packets_count(packets: &[Packet], out: &mut Vec<u8>) {
@@ -132,7 +132,7 @@ impl Answers {
                 }
                 Piece::Packets(packets) => {
                     if let Some(packet) = packets.next() {
-                        self.bytes -= PACKET_HEAD + packet.bytes.len();
+                        self.bytes -= PACKET_HEAD + packet.byte_len();
                         push_packet(out.tail(), packet.key_len, &packet.bytes);
                     }
                     // Nothing is left to a further turn behind the last packet.

@@ -115,7 +115,7 @@ impl Bench {
 
 fn packet(key: &[u8], payload: &[u8]) -> Packet {
     let key_len = u16::try_from(key.len()).unwrap();
-    Packet { key_len, bytes: StoredPayload::new([0; 7], &[key, payload].concat()) }
+    Packet::new(key_len, StoredPayload::new([0; 7], &[key, payload].concat()))
 }
 
 fn answered() -> Said {

@@ -236,8 +236,8 @@ impl Store {
             debug_assert_eq!(self.jobs[slot].status(), Status::Popped, "a member is popped");
             let packet = self.jobs.remove(slot).into_packet();
             fx.mark_dirty(DirtyRecord::Forgotten(RecordKey::Job(slot)));
-            pop.packet_bytes += packet.bytes.len();
-            self.large_pops.packet_bytes += packet.bytes.len();
+            pop.packet_bytes += packet.byte_len();
+            self.large_pops.packet_bytes += packet.byte_len();
             packets.push(packet);
         }
         debug_assert!(pop.ends.is_empty(), "a pop is answered after what ends with its packets");
