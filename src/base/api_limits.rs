@@ -101,6 +101,10 @@ pub const LOSSES_MAX: usize = 1 << 24;
 /// left of the `SPREAD_STEPS_PER_PASS`: a client that takes a chain job by job finds the next one.
 pub const JOBS_RELEASED_MIN: usize = 4;
 
+/// Work of a job that a job waits for, when that one is put, in the same unit as
+/// [`RELEASE_WORK`]: memory that is touched first.
+pub const DEPENDENCY_WORK: usize = 256;
+
 /// Work of releasing a job when what it waited for ends, in the unit of `INPUT_WORK_PER_PASS`: as a
 /// rule it is in no cache.
 pub const RELEASE_WORK: usize = 128;

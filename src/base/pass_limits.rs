@@ -71,7 +71,7 @@ pub const READ_TIME_PER_PASS: Duration = Duration::from_millis(2);
 pub const WRITE_TIME_PER_PASS: Duration = Duration::from_micros(3_500);
 
 /// Work of reads or writes between two looks at the clock, in the same unit.
-pub const WORK_PER_CLOCK_CHECK: usize = 16 * 1024;
+pub const WORK_PER_CLOCK_CHECK: usize = 4 * 1024;
 
 /// Bytes of a write beside that for a unit of work: they are only copied.
 pub const WRITTEN_BYTES_PER_WORK: usize = 16;
@@ -113,7 +113,7 @@ pub const STORE_DEADLINES_PER_PASS: usize = 1024;
 /// Jobs of ended clients that are requeued, and packets of key groups that are removed, in one
 /// pass. A client with more jobs, or a pop of more packets, takes several passes, and looks as if
 /// it took one.
-pub const SPREAD_STEPS_PER_PASS: usize = 2048;
+pub const SPREAD_STEPS_PER_PASS: usize = 1024;
 
 /// Bytes of an awaited job that cost one of these steps more, for each client that is answered with
 /// a copy.
@@ -123,7 +123,7 @@ pub const AWAITED_BYTES_PER_STEP: usize = 4096;
 pub const PACKETS_PER_POP_MIN: usize = 16;
 
 /// Packets freed in one pass whose client has ended before they were written.
-pub const PACKETS_FREED_PER_PASS: usize = 4096;
+pub const PACKETS_FREED_PER_PASS: usize = 2048;
 
 /// Slots of the job table that one request for a queue scans while its index is backfilled.
 pub const BACKFILL_SLOTS_PER_STEP: u32 = 16 * 1024;

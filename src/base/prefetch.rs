@@ -4,7 +4,10 @@
 //! known early and is rarely in a cache, as in tables of a million jobs; where things are in a
 //! cache anyway, it costs instructions.
 
-#![expect(unsafe_code, reason = "the processor's instruction takes a pointer")]
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "the processor's instruction takes a pointer")
+)]
 
 /// Bytes that a cache loads at once, on the processors that servers have.
 const LINE: usize = 64;

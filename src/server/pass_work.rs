@@ -98,6 +98,7 @@ impl<E: CommandExecutor> Server<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::api_limits::DEPENDENCY_WORK;
     use crate::base::limits::{
         COMPARED_BYTES_PER_WORK, INPUT_WORK_PER_PASS, OUTPUT_HIGH_WATER_BYTES,
         PACKETS_FREED_PER_PASS, READ_BUDGET_MIN_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
@@ -259,8 +260,9 @@ mod tests {
 
     #[test]
     fn packets_of_a_client_that_leaves_are_freed_over_several_passes() {
-        let packets = 2 * PACKETS_FREED_PER_PASS;
-        let (mut server, client) = server_with_group(packets, 60);
+        // A third of them is in the output when the client leaves.
+        let packets = 3 * PACKETS_FREED_PER_PASS;
+        let (mut server, client) = server_with_group(packets, 120);
         server.handle_input(client, POP, Now::default());
         while server.output(client).is_empty() {
             server.finish_pass(Now::default());
@@ -329,6 +331,24 @@ mod tests {
             assert!(passes < 20, "it never ends");
         }
         assert!(passes >= 3, "{passes} passes");
+    }
+
+    #[test]
+    fn puts_with_dependencies_end_the_turn() {
+        let (mut server, clients) = server(Protocol::JobCentre, 1);
+        server.handle_input(clients[0], PUT, Now::default());
+        server.finish_pass(Now::default());
+        let behind = b"{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":0,\"after\":[1]}\n";
+        server.handle_input(clients[0], &behind.repeat(1_000), Now::default());
+        let most = EXTRA_WORK_OF_TURN_MAX / DEPENDENCY_WORK + 1;
+        assert!((2..=1 + most).contains(&server.counts().jobs), "{} jobs", server.counts().jobs);
+        let mut passes = 0;
+        while server.counts().jobs < 1_001 {
+            server.finish_pass(Now::default());
+            passes += 1;
+            assert!(passes < 100, "it never ends");
+        }
+        assert!(passes >= 4, "{passes} passes");
     }
 
     #[test]

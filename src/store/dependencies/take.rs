@@ -1,6 +1,7 @@
 //! A new job takes its dependencies; a job with unmet ones is held.
 
 use super::{Group, JobDeps, Membership, Source, edge_place};
+use crate::base::api_limits::DEPENDENCY_WORK;
 use crate::base::slab_index::PackedOption;
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
@@ -110,6 +111,7 @@ impl Store {
     pub(super) fn add_edge(&mut self, slot: JobIdx, source: SourceIdx, cancels: bool) {
         let job = &mut self.jobs[slot];
         let id = JobId(job.id());
+        self.waiters.note_work(DEPENDENCY_WORK);
         let edges = &mut job.deps_mut_or_insert().edges;
         edges.push(self.dependencies.link(id, source, edge_place(edges.len()), cancels));
     }
