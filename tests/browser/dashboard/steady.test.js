@@ -23,6 +23,7 @@ after(async () => {
 async function fresh() {
   const context = await chromium.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
+  page.setDefaultTimeout(90_000);
   page.complaints = complaints(page);
   return page;
 }
