@@ -35,7 +35,7 @@ class Server:
                    "--log-format", "json", "--max-clients", "20000", *arguments]
         clean = {key: text for key, text in os.environ.items() if not key.startswith("JOBCENTRE_")}
         # A file: a pipe that is read late would stop the server.
-        self.log = open("/tmp/x.log","w+b")
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, env=clean)
         self.addresses, self.output_lines = {}, 0
