@@ -6,7 +6,7 @@
 use super::idx::{QueueIdx, QueueScope, WaiterIdx};
 use super::waiters::WaiterKind;
 use super::{Due, Effects, JobIdx, Outcome, Store};
-use crate::base::heap::{HeapEntry, orders_before, outranks};
+use crate::base::heap::{HeapEntry, outranks};
 use crate::base::limits::{
     EXTRA_WORK_PER_TURN, GROUP_PACKET_WORK, PACKETS_PER_POP_MAX, POP_COPIED_MAX_BYTES,
     WAIT_NODE_WORK, WRITTEN_BYTES_PER_WORK,
@@ -33,19 +33,13 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut best: Option<HeapEntry<JobIdx>> = None;
-        let is_single = names.len() == 1;
-        for name in names {
-            let found =
-                if is_single { self.queues.find_recent(name) } else { self.queues.find(name) };
-            let Some(queue) = found else { continue };
-            let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
-                continue;
-            };
-            if best.is_none_or(|best| orders_before(&entry, &best, &self.jobs)) {
-                best = Some(entry);
-            }
-        }
+        let best = if names.len() == 1 {
+            let name = names.into_iter().next();
+            let queue = name.and_then(|name| self.queues.find_recent(name));
+            queue.and_then(|queue| self.head_for_client(queue, (ticket.client, false), now, fx))
+        } else {
+            self.best_head(ticket.client, names, now, fx)
+        };
         match best {
             Some(entry) => {
                 debug_assert_eq!(self.jobs[entry.slot].status(), Status::Ready, "a head is ready");
@@ -154,44 +148,6 @@ impl Store {
         waiter
     }
 
-    /// The head of a queue's ready heap. A bounded number of jobs before it are removed if they are
-    /// expired, and blocked if their limiters are full, in O(log n) each. `None` if there are more
-    /// of them: then the queue is scheduled.
-    #[inline(always)]
-    pub(super) fn ready_head(
-        &mut self,
-        queue: QueueIdx,
-        now: Now,
-        fx: &mut Effects,
-    ) -> Option<HeapEntry<JobIdx>> {
-        let record = &self.queues[queue];
-        debug_assert!(record.ready.len() <= record.jobs as usize, "ready jobs are jobs of a queue");
-        if (record.ttl_jobs | record.class_count | record.holds.bits()) > 0 {
-            return self.head_not_blocked(queue, now, fx);
-        }
-        record.ready.peek()
-    }
-
-    #[inline(never)]
-    fn head_not_blocked(
-        &mut self,
-        queue: QueueIdx,
-        now: Now,
-        fx: &mut Effects,
-    ) -> Option<HeapEntry<JobIdx>> {
-        if self.is_on_hold(queue) {
-            return None;
-        }
-        let (first, dropped) = self.expire_heads(queue, now, fx);
-        if dropped {
-            self.global_head_wins(queue, now, fx);
-        }
-        if first.is_none() && self.queues[queue].class_count > 0 {
-            self.constraints.note_pending_unblocks();
-        }
-        first.and_then(|_| self.queues[queue].ready.peek())
-    }
-
     /// [`Store::rematch_queue`] in the middle of a reserve. With constraints, matching is only
     /// scheduled: a waiter could use up the capacity that the reserve has found.
     #[cold]
@@ -201,57 +157,6 @@ impl Store {
         } else if !self.queues[queue].waiters.is_empty() {
             self.constraints.schedule_match(queue.into());
         }
-    }
-
-    /// The ready job of a queue that this client would reserve next; with `true` beside it, that a
-    /// waiting pop would. As [`Store::ready_head`], but considers jobs that other workers have
-    /// rejected.
-    #[inline(always)]
-    pub(super) fn head_for_client(
-        &mut self,
-        queue: QueueIdx,
-        client: (ClientId, bool),
-        now: Now,
-        fx: &mut Effects,
-    ) -> Option<HeapEntry<JobIdx>> {
-        let first = self.ready_head(queue, now, fx);
-        if self.queues[queue].excluded.is_none() {
-            return first;
-        }
-        self.head_with_excluded(queue, client, now, fx)
-    }
-
-    /// Removes expired jobs from the head of a queue, and blocks those whose limiters are full, up
-    /// to a budget of both. Returns the head after that, or `None` if there are more of them or
-    /// none is left, and whether any was removed.
-    #[inline(never)]
-    fn expire_heads(
-        &mut self,
-        queue: QueueIdx,
-        now: Now,
-        fx: &mut Effects,
-    ) -> (Option<HeapEntry<JobIdx>>, bool) {
-        let (mut dropped, mut budget) = (false, None);
-        while let Some(entry) = self.queues[queue].ready.peek() {
-            debug_assert!(
-                self.jobs[entry.slot].queue == queue
-                    && self.jobs[entry.slot].status() == Status::Ready,
-                "a heap has ready jobs of its queue"
-            );
-            if self.jobs[entry.slot].is_expired(now) {
-                self.unlink_cold(entry.slot);
-                drop(self.remove(entry.slot, fx));
-                self.constraints.count_expired();
-                dropped = true;
-            } else if !self.is_blocked(entry.slot, now) {
-                return (Some(entry), dropped);
-            }
-            if !self.constraints.has_scan_budget(&mut budget) {
-                self.constraints.defer_scan(queue);
-                break;
-            }
-        }
-        (None, dropped)
     }
 
     /// Matches a queue whose head has left: a waiter that is still there may not have been eligible

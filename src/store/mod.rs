@@ -36,6 +36,7 @@ mod external_id_commands;
 mod external_ids;
 mod flows;
 mod global_ready;
+mod heads;
 mod history;
 mod ids;
 mod idx;

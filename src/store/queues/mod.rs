@@ -1,6 +1,7 @@
-//! Queues by name and slot. A queue comes into being with its first job or waiter, and is dropped
-//! some time after its last one ([`idle`]).
+//! Queues by name ([`find`]) and slot. A queue comes into being with its first job or waiter, and
+//! is dropped some time after its last one ([`idle`]).
 
+mod find;
 mod idle;
 
 use super::buried::Buried;
@@ -14,9 +15,9 @@ use super::queue_interest::Interest;
 use super::rare_counts::{RareCounts, RareStatus};
 use super::record_tables::RecordTable;
 use super::spread_work::HoldMarks;
-use super::waiters::{WaitQueues, Waiters};
+use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
-use crate::base::limits::{IDLE_QUEUES_DROPPED_PER_PASS, NEW_QUEUE_WORK};
+use crate::base::limits::IDLE_QUEUES_DROPPED_PER_PASS;
 use crate::base::paged::PagedSlab;
 use crate::base::sharded_table::ShardedTable;
 use crate::base::slab_index::PackedOption;
@@ -81,6 +82,8 @@ pub(super) struct Queue {
     listed: bool,
     /// The next one in that list.
     next_idle: PackedOption<QueueIdx>,
+    /// The queue that [`Queues::find_behind`] found behind this one last, if it is there yet.
+    named_behind: Cell<PackedOption<QueueIdx>>,
 }
 
 impl Queue {
@@ -269,49 +272,6 @@ impl Queues {
         self.slots.get_mut(queue)
     }
 
-    /// The queue of this name, if it is known. O(name).
-    #[inline(always)]
-    pub(super) fn find(&self, name: &[u8]) -> Option<QueueIdx> {
-        let hash = self.hasher.hash_one(name);
-        let entry = self.by_name.find(hash, |entry| *self.slots[entry.queue].name == *name)?;
-        Some(entry.queue)
-    }
-
-    /// [`Queues::find`] for commands that name one queue: most name the one that was named before.
-    #[inline(always)]
-    pub(super) fn find_recent(&self, name: &[u8]) -> Option<QueueIdx> {
-        if let Some(queue) = self.recent.get().expand()
-            && let Some(known) = self.slots.get(queue)
-            && known.name.last() == name.last()
-            && *known.name == *name
-        {
-            debug_assert_eq!(self.find(name), Some(queue), "a name leads to one queue");
-            return Some(queue);
-        }
-        let found = self.find(name)?;
-        self.recent.set(found.into());
-        Some(found)
-    }
-
-    /// The queue of this name, made if there is none. O(name), amortised.
-    #[inline]
-    pub(super) fn find_or_add(&mut self, name: &[u8]) -> QueueIdx {
-        match self.find(name) {
-            Some(queue) => queue,
-            None => self.add(name),
-        }
-    }
-
-    /// [`Queues::find_or_add`], with the work of making a queue noted.
-    #[inline(always)]
-    pub(super) fn find_or_add_noted(&mut self, name: &[u8], waiters: &mut Waiters) -> QueueIdx {
-        if let Some(queue) = self.find_recent(name) {
-            return queue;
-        }
-        waiters.note_work(NEW_QUEUE_WORK);
-        self.add(name)
-    }
-
     /// The queue of this name, if it exists, indexed from now on. O(name).
     pub(super) fn find_indexed(&mut self, name: &[u8]) -> Option<QueueIdx> {
         let found = self.find(name).filter(|&queue| self.slots[queue].exists());
@@ -388,6 +348,7 @@ impl Queues {
             holds: HoldMarks::default(),
             listed: false,
             next_idle: PackedOption::NONE,
+            named_behind: Cell::new(PackedOption::NONE),
         });
         self.by_name.insert_unique(hash, NamedQueue { hash, queue }, |entry| entry.hash);
         debug_assert_eq!(self.by_name.len(), self.slots.len(), "a queue has one name");
