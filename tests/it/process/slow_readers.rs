@@ -56,6 +56,38 @@ fn reset_of_a_client_that_never_reads_releases_its_job() {
     assert_eq!(other.ask(&get("q")), NO_JOB);
 }
 
+/// The server no longer reads such connections: only an event says that they are reset.
+#[test]
+fn resets_of_clients_whose_ends_were_read_release_their_jobs() {
+    const CLIENTS: usize = 5;
+    let server = Server::start(&["--max-request", "16MiB"]);
+    let mut other = server.connect();
+    let job = format!(r#"{{"a":"{}"}}"#, "x".repeat(8 * JOB_BYTES));
+    let mut holders = Vec::new();
+    for id in 1..=CLIENTS as u64 {
+        assert_eq!(number(&other.ask(&put("q", 1, &job)), "id"), id);
+        let mut holder = server.connect();
+        // More than the buffers of the system take, so the end of the input is not that of the
+        // connection.
+        holder.send(&get("q"));
+        holder.half_close();
+        holder.arrived();
+        holders.push(holder);
+    }
+    assert_eq!(other.ask(&get("q")), NO_JOB);
+    server.signal("STOP");
+    holders.into_iter().for_each(Client::reset);
+    server.signal("CONT");
+    let mut ids: Vec<u64> = (0..CLIENTS)
+        .map(|_| {
+            let waiting = r#"{"request":"get","queues":["q"],"wait":true}"#;
+            number(&other.ask(waiting), "id")
+        })
+        .collect();
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(1..=CLIENTS as u64));
+}
+
 #[test]
 fn heavy_pipelining_starves_no_other_client() {
     let server = Server::start(&[]);
