@@ -248,6 +248,12 @@ pub trait Core {
     /// reply.
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId>;
 
+    /// A connection was accepted that is not served: it is told why in the words of its protocol,
+    /// and closed. `None`: close it without a reply.
+    fn handle_refused(&mut self, _protocol: Protocol, _why: &str, _now: Now) -> Option<ClientId> {
+        None
+    }
+
     /// Bytes were received, while [`Core::wants_input`] was true.
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now);
 

@@ -65,18 +65,30 @@ impl<C: Core> Reactor<C> {
     /// Announces a connection to the core. `None`: it is closed.
     pub(super) fn open(
         &mut self,
-        mut stream: Stream,
+        stream: Stream,
         peer: Peer,
         protocol: Protocol,
     ) -> Option<ClientId> {
-        let Some(client) = self.core.handle_open(protocol, self.now) else {
+        let opened = self.core.handle_open(protocol, self.now);
+        let client = self.watch(opened, stream, protocol)?;
+        self.core.handle_peer(client, peer, self.now);
+        Some(client)
+    }
+
+    /// Watches a connection that the core has announced by this id.
+    fn watch(
+        &mut self,
+        opened: Option<ClientId>,
+        mut stream: Stream,
+        protocol: Protocol,
+    ) -> Option<ClientId> {
+        let Some(client) = opened else {
             debug!(
                 protocol = protocol.name(),
                 "too many rejected connections: closed without a reply"
             );
             return None;
         };
-        self.core.handle_peer(client, peer, self.now);
         if let Err(error) = stream.register(self.poll.registry(), socket::token(client)) {
             warn!(%error, "cannot watch a new connection: closed");
             self.core.handle_reset(client, self.now);
@@ -106,6 +118,10 @@ impl<C: Core> Reactor<C> {
         self.forwarder.advance(self.poll.registry(), &mut self.scratch, now);
         for Arrival { stream, peer, protocol } in self.forwarder.take_served() {
             let _ = self.open(stream, peer, protocol);
+        }
+        for (Arrival { stream, protocol, .. }, why) in self.forwarder.take_refused() {
+            let refused = self.core.handle_refused(protocol, &why, self.now);
+            let _ = self.watch(refused, stream, protocol);
         }
         self.core.record_forwards(self.forwarder.stats());
     }

@@ -2,7 +2,7 @@
 
 use super::Server;
 use super::connection::{Connection, Direction, ReadSide};
-use crate::base::buf::{Input, OutBuf, progress};
+use crate::base::buf::{Input, progress};
 use crate::base::limits::INPUT_WORK_PER_PASS;
 use crate::base::time::{Mono, Now, Wall};
 use crate::engine::CommandExecutor;
@@ -35,7 +35,7 @@ impl<E: CommandExecutor> Core for Server<E> {
         if full && !is_second {
             self.notices.record_rejection();
         }
-        if self.stopping || is_second || (full && self.rejected >= self.limits.rejected) {
+        if self.stopping || is_second {
             counters.rejected += 1;
             return None;
         }
@@ -63,18 +63,11 @@ impl<E: CommandExecutor> Core for Server<E> {
             }
             return Some(client);
         }
-        counters.rejected += 1;
-        let mut output = OutBuf::default();
-        let session = Session::reject(protocol, self.settings.max_clients, &mut output);
-        self.rejected += 1;
-        debug_assert!(self.rejected <= self.limits.rejected, "too many rejected connections");
-        let rejected = Connection { output, closing: true, ..Connection::new(protocol, session) };
-        let client = self.connections.insert(rejected);
-        if let Some(connection) = self.connections.get_mut(client) {
-            self.run_queues.mark_dirty(client, connection);
-        }
-        self.update_connection(client, now);
-        Some(client)
+        self.count_rejected(protocol).then(|| self.reject(protocol, now))
+    }
+
+    fn handle_refused(&mut self, protocol: Protocol, why: &str, now: Now) -> Option<ClientId> {
+        self.count_rejected(protocol).then(|| self.refuse(protocol, why, now))
     }
 
     fn handle_peer(&mut self, client: ClientId, peer: Peer, now: Now) {

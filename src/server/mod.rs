@@ -26,6 +26,7 @@ mod pending_submits;
 mod permission_check;
 #[cfg(test)]
 mod permission_matrix;
+mod rejected;
 mod run_queues;
 mod session_timeouts;
 mod stats;

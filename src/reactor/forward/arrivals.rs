@@ -23,6 +23,10 @@ pub(in crate::reactor) struct Arrival {
     pub(in crate::reactor) protocol: Protocol,
 }
 
+fn plain_or_unix(stream: TcpStream, is_unix: bool) -> Stream {
+    if is_unix { Stream::Unix(stream) } else { Stream::Plain(stream) }
+}
+
 impl Forwarder {
     /// Forwards from now on.
     pub(in crate::reactor) fn begin(&mut self, settings: Forwarding, now: Mono) {
@@ -58,7 +62,8 @@ impl Forwarder {
         if self.forwards.len() >= settings.max.min(FORWARDS_MAX as usize) {
             let why = "as many connections are forwarded as --max-clients, or the limit on open \
                        files, allows";
-            return self.count_refusal(protocol, why);
+            let arrival = Arrival { stream: plain_or_unix(stream, is_unix), peer, protocol };
+            return self.turn_away(arrival, is_tls, why);
         }
         let client_ends = ends(&stream, Side::Client);
         if self.dials.loops.is_own(client_ends) {
@@ -82,6 +87,7 @@ impl Forwarder {
             client_ends,
             leader_ends: None,
             protocol,
+            is_tls,
             stage: Stage::Looking,
             timer: TimerId::NONE,
             gives_up_at: now,
@@ -89,7 +95,7 @@ impl Forwarder {
             term: 0,
         });
         if is_tls || (settings.serves)(protocol, b"").is_some() {
-            self.wait_for_leader(place, now);
+            self.wait_for_leader(place, registry, now);
         } else {
             self.arm(place, now.after(HTTP_HEAD_TIMEOUT));
         }
@@ -122,21 +128,57 @@ impl Forwarder {
         };
         match serves {
             None => forward.client.readable = false,
-            Some(false) => self.wait_for_leader(place, now),
+            Some(false) => self.wait_for_leader(place, registry, now),
             Some(true) => {
-                self.disarm(place);
-                let Forward { client, peer, protocol, client_ends, .. } =
-                    self.forwards.remove(place);
-                self.dials.loops.forget(Side::Client, client_ends);
-                let (is_unix, mut stream) = (client.has_short_reads, client.stream);
-                // It gets another token.
-                if let Err(error) = registry.deregister(&mut stream) {
-                    return warn!(%error, "cannot watch a connection: closed");
-                }
-                let stream = if is_unix { Stream::Unix(stream) } else { Stream::Plain(stream) };
-                self.served.push(Arrival { stream, peer, protocol });
+                let arrival = self.take_back(place, registry);
+                self.served.extend(arrival);
             }
         }
+    }
+
+    /// Forgets a connection of which nothing was read. `None`: it is closed.
+    fn take_back(&mut self, place: usize, registry: &Registry) -> Option<Arrival> {
+        self.disarm(place);
+        let forward = self.forwards.try_remove(place)?;
+        let Forward { client, peer, protocol, client_ends, stage, .. } = forward;
+        debug_assert_ne!(stage, Stage::Paired, "a connection that was read is taken back");
+        if stage == Stage::Dialling {
+            self.dials.cancel(place);
+        }
+        self.dials.loops.forget(Side::Client, client_ends);
+        let (is_unix, mut stream) = (client.has_short_reads, client.stream);
+        // It gets another token.
+        if let Err(error) = registry.deregister(&mut stream) {
+            warn!(%error, "cannot watch a connection: closed");
+            return None;
+        }
+        Some(Arrival { stream: plain_or_unix(stream, is_unix), peer, protocol })
+    }
+
+    /// Turns a connection away that cannot be passed on.
+    pub(super) fn refuse(&mut self, place: usize, why: &str, registry: &Registry) {
+        let Some(&Forward { is_tls, .. }) = self.forwards.get(place) else { return };
+        if let Some(arrival) = self.take_back(place, registry) {
+            self.turn_away(arrival, is_tls, why);
+        }
+    }
+
+    /// Counts a refusal, and lets the client be told why. One over TLS would have to be served a
+    /// handshake for that, and is closed.
+    fn turn_away(&mut self, arrival: Arrival, is_tls: bool, why: &str) {
+        self.stats.refused += 1;
+        self.refusals.count();
+        self.last_refusal = format!("{}: {why}", arrival.protocol.name());
+        if !is_tls {
+            let sentence =
+                format!("this server does not lead, and cannot pass its clients on: {why}");
+            self.refused.push((arrival, sentence));
+        }
+    }
+
+    /// The connections that are to be closed with these sentences.
+    pub(in crate::reactor) fn take_refused(&mut self) -> Vec<(Arrival, String)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// The connections of which nothing was read, for another reactor. All others end.
@@ -147,9 +189,9 @@ impl Forwarder {
             let is_unix = client.has_short_reads;
             // A socket of mio that was registered belongs to its poll.
             let stream = TcpStream::from_std(OwnedFd::from(client.stream).into());
-            let stream = if is_unix { Stream::Unix(stream) } else { Stream::Plain(stream) };
-            Arrival { stream, peer, protocol }
+            Arrival { stream: plain_or_unix(stream, is_unix), peer, protocol }
         });
-        unread.chain(self.served).collect()
+        let refused = self.refused.into_iter().map(|(arrival, _)| arrival);
+        unread.chain(self.served).chain(refused).collect()
     }
 }

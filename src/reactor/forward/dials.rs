@@ -203,10 +203,10 @@ impl Forwarder {
     }
 
     /// Lets a connection wait until it can be passed on, for the patience of the settings.
-    pub(super) fn wait_for_leader(&mut self, place: usize, now: Mono) {
+    pub(super) fn wait_for_leader(&mut self, place: usize, registry: &Registry, now: Mono) {
         if !self.dials.has_leader() && self.has_given_up(now) {
             let why = self.dials.why();
-            return self.refuse(place, &why);
+            return self.refuse(place, &why, registry);
         }
         let gives_up_at = now.after(self.patience());
         if let Some(forward) = self.forwards.get_mut(place) {
@@ -227,7 +227,7 @@ impl Forwarder {
     }
 
     /// Begins as many dials as a pass permits.
-    pub(super) fn begin_dials(&mut self, now: Mono) {
+    pub(super) fn begin_dials(&mut self, registry: &Registry, now: Mono) {
         for _ in 0..DIALS_PER_PASS {
             if !self.dials.may_dial(now) {
                 break;
@@ -238,7 +238,7 @@ impl Forwarder {
                 continue;
             }
             match self.dials.target(forward.peer.listener) {
-                Err(why) => self.refuse(place, why),
+                Err(why) => self.refuse(place, why, registry),
                 Ok(target) => {
                     forward.stage = Stage::Dialling;
                     forward.term = self.former.term;

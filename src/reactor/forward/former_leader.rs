@@ -78,6 +78,7 @@ mod tests {
             client_ends: None,
             leader_ends: None,
             protocol: Protocol::JobCentre,
+            is_tls: false,
             stage: Stage::Paired,
             timer: TimerId::NONE,
             gives_up_at: Mono::default(),

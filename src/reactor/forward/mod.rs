@@ -6,8 +6,9 @@
 //! they are ([`arrivals`]).
 //!
 //! While no leader is known, connections stay in the backlogs of their listeners. One that is
-//! accepted and cannot be passed on yet waits for the patience of the settings, and is then closed.
-//! If this server begins to lead meanwhile, it serves those that wait.
+//! accepted and cannot be passed on yet waits for the patience of the settings. Then it is refused:
+//! the core tells the client why, unless TLS would have to be begun for that. If this server begins
+//! to lead meanwhile, it serves those that wait.
 //!
 //! Invariants: a connection is in `ready` at most once; it has at most one deadline; nothing is
 //! read of a client before it is paired, so that any server can serve it until then.
@@ -112,6 +113,7 @@ struct Forward {
     client_ends: Option<Ends>,
     leader_ends: Option<Ends>,
     protocol: Protocol,
+    is_tls: bool,
     stage: Stage,
     timer: TimerId,
     /// Until when it waits for the leader.
@@ -135,6 +137,8 @@ pub(super) struct Forwarder {
     deadlines: TimerQueue<usize>,
     /// Connections that are to be served here.
     served: Vec<Arrival>,
+    /// Those that are to be told why they are not passed on.
+    refused: Vec<(Arrival, String)>,
     stats: ForwardStats,
     refusals: RateLimitedCounter,
     /// Why the last one was refused.
@@ -171,6 +175,7 @@ impl Forwarder {
             ready: VecDeque::new(),
             deadlines: TimerQueue::default(),
             served: Vec::new(),
+            refused: Vec::new(),
             stats: ForwardStats::default(),
             refusals: RateLimitedCounter::new(FORWARD_NOTICE_INTERVAL),
             last_refusal: String::new(),
@@ -249,9 +254,9 @@ impl Forwarder {
 
     /// Moves on whatever can be moved on in a pass.
     pub(super) fn advance(&mut self, registry: &Registry, scratch: &mut [u8], now: Mono) {
-        self.expire(now);
+        self.expire(registry, now);
         self.end_former();
-        self.begin_dials(now);
+        self.begin_dials(registry, now);
         self.finish_dials(registry, now);
         let mut bytes = 0;
         for _ in 0..self.ready.len().min(FORWARD_STEPS_PER_PASS) {
@@ -263,23 +268,23 @@ impl Forwarder {
         }
         if let Some(connections) = self.refusals.take_report(now) {
             let last = &self.last_refusal;
-            warn!(connections, last, "clients were not passed on to the leader: they were closed");
+            warn!(connections, last, "clients were not passed on to the leader: they were refused");
         }
     }
 
     /// What is due at its deadline. A bounded number: the others are due at once.
-    fn expire(&mut self, now: Mono) {
+    fn expire(&mut self, registry: &Registry, now: Mono) {
         for _ in 0..FORWARD_STEPS_PER_PASS {
             let Some((_, place)) = self.deadlines.pop_due(now) else { return };
             let Some(forward) = self.forwards.get_mut(place) else { continue };
             forward.timer = TimerId::NONE;
             match forward.stage {
                 // The leader knows how long it waits for a request.
-                Stage::Looking => self.wait_for_leader(place, now),
+                Stage::Looking => self.wait_for_leader(place, registry, now),
                 Stage::Dialling if now < forward.gives_up_at => self.late_dial(place, now),
                 Stage::Waiting | Stage::Dialling => {
                     let why = self.dials.why();
-                    self.refuse(place, &why);
+                    self.refuse(place, &why, registry);
                 }
                 // The client has its last answer, and had the time to end.
                 Stage::Paired => self.remove(place),
@@ -337,21 +342,6 @@ impl Forwarder {
             let until = forward.gives_up_at.min(now.after(LINGER_IDLE_TIMEOUT));
             self.arm(place, until);
         }
-    }
-
-    /// Closes a connection that cannot be passed on.
-    fn refuse(&mut self, place: usize, why: &str) {
-        if let Some(forward) = self.forwards.get(place) {
-            let protocol = forward.protocol;
-            self.remove(place);
-            self.count_refusal(protocol, why);
-        }
-    }
-
-    fn count_refusal(&mut self, protocol: Protocol, why: &str) {
-        self.stats.refused += 1;
-        self.refusals.count();
-        self.last_refusal = format!("{}: {why}", protocol.name());
     }
 
     /// Closes both sides of a connection.

@@ -234,7 +234,9 @@ fn half_close_is_passed_on_and_a_file_goes_to_the_listener_without_tls() {
     assert_eq!(answers.lines().count(), 1_000);
     // The leader has none for beanstalkd.
     let mut tube = TcpStream::connect(second.address_of("beanstalkd")).unwrap();
-    assert_eq!(tube.read(&mut [0]).unwrap(), 0);
+    let mut said = String::new();
+    tube.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "INTERNAL_ERROR\r\n");
     second.wait_for_log("beanstalkd: the leader has no listener for this protocol");
 }
 
@@ -253,6 +255,14 @@ fn server_that_is_told_to_stop_leaves_its_clients_their_answers() {
     assert_eq!(second.wait().code(), Some(0));
 }
 
+/// A client hears why it is not passed on, and its connection ends.
+fn assert_refusal(client: &mut Client, why: &str) {
+    let answer = client.receive();
+    let begin = r#"{"status":"error","error":"this server does not lead, and cannot pass its"#;
+    assert!(answer.starts_with(begin) && answer.contains(why), "{answer}");
+    assert_eq!(client.try_receive(), None);
+}
+
 #[test]
 fn connections_are_bounded_by_max_clients() {
     let Some(redis) = Redis::start() else { return };
@@ -262,13 +272,14 @@ fn connections_are_bounded_by_max_clients() {
     for client in &mut clients {
         client.ask(&put("q", 1, "{}"));
     }
-    assert_eq!(second.connect().try_receive(), None);
+    assert_refusal(&mut second.connect(), "as many connections are forwarded as --max-clients");
     second.wait_for_log("as many connections are forwarded as --max-clients");
     let [first, _second] = clients;
     drop(first);
     until("a place", || {
         let mut client = second.connect();
-        client.stream().write_all(b"\n").is_ok() && client.try_receive().is_some()
+        client.send(&put("q", 1, "{}"));
+        client.try_receive().is_some_and(|answer| answer.starts_with(br#"{"status":"ok""#))
     });
 }
 
@@ -284,7 +295,7 @@ fn address_that_leads_back_is_found() {
     let second = Server::spawn(command);
     second.wait_for_log("clients are forwarded");
     for _ in 0..3 {
-        assert_eq!(second.connect().try_receive(), None);
+        assert_refusal(&mut second.connect(), "leads back to this server");
     }
     second.wait_for_log("leads back to this server");
     let status = Program::output(&["engine", "status", "--engine", &redis.url()], &[]);
@@ -304,7 +315,7 @@ fn server_with_users_forwards_to_no_leader_without() {
     let user = format!("[[user]]\nname = \"a\"\ntokens = [\"{digest}\"]\nallow = [\"put:*\"]\n");
     std::fs::write(&file, user).unwrap();
     let second = stand_by(&redis, "two", &["--config", file.to_str().unwrap()]);
-    assert_eq!(second.connect().try_receive(), None);
+    assert_refusal(&mut second.connect(), "with users or certificates of clients as here");
     second.wait_for_log("with users or certificates of clients as here");
 }
 
@@ -357,7 +368,7 @@ fn clients_of_a_leader_that_cannot_be_reached_wait_for_the_patience() {
     let mut clients = [second.connect(), second.connect(), second.connect()];
     clients[0].send(&put("q", 1, "{}"));
     for client in &mut clients {
-        assert_eq!(client.try_receive(), None);
+        assert_refusal(client, "the leader (one) cannot be reached: no connection: 127.0.0.3:");
     }
     second
         .wait_for_log("job-centre: the leader (one) cannot be reached: no connection: 127.0.0.3:");
