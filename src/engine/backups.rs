@@ -143,6 +143,10 @@ impl Backups {
         if self.running.as_ref().is_some_and(|running| running.client == client) {
             self.end(journal);
         }
+        debug_assert!(
+            !self.reads.iter().flatten().any(|ticket| ticket.client == client),
+            "a read of a client that has ended would be answered"
+        );
     }
 
     fn end(&mut self, journal: &mut JournalGate) {

@@ -185,6 +185,10 @@ impl<'a> Restoring<'a> {
         }
         self.store.finish_restore(self.now);
         self.store.skip_ids(JobId(mark));
+        assert!(
+            self.store.next_id() >= JobId(mark),
+            "an id that was given out would be given out again"
+        );
         let beside = self.beside.records().map(|(field, _)| field).collect();
         Ok(RestoredShared { store: self.store, beside, read: self.read })
     }

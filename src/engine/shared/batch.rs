@@ -116,6 +116,7 @@ impl Batch {
             }
             None => self.changes.push((field, value)),
         }
+        debug_assert_eq!(self.places.len(), self.changes.len(), "a field changes twice in a batch");
     }
 
     /// The fields that are set, with their values.

@@ -170,6 +170,10 @@ impl Leader {
         }
         let Some(batch) = self.sealed.pop_front() else { return };
         debug_assert_eq!(batch.seq, self.durable + 1, "a batch is accepted before an earlier one");
+        debug_assert!(
+            self.pending_bytes >= batch.request.len(),
+            "a batch that is written is among the unwritten bytes"
+        );
         self.durable = batch.seq;
         self.pending_bytes -= batch.request.len();
         self.stats.batches += 1;
@@ -216,6 +220,10 @@ impl Leader {
             self.sealed.front().map(|batch| batch.seq),
             Some(seq + 1),
             "what was lost is written again, without a gap"
+        );
+        debug_assert!(
+            self.kept.back().is_none_or(|newest| newest.seq == seq),
+            "what was lost is kept as if it was accepted"
         );
         let text = format!("the engine has lost its last {lost} writes: they are written again");
         self.note(Severity::Warn, text);

@@ -124,6 +124,10 @@ impl LeaderLink {
 
     /// It is connected, and begins with a login and a question.
     pub(super) fn connected(&mut self, requests: &Requests, now: Mono) {
+        debug_assert!(
+            matches!(self.state, State::Dialing(_)),
+            "a connection is made that was not asked for"
+        );
         self.state = State::Up;
         self.output.clear();
         self.sent = 0;
@@ -162,6 +166,10 @@ impl LeaderLink {
         self.state = State::Down(now);
         self.waits = None;
         let _ = self.advance(now);
+        debug_assert!(
+            matches!(self.state, State::Dialing(_)),
+            "a primary that was named is connected to at once"
+        );
     }
 
     /// Sends a request whose answer is waited for.
@@ -173,11 +181,16 @@ impl LeaderLink {
 
     /// Sends a further request behind a write: see [`Waits::Write`].
     pub(super) fn send_behind(&mut self, request: &[u8]) {
+        debug_assert!(
+            matches!(self.waits, Some((Waits::Write(true), _))),
+            "a request is sent behind something else than a write"
+        );
         self.output.extend_from_slice(request);
     }
 
     /// An answer has come, and the next request may be sent.
     pub(super) fn answered(&mut self) {
+        debug_assert!(self.waits.is_some(), "an answer comes although none is waited for");
         self.waits = match self.waits {
             Some((Waits::Login(left), since)) if left > 1 => Some((Waits::Login(left - 1), since)),
             Some((Waits::Login(_), since)) => Some((self.after_login(), since)),
@@ -193,6 +206,7 @@ impl LeaderLink {
 
     /// Pauses, longer each time.
     pub(super) fn rest(&mut self, now: Mono) {
+        debug_assert!((RETRY_MIN..=RETRY_MAX).contains(&self.pause), "pauses have bounds");
         self.rests_until = now.after(self.pause);
         self.pause = (self.pause * 2).min(RETRY_MAX);
     }

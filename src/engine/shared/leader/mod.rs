@@ -158,6 +158,10 @@ impl Leader {
 
     /// A record with this field is there.
     pub(in crate::engine) fn note_loaded(&mut self, field: Field) {
+        debug_assert!(
+            self.open.is_empty() && self.sealed.is_empty(),
+            "what was loaded is told before the first change"
+        );
         match field {
             Field::Base(_) => {}
             Field::State(id) => self.beside.entry(id).or_default().state = true,
@@ -178,6 +182,7 @@ impl Leader {
         if self.failure.is_some() || self.stage != Stage::Running {
             return BatchSeq::MAX;
         }
+        debug_assert!(self.seq > self.durable, "a record goes into a batch that is not durable");
         self.stats.records += 1;
         match place {
             Place::Base(id) => {
@@ -220,6 +225,7 @@ impl Leader {
         if self.failure.is_some() || self.stage == Stage::Closed {
             return Some(BatchSeq::MAX);
         }
+        debug_assert!(self.seq > self.durable, "an answer rests on a batch that is not durable");
         self.forced = true;
         Some(self.seq)
     }
@@ -247,6 +253,7 @@ impl Leader {
             self.seq,
             "batches are sealed in the order of their sequences"
         );
+        debug_assert_ne!(self.stage, Stage::Closed, "a lead that was given back writes no more");
         let request = self.requests.write(&self.term, (self.seq, self.mark), &self.open);
         self.pending_bytes += request.len();
         let changes = self.open.len() as u64;
@@ -339,6 +346,10 @@ impl Leader {
     fn send_first(&mut self, now: Mono) {
         let Some(first) = self.sealed.front_mut() else { return };
         debug_assert_eq!(first.seq, self.durable + 1, "a batch is written behind the durable ones");
+        debug_assert!(
+            self.write_answer.is_none(),
+            "the replicas of an earlier write are asked for"
+        );
         let tight = self.tight.is_some_and(|again| again > now);
         Requests::set_tight(&mut first.request, tight);
         self.is_sent_tight = tight;
@@ -459,5 +470,15 @@ impl Leader {
         let seqs: Vec<_> = self.sealed.iter().map(|batch| batch.seq).collect();
         let expected: Vec<_> = (self.durable + 1..self.seq).collect();
         assert_eq!(seqs, expected, "a batch is missing between the durable and the open one");
+        let bytes = |batches: &VecDeque<Sealed>| {
+            batches.iter().map(|batch| batch.request.len()).sum::<usize>()
+        };
+        assert_eq!(self.pending_bytes, bytes(&self.sealed), "unwritten bytes are miscounted");
+        assert_eq!(self.kept_bytes, bytes(&self.kept), "the bytes of kept batches are miscounted");
+        let pairs = self.kept.iter().zip(self.kept.iter().skip(1));
+        let mut steps = pairs.map(|(batch, next)| next.seq - batch.seq);
+        assert!(steps.all(|step| step == 1), "a batch is missing among those that are kept");
+        let newest = self.kept.back().map(|batch| batch.seq);
+        assert!(newest.is_none_or(|seq| seq == self.durable), "the last durable batch is kept");
     }
 }
