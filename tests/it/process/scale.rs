@@ -1,6 +1,7 @@
 //! Ten thousand clients and a million jobs.
 
-use crate::support::{Client, NO_JOB, Server, delete, get, number, put, raise_file_limit, wait};
+use crate::support::{Client, NO_JOB, Server, delete, get, number, put, raise_file_limit};
+use crate::support::{until, wait};
 use std::thread;
 
 const CLIENTS: usize = 10_000;
@@ -31,7 +32,7 @@ fn ten_thousand_clients_and_a_million_jobs() {
     for client in clients.split_off(CLIENTS / 2) {
         client.reset();
     }
-    server.connect().settle();
+    await_reserved(&server, CLIENTS / 2);
     for client in &mut clients {
         client.send(&wait("q"));
     }
@@ -41,13 +42,22 @@ fn ten_thousand_clients_and_a_million_jobs() {
     }
     // All die, and not one job is lost.
     drop(clients);
-    server.connect().settle();
+    await_reserved(&server, 0);
     drain(&server);
     assert_eq!(server.connect().ask(&get("q")), NO_JOB);
 }
 
 fn id(reply: &str) -> usize {
     usize::try_from(number(reply, "id")).unwrap()
+}
+
+/// Waits until clients hold this many jobs: ends of thousands of them take more than one pass.
+fn await_reserved(server: &Server, count: usize) {
+    let mut observer = server.connect();
+    until("the jobs of clients that have ended are back", || {
+        let stats = observer.ask(r#"{"request":"stats","queue":"q"}"#);
+        stats.contains(&format!("\"reserved\":{count},"))
+    });
 }
 
 /// Puts all jobs, a thousand priorities evenly.
