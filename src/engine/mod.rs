@@ -255,7 +255,7 @@ impl Engine {
         let memory = self.memory.as_ref();
         let fits = memory.is_none_or(|memory| memory.fits(bytes, &self.store, self.buffer_bytes));
         let space = self.journal.as_ref().is_none_or(|journal| journal.has_space(bytes));
-        self.store.hold_schedules(self.draining || !fits || !space);
+        self.store.hold_schedules(self.draining || !fits || !space, self.draining);
     }
 
     #[inline(always)]
@@ -389,7 +389,7 @@ impl CommandExecutor for Engine {
     fn set_draining(&mut self, draining: bool) {
         self.draining = draining;
         self.admits_first = draining || self.journal.is_some() || self.memory.is_some();
-        self.store.hold_schedules(draining);
+        self.store.hold_schedules(draining, draining);
     }
 
     #[inline(always)]

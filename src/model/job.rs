@@ -85,6 +85,14 @@ pub enum TieBreak {
     Lifo,
 }
 
+impl TieBreak {
+    /// That of a job with a payload of this format, whatever protocol has put it.
+    #[must_use]
+    pub fn of(encoding: Encoding) -> Self {
+        if matches!(encoding, Encoding::Packet { .. }) { Self::Lifo } else { Self::Fifo }
+    }
+}
+
 /// The format of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {

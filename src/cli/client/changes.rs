@@ -96,11 +96,13 @@ impl Delete {
         self.output.check(&[], &["deleted", "to delete"])?;
         let mut client = self.client.line_client()?;
         let is_dry_run = self.jobs.is_dry_run();
+        self.jobs.refuse_reserved("deleted")?;
         let deleted = match self.jobs.chosen(&PURGED)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => for_ids(&mut client, ids, "delete")?,
             Chosen::States(queue, states) => {
-                let number = count(&mut client, queue, &states)?;
+                let is_counted = is_dry_run || !self.yes;
+                let number = if is_counted { count(&mut client, queue, &states)? } else { 0 };
                 if is_dry_run {
                     number
                 } else {
@@ -329,6 +331,7 @@ impl Move {
         let is_dry_run = self.jobs.is_dry_run();
         let to = quoted(&self.to);
         let members = &[("do", "\"move\""), ("to", &*to)];
+        self.jobs.refuse_reserved("moved")?;
         let moved = match self.jobs.chosen(&WAITING)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => {

@@ -30,7 +30,7 @@ pub(in crate::cli) struct Monitor {
     delay: Duration,
 
     /// Print this many rows, and end.
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
     #[command(flatten)]

@@ -38,7 +38,7 @@ pub(in crate::cli) struct Put {
     #[arg(allow_hyphen_values = true)]
     job: Option<String>,
 
-    /// Its priority: bigger is more urgent.
+    /// Its priority, from 0 on: bigger is more urgent.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pri: u64,
 

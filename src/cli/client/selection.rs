@@ -55,6 +55,16 @@ impl Selection {
         self.dry_run
     }
 
+    /// Refuses jobs that are chosen because they are reserved, for a verb that takes only ids of
+    /// such.
+    pub(super) fn refuse_reserved(&self, done: &str) -> Outcome {
+        if self.state != Some(State::Reserved) {
+            return Ok(());
+        }
+        let why = format!("jobs that are reserved cannot be {done} by --state: name their ids");
+        Err(Failure::usage(why))
+    }
+
     /// The chosen jobs; `all` are the states that --all means.
     pub(super) fn chosen(&self, all: &[State]) -> Outcome<Chosen<'_>> {
         let Some(queue) = &self.queue else { return Ok(Chosen::Ids(&self.ids)) };

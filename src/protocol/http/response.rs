@@ -153,6 +153,9 @@ fn write_last(status: u16, why: &str, out: &mut Vec<u8>) {
     body.push(b'\n');
     push_status_line(out, status);
     push_field(out, "Connection", b"close");
+    if status == 503 {
+        push_field(out, "Retry-After", RETRY_AFTER);
+    }
     push_field(out, "Content-Type", JSON.as_bytes());
     push_field_number(out, "Content-Length", body.len() as u64);
     out.extend_from_slice(b"\r\n");

@@ -23,9 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a leader cannot be reached where this server itself listens.
-const COMES_BACK: &str = "the address of the leader's listener leads back to this \
-                                     server: give the leader another --advertise, or listeners at \
-                                     addresses that other machines reach";
+const COMES_BACK: &str = "the address of the leader's listener leads back to this server: after \
+                          a restart it is this server's former life, whose lease is not over; if \
+                          that lasts, give the leader another --advertise, or listeners at \
+                          addresses that other machines reach";
 
 const NO_LISTENER: &str = "the leader has no listener for this protocol, with TLS or without as \
                            here, for the same user, and with users or certificates of clients as \

@@ -127,7 +127,9 @@ impl Store {
             None => u64::from(job.created()),
         };
         let due = job.due(&self.deadlines);
+        // A job that was buried while it was delayed was never ready.
         let ready_since = Wall(now.wall.0.saturating_sub(u64::from(job.ready_for(now))));
+        let ready_since = ready_since.max(Wall(created * 1_000));
         let available_at = match status {
             Status::Delayed => {
                 let due = if job.is_held() { job.held_until() } else { due };

@@ -95,7 +95,7 @@ impl Store {
             return Err(Rejection::Full);
         }
         let payload = Payload { encoding: job.encoding, bytes: &job.payload };
-        let what = (job.priority.view(), TieBreak::Fifo, (payload, 0));
+        let what = (job.priority.view(), TieBreak::of(job.encoding), (payload, 0));
         let (id, slot) = self.add_job(queue, what, now, fx);
         if let Some(key) = &job.key {
             self.take_key(slot, key);

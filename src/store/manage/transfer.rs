@@ -113,7 +113,7 @@ impl Store {
             return PutOutcome::Rejected(Rejection::Full);
         }
         let payload = Payload { encoding: job.encoding, bytes: &job.payload };
-        let what = (job.priority.view(), TieBreak::Fifo, (payload, 0));
+        let what = (job.priority.view(), TieBreak::of(job.encoding), (payload, 0));
         let (id, slot) = match imported.id {
             Some(id) => {
                 let next = self.ids.replace_next(id.0);

@@ -13,7 +13,7 @@ use jobcentre::base::strings::StringList;
 use jobcentre::model::command::Wait;
 use jobcentre::model::external_id::Fraction;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{JobOptions, LeaseToken, Priority, Status, TieBreak};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseToken, Priority, Status, TieBreak};
 use jobcentre::model::manage::{
     self, JobCursor, JobState, LeaseTerms, ManageCommand, ReserveTerms, RunReport,
 };
@@ -82,10 +82,12 @@ impl NativeJob {
     }
 
     pub(super) fn for_oracle(&self, queue: Queue) -> NewJob {
+        let is_packet = matches!(self.load.encoding, Encoding::Packet { .. });
+        let tie_break = if is_packet { TieBreak::Lifo } else { TieBreak::Fifo };
         NewJob {
             queue,
             priority: urgency(self.priority),
-            tie_break: TieBreak::Fifo,
+            tie_break,
             load: self.load.clone(),
             options: Some(self.options),
             key: self.key.clone(),

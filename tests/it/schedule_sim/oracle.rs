@@ -115,6 +115,8 @@ pub(super) struct Oracle {
     pub(super) unfinished: BTreeSet<u64>,
     /// Moments pass: nothing can be put.
     pub(super) draining: bool,
+    /// The last look while that was so.
+    drained_at: u64,
     /// The last pass has written records of schedules.
     pub(super) rewritten: bool,
     /// A restart has found other moments than the records: they are written in the first pass.
@@ -206,6 +208,10 @@ impl Oracle {
         let back = expected.saturating_sub(wall);
         if back > SET_BACK_MS {
             self.set_back(back, wall);
+            self.drained_at = self.drained_at.min(wall);
+        }
+        if self.draining {
+            self.drained_at = wall;
         }
         let due = |schedule: &Schedule| schedule.next.is_due(wall);
         let due = self.schedules.iter().filter(|(_, schedule)| due(schedule));
@@ -253,7 +259,7 @@ impl Oracle {
         let unfinished = &self.unfinished;
         let schedule = self.schedules.get_mut(&name).expect("it is due");
         let Next::At(at) = schedule.next else { panic!("it is due") };
-        let missed = wall - at > LATE_MS;
+        let missed = wall - at > LATE_MS || at <= self.drained_at;
         let is_unfinished = schedule.last_run.is_some_and(|(_, id)| unfinished.contains(&id));
         schedule.next = schedule.next_after(wall);
         schedule.recorded = schedule.next;
@@ -311,7 +317,7 @@ impl Oracle {
         for what in seen {
             self.see(what);
         }
-        self.draining = false;
+        (self.draining, self.drained_at) = (false, 0);
         self.look_at = None;
         self.arm(now);
     }

@@ -42,7 +42,7 @@ pub(in crate::cli) struct Top {
     delay: Duration,
 
     /// Print this many blocks, and end.
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
     /// Whether to use colours. The variable NO_COLOR switches them off as well.

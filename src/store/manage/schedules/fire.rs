@@ -72,6 +72,7 @@ impl Schedules {
         if back <= CLOCK_SET_BACK_MS {
             return;
         }
+        self.drained_at = self.drained_at.min(now.wall);
         let all = back > MOMENTS_COME_AGAIN_AFTER_MS;
         let again = |(_, entry): &(ScheduleIdx, &Entry)| {
             let interval = entry.timetable.as_ref().is_some_and(Timetable::is_interval);
@@ -113,6 +114,9 @@ impl Store {
             left -= 1;
             self.write_schedule(place, fx);
         }
+        if self.schedules.drained {
+            self.schedules.drained_at = now.wall;
+        }
         let mut bytes = 0;
         while left > 0
             && !self.schedules.held
@@ -134,7 +138,8 @@ impl Store {
         debug_assert!(at <= now.wall, "a schedule fires when its moment has come");
         let next = entry.next_after(now.wall);
         debug_assert!(next.is_none_or(|next| next > now.wall), "the next moment is to come");
-        let missed = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
+        let is_late = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
+        let missed = is_late || at <= self.schedules.drained_at;
         let skips = missed && entry.schedule.skips_missed;
         let overlaps = entry.schedule.skips_overlap
             && entry.state.last_run.is_some_and(|(_, id)| self.is_unfinished(id, now));

@@ -53,6 +53,10 @@ pub(in crate::store) struct Schedules {
     looked: Now,
     /// Nothing can be put.
     held: bool,
+    /// Because the server is drained.
+    drained: bool,
+    /// Moments up to this one have come while it was drained.
+    drained_at: Wall,
     zones: Zones,
     /// Bytes of texts and payloads.
     content_bytes: usize,
@@ -287,9 +291,12 @@ impl Store {
         self.schedules.due_bytes(now)
     }
 
-    /// Schedules put nothing, or do again: moments that pass meanwhile are missed.
-    pub fn hold_schedules(&mut self, held: bool) {
+    /// Schedules put nothing, or do again: moments that pass meanwhile are missed, while the server
+    /// is drained however short that is, else if they are too late then.
+    pub fn hold_schedules(&mut self, held: bool, drained: bool) {
+        debug_assert!(held || !drained, "a server that is drained puts nothing");
         self.schedules.held = held;
+        self.schedules.drained = drained;
     }
 
     /// Asserts that the maps of schedules agree. O(s log s): for checks.

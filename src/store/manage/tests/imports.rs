@@ -59,3 +59,21 @@ fn id_beyond_those_of_jobs_is_rejected() {
     assert_eq!(import(&mut harness, &[Some(JOB_ID_END), Some(u64::MAX)]), [rejected, rejected]);
     assert_eq!(harness.put(b"q", None), 1);
 }
+
+/// As those that are pushed: the newest first, and behind all other jobs of their priority.
+#[test]
+fn packets_that_are_put_or_imported_come_as_packets_do() {
+    let mut harness = Harness::new(100);
+    let packet = |key: &[u8]| NewJob {
+        encoding: Encoding::Packet { key_len: 1 },
+        payload: key.into(),
+        ..job(None).job
+    };
+    let imported = [b"a", b"b"].map(|key| ImportedJob { job: packet(key), ..job(None) });
+    harness.manage(ManageCommand::Import(&imported));
+    let put = packet(b"c");
+    harness.manage(ManageCommand::Put { queue: b"q", job: &put });
+    assert_eq!(harness.put(b"q", None), 4);
+    let order: Vec<_> = (0..4).flat_map(|_| harness.reserve(&[b"q"], Wait::No)).collect();
+    assert_eq!(order, [4, 3, 2, 1].map(Answer::Job));
+}

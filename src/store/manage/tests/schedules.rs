@@ -323,13 +323,29 @@ fn held_schedules_are_made_up_for() {
         harness.set(&Schedule { skips_missed, ..every(MINUTE) });
         harness.go_on(MINUTE - 1);
         assert_eq!(harness.store.due_schedule_bytes(harness.now), None);
-        harness.store.hold_schedules(true);
+        harness.store.hold_schedules(true, false);
         harness.go_on(5 * MINUTE + 30_000);
         assert_eq!(harness.jobs(), 0);
         assert!(harness.store.due_schedule_bytes(harness.now).is_some());
-        harness.store.hold_schedules(false);
+        harness.store.hold_schedules(false, false);
         harness.go_on(2_000);
         assert_eq!(harness.jobs(), jobs);
+    }
+}
+
+/// However soon that ends after the moment.
+#[test]
+fn moment_that_has_come_while_the_server_was_drained_is_missed() {
+    for (skips_missed, jobs) in [(false, 1), (true, 0)] {
+        let mut harness = Harness::new(100);
+        harness.set(&Schedule { skips_missed, ..every(MINUTE) });
+        harness.store.hold_schedules(true, true);
+        harness.go_on(MINUTE + 1_500);
+        harness.store.hold_schedules(false, false);
+        harness.go_on(2_000);
+        assert_eq!(harness.jobs(), jobs);
+        harness.go_on(MINUTE);
+        assert_eq!(harness.jobs(), jobs + 1, "the next moment is none of those");
     }
 }
 
