@@ -4,12 +4,15 @@ use super::payload::in_line;
 use crate::cli::settings::duration;
 use std::time::Duration;
 
-/// A length of time.
+/// A length of time, in whole milliseconds as the server takes it: a part of one counts as one,
+/// because 0 means none.
 ///
 /// # Errors
 /// What to give.
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    duration::parse(text, "give a time such as 5s, 90m or 1h")
+    let time = duration::parse(text, "give a time such as 5s, 90m or 1h")?;
+    let milliseconds = time.as_nanos().div_ceil(1_000_000);
+    Ok(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX)))
 }
 
 /// A JSON text, in one line.
@@ -19,4 +22,22 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
 pub(super) fn parse_json(text: &str) -> Result<String, String> {
     let json = crate::wire::json::value(text.as_bytes());
     json.map(in_line).map_err(|error| format!("this {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::client::request::Request;
+
+    #[test]
+    fn part_of_a_millisecond_is_not_no_time() {
+        for (nanos, milliseconds) in [(0, 0), (1, 1), (500_000, 1), (1_000_000, 1), (1_000_001, 2)]
+        {
+            let time = parse_time(&format!("{nanos}ns")).unwrap();
+            assert_eq!(time, Duration::from_millis(milliseconds));
+            let line = Request::new("put").time("ttr", time).line();
+            let expected = format!("{{\"request\":\"put\",\"ttr\":{milliseconds}}}\n");
+            assert_eq!(String::from_utf8(line).unwrap(), expected);
+        }
+    }
 }
