@@ -48,7 +48,7 @@ use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
 use crate::model::stats::{MemoryStats, ServerStats};
 use crate::query::QueryExecutor;
-use crate::store::{Counts, Effects, JobIdx, Outcome, RewriteLimit, Store};
+use crate::store::{Counts, Effects, JobIdx, Outcome, RewriteLimit, ScheduleHold, Store};
 use backups::Backups;
 pub use command_executor::CommandExecutor;
 use journal_gate::JournalGate;
@@ -255,7 +255,11 @@ impl Engine {
         let memory = self.memory.as_ref();
         let fits = memory.is_none_or(|memory| memory.fits(bytes, &self.store, self.buffer_bytes));
         let space = self.journal.as_ref().is_none_or(|journal| journal.has_space(bytes));
-        self.store.hold_schedules(self.draining || !fits || !space, self.draining);
+        self.store.hold_schedules(match (self.draining, fits && space) {
+            (true, _) => ScheduleHold::Drained,
+            (false, false) => ScheduleHold::NoSpace,
+            (false, true) => ScheduleHold::No,
+        });
     }
 
     #[inline(always)]
@@ -389,7 +393,7 @@ impl CommandExecutor for Engine {
     fn set_draining(&mut self, draining: bool) {
         self.draining = draining;
         self.admits_first = draining || self.journal.is_some() || self.memory.is_some();
-        self.store.hold_schedules(draining, draining);
+        self.store.hold_schedules(if draining { ScheduleHold::Drained } else { ScheduleHold::No });
     }
 
     #[inline(always)]

@@ -30,40 +30,36 @@ impl<E: CommandExecutor> Core for Server<E> {
         );
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
-        let counters = &mut self.counters.protocols[protocol.number()];
         let is_second = protocol == Protocol::Processor && (full || self.processor.is_some());
         if full && !is_second {
             self.notices.record_rejection();
         }
-        if self.stopping || is_second {
-            counters.rejected += 1;
-            return None;
+        if self.stopping || full || is_second {
+            return self.count_rejected(protocol).then(|| self.reject(protocol, now));
         }
-        if !full {
-            counters.accepted += 1;
-            counters.open += 1;
-            let session = match protocol {
-                Protocol::Processor => Session::processor(&self.context.settings.processor, now),
-                Protocol::Beanstalkd => Session::beanstalkd(&self.context),
-                _ => Session::new(protocol, now),
-            };
-            let timed = session.is_timed();
-            let client = self.connections.insert(Connection::new(protocol, session));
-            self.peers.note(client, now.wall);
-            self.begin_access(client);
-            if timed {
-                self.arm_session_timeout(client);
-            }
-            if protocol == Protocol::Processor {
-                assert!(self.processor.is_none(), "the processor protocol has two connections");
-                self.processor = Some(client);
-                if let Some(connection) = self.connections.get_mut(client) {
-                    self.run_queues.schedule(client, connection);
-                }
-            }
-            return Some(client);
+        let counters = &mut self.counters.protocols[protocol.number()];
+        counters.accepted += 1;
+        counters.open += 1;
+        let session = match protocol {
+            Protocol::Processor => Session::processor(&self.context.settings.processor, now),
+            Protocol::Beanstalkd => Session::beanstalkd(&self.context),
+            _ => Session::new(protocol, now),
+        };
+        let timed = session.is_timed();
+        let client = self.connections.insert(Connection::new(protocol, session));
+        self.peers.note(client, now.wall);
+        self.begin_access(client);
+        if timed {
+            self.arm_session_timeout(client);
         }
-        self.count_rejected(protocol).then(|| self.reject(protocol, now))
+        if protocol == Protocol::Processor {
+            assert!(self.processor.is_none(), "the processor protocol has two connections");
+            self.processor = Some(client);
+            if let Some(connection) = self.connections.get_mut(client) {
+                self.run_queues.schedule(client, connection);
+            }
+        }
+        Some(client)
     }
 
     fn handle_refused(&mut self, protocol: Protocol, why: &str, now: Now) -> Option<ClientId> {

@@ -97,11 +97,12 @@ impl Delete {
         let mut client = self.client.line_client()?;
         let is_dry_run = self.jobs.is_dry_run();
         self.jobs.refuse_reserved("deleted")?;
+        // Who has said --yes need not see how many there are.
+        let is_counted = is_dry_run || !self.yes;
         let deleted = match self.jobs.chosen(&PURGED)? {
             Chosen::Ids(ids) if is_dry_run => existing(&mut client, ids)?,
             Chosen::Ids(ids) => for_ids(&mut client, ids, "delete")?,
             Chosen::States(queue, states) => {
-                let is_counted = is_dry_run || !self.yes;
                 let number = if is_counted { count(&mut client, queue, &states)? } else { 0 };
                 if is_dry_run {
                     number
@@ -117,8 +118,7 @@ impl Delete {
                 let mut actions = ActionClient::new(&mut client)?;
                 let filter = of_query(query);
                 let what = (queue, &*filter);
-                let number =
-                    if is_dry_run || !self.yes { actions.act(what, DELETE, true)? } else { 0 };
+                let number = if is_counted { actions.act(what, DELETE, true)? } else { 0 };
                 if is_dry_run {
                     number
                 } else {

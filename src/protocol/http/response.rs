@@ -101,9 +101,7 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
         let challenge = if head.no_store { NATIVE_CHALLENGE } else { CHALLENGE };
         push_field(out, "WWW-Authenticate", challenge);
     }
-    if head.status == 503 {
-        push_field(out, "Retry-After", RETRY_AFTER);
-    }
+    push_retry_after(out, head.status);
     if head.close {
         push_field(out, "Connection", b"close");
     } else if head.keep_alive {
@@ -118,6 +116,13 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
         BodyLength::Chunks => push_field(out, "Transfer-Encoding", b"chunked"),
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Says when to try again, if the server does not serve now.
+fn push_retry_after(out: &mut Vec<u8>, status: u16) {
+    if status == 503 {
+        push_field(out, "Retry-After", RETRY_AFTER);
+    }
 }
 
 /// Writes `{"error":..}`, in MessagePack if that is the media type, else in JSON.
@@ -153,9 +158,7 @@ fn write_last(status: u16, why: &str, out: &mut Vec<u8>) {
     body.push(b'\n');
     push_status_line(out, status);
     push_field(out, "Connection", b"close");
-    if status == 503 {
-        push_field(out, "Retry-After", RETRY_AFTER);
-    }
+    push_retry_after(out, status);
     push_field(out, "Content-Type", JSON.as_bytes());
     push_field_number(out, "Content-Length", body.len() as u64);
     out.extend_from_slice(b"\r\n");

@@ -36,6 +36,7 @@ pub(super) use jobs::Verb;
 pub(super) use pause::{Pauses, whole_seconds_until};
 pub(super) use ranked::Rankings;
 pub use rewrites::RewriteLimit;
+pub use schedules::ScheduleHold;
 pub(super) use schedules::Schedules;
 
 impl Store {

@@ -6,8 +6,10 @@
 
 use super::Queues;
 use crate::base::limits::NEW_QUEUE_WORK;
+use crate::base::slab_index::PackedOption;
 use crate::store::idx::QueueIdx;
 use crate::store::waiters::Waiters;
+use std::cell::Cell;
 use std::hash::BuildHasher;
 
 impl Queues {
@@ -19,6 +21,26 @@ impl Queues {
         Some(entry.queue)
     }
 
+    /// [`Queues::find`], beginning with the queue that is remembered. What is found is remembered.
+    #[inline(always)]
+    fn find_from(
+        &self,
+        remembered: &Cell<PackedOption<QueueIdx>>,
+        name: &[u8],
+    ) -> Option<QueueIdx> {
+        if let Some(queue) = remembered.get().expand()
+            && let Some(known) = self.slots.get(queue)
+            && known.name.last() == name.last()
+            && *known.name == *name
+        {
+            debug_assert_eq!(self.find(name), Some(queue), "a name leads to one queue");
+            return Some(queue);
+        }
+        let found = self.find(name)?;
+        remembered.set(found.into());
+        Some(found)
+    }
+
     /// [`Queues::find`] for a name behind that of another queue in a list: most lists are sent many
     /// times.
     #[inline(always)]
@@ -28,36 +50,16 @@ impl Queues {
         name: &[u8],
     ) -> Option<QueueIdx> {
         // The one before may be gone: its last jobs may have been found to be over their time.
-        let Some(before) = before.and_then(|before| self.slots.get(before)) else {
-            return self.find(name);
-        };
-        let behind = &before.named_behind;
-        if let Some(queue) = behind.get().expand()
-            && let Some(known) = self.slots.get(queue)
-            && *known.name == *name
-        {
-            debug_assert_eq!(self.find(name), Some(queue), "a name leads to one queue");
-            return Some(queue);
+        match before.and_then(|before| self.slots.get(before)) {
+            Some(before) => self.find_from(&before.named_behind, name),
+            None => self.find(name),
         }
-        let found = self.find(name)?;
-        behind.set(found.into());
-        Some(found)
     }
 
     /// [`Queues::find`] for commands that name one queue: most name the one that was named before.
     #[inline(always)]
     pub(in crate::store) fn find_recent(&self, name: &[u8]) -> Option<QueueIdx> {
-        if let Some(queue) = self.recent.get().expand()
-            && let Some(known) = self.slots.get(queue)
-            && known.name.last() == name.last()
-            && *known.name == *name
-        {
-            debug_assert_eq!(self.find(name), Some(queue), "a name leads to one queue");
-            return Some(queue);
-        }
-        let found = self.find(name)?;
-        self.recent.set(found.into());
-        Some(found)
+        self.find_from(&self.recent, name)
     }
 
     /// The queue of this name, made if there is none. O(name), amortised.

@@ -1,6 +1,6 @@
 //! Schedules whose moments have come.
 
-use super::{Entry, Passed, Schedules, next_pass};
+use super::{Entry, Passed, ScheduleHold, Schedules, next_pass};
 use crate::base::api_limits::{
     CLOCK_SET_BACK_MS, MOMENT_MISSED_AFTER_MS, MOMENTS_COME_AGAIN_AFTER_MS,
     SCHEDULED_BYTES_PER_PASS, SCHEDULES_PER_PASS, WALL_CLOCK_CHECKED,
@@ -46,7 +46,10 @@ impl Schedules {
         let &(at, _) = self.by_moment.first()?;
         let wait = Duration::from_millis(at.0.saturating_sub(now.wall.0));
         if wait.is_zero() {
-            return Some(if self.held { now.mono.after(HELD_LOOK) } else { next_pass(now) });
+            return Some(match self.hold {
+                ScheduleHold::No => next_pass(now),
+                ScheduleHold::NoSpace | ScheduleHold::Drained => now.mono.after(HELD_LOOK),
+            });
         }
         Some(now.mono.after(wait.min(WALL_CLOCK_CHECKED)))
     }
@@ -114,12 +117,12 @@ impl Store {
             left -= 1;
             self.write_schedule(place, fx);
         }
-        if self.schedules.drained {
+        if self.schedules.hold == ScheduleHold::Drained {
             self.schedules.drained_at = now.wall;
         }
         let mut bytes = 0;
         while left > 0
-            && !self.schedules.held
+            && self.schedules.hold == ScheduleHold::No
             && bytes < SCHEDULED_BYTES_PER_PASS
             && let Some(&(at, place)) = self.schedules.by_moment.first()
             && at <= now.wall

@@ -51,15 +51,24 @@ pub(in crate::store) struct Schedules {
     timer: TimerId,
     /// The last look at the clocks.
     looked: Now,
-    /// Nothing can be put.
-    held: bool,
-    /// Because the server is drained.
-    drained: bool,
+    hold: ScheduleHold,
     /// Moments up to this one have come while it was drained.
     drained_at: Wall,
     zones: Zones,
     /// Bytes of texts and payloads.
     content_bytes: usize,
+}
+
+/// Why schedules put nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScheduleHold {
+    /// They put jobs.
+    #[default]
+    No,
+    /// There is no space or memory for a job: a moment is missed if it is too late afterwards.
+    NoSpace,
+    /// The server is drained: moments that come meanwhile are missed, however soon that ends.
+    Drained,
 }
 
 /// What a moment that has passed means for a schedule whose next moment is computed again.
@@ -291,12 +300,9 @@ impl Store {
         self.schedules.due_bytes(now)
     }
 
-    /// Schedules put nothing, or do again: moments that pass meanwhile are missed, while the server
-    /// is drained however short that is, else if they are too late then.
-    pub fn hold_schedules(&mut self, held: bool, drained: bool) {
-        debug_assert!(held || !drained, "a server that is drained puts nothing");
-        self.schedules.held = held;
-        self.schedules.drained = drained;
+    /// Says whether schedules put jobs from now on.
+    pub fn hold_schedules(&mut self, hold: ScheduleHold) {
+        self.schedules.hold = hold;
     }
 
     /// Asserts that the maps of schedules agree. O(s log s): for checks.

@@ -36,10 +36,10 @@ fn restored_job_has_no_progress_of_a_connections_run() {
 #[test]
 fn job_that_is_buried_while_it_is_delayed_was_never_available_before_it_was_put() {
     let mut harness = Harness::new(100);
-    harness.now.wall.0 += 10_000;
+    harness.go_on(10_000);
     let options = JobOptions { delay_ms: 60_000, ..JobOptions::default() };
     let id = JobId(harness.put(b"q", Some(&options)));
-    harness.now.wall.0 += 10_000;
+    harness.go_on(10_000);
     harness.manage(ManageCommand::Bury { id });
     let shown = shown(&mut harness, id);
     assert!(shown.available_at >= shown.created_at, "{shown:?}");

@@ -9,7 +9,7 @@ use crate::model::schedule::{
     Schedule, ScheduleCommand, ScheduleDetails, ScheduleReply, ScheduleState, Timing,
 };
 use crate::model::snapshot::Record;
-use crate::store::{DirtyRecord, RecordKey};
+use crate::store::{DirtyRecord, RecordKey, ScheduleHold};
 use std::time::Duration;
 
 const MINUTE: u64 = 60_000;
@@ -79,7 +79,7 @@ impl Harness {
     }
 
     /// Both clocks go on, and passes run as deadlines come.
-    fn go_on(&mut self, ms: u64) {
+    pub(super) fn go_on(&mut self, ms: u64) {
         let end = self.now.mono.after(Duration::from_millis(ms));
         let end_wall = self.now.wall.0 + ms;
         while let Some(at) = self.store.next_deadline().filter(|&at| at <= end) {
@@ -323,11 +323,11 @@ fn held_schedules_are_made_up_for() {
         harness.set(&Schedule { skips_missed, ..every(MINUTE) });
         harness.go_on(MINUTE - 1);
         assert_eq!(harness.store.due_schedule_bytes(harness.now), None);
-        harness.store.hold_schedules(true, false);
+        harness.store.hold_schedules(ScheduleHold::NoSpace);
         harness.go_on(5 * MINUTE + 30_000);
         assert_eq!(harness.jobs(), 0);
         assert!(harness.store.due_schedule_bytes(harness.now).is_some());
-        harness.store.hold_schedules(false, false);
+        harness.store.hold_schedules(ScheduleHold::No);
         harness.go_on(2_000);
         assert_eq!(harness.jobs(), jobs);
     }
@@ -339,9 +339,9 @@ fn moment_that_has_come_while_the_server_was_drained_is_missed() {
     for (skips_missed, jobs) in [(false, 1), (true, 0)] {
         let mut harness = Harness::new(100);
         harness.set(&Schedule { skips_missed, ..every(MINUTE) });
-        harness.store.hold_schedules(true, true);
+        harness.store.hold_schedules(ScheduleHold::Drained);
         harness.go_on(MINUTE + 1_500);
-        harness.store.hold_schedules(false, false);
+        harness.store.hold_schedules(ScheduleHold::No);
         harness.go_on(2_000);
         assert_eq!(harness.jobs(), jobs);
         harness.go_on(MINUTE);
