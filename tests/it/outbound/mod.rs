@@ -170,6 +170,30 @@ fn reset_by_the_peer_closes_the_connection() {
     }
 }
 
+/// No read would report it: the end of what the peer sends was met before.
+#[test]
+fn reset_behind_an_end_that_was_read_closes_the_connection() {
+    let (end_was_read, may_reset) = channel();
+    let (address, thread) = peer(move |stream| {
+        stream.shutdown(Shutdown::Write).unwrap();
+        may_reset.recv().unwrap();
+        reset(stream);
+    });
+    let mut calls = Calls::default();
+    let client = calls.call(target(HOST, address, false), b"");
+    calls.run(None, |calls| {
+        let events = &calls.get(client).events;
+        if events.last() == Some(&Event::Eof) {
+            // The peer may be gone.
+            let _ = end_was_read.send(());
+        }
+        events.contains(&Event::Reset)
+    });
+    thread.join().unwrap();
+    let expected = [Event::Connected, Event::Eof, Event::Reset];
+    assert_eq!(calls.get(client).apart_from_hang_up(), expected);
+}
+
 /// Why a call fails.
 fn failure(target: Arc<jobcentre::model::driver::Target>, authority: &Authority) -> ConnectError {
     let mut calls = Calls::default();

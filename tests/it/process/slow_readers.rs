@@ -1,6 +1,6 @@
 //! Clients that read too little or pipeline too much cost the others nothing.
 
-use crate::support::{Client, NO_JOB, Server, get, number, put};
+use crate::support::{Client, NO_JOB, Server, get, number, put, wait};
 
 const JOB_BYTES: usize = 1_000_000;
 const ROUNDS: usize = 150;
@@ -51,14 +51,14 @@ fn reset_of_a_client_that_never_reads_releases_its_job() {
     let slow = slow_reader(&server);
     other.settle();
     slow.reset();
-    let waiting = r#"{"request":"get","queues":["q"],"wait":true}"#;
-    assert_eq!(number(&other.ask(waiting), "id"), 1);
+    assert_eq!(number(&other.ask(&wait("q")), "id"), 1);
     assert_eq!(other.ask(&get("q")), NO_JOB);
 }
 
-/// The server no longer reads such connections: only an event says that they are reset.
+/// Several in one moment. The server does not read the ends of their input before that: their
+/// replies are longer than what may be unsent.
 #[test]
-fn resets_of_clients_whose_ends_were_read_release_their_jobs() {
+fn resets_of_clients_that_have_ended_their_input_release_their_jobs() {
     const CLIENTS: usize = 5;
     let server = Server::start(&["--max-request", "16MiB"]);
     let mut other = server.connect();
@@ -67,8 +67,6 @@ fn resets_of_clients_whose_ends_were_read_release_their_jobs() {
     for id in 1..=CLIENTS as u64 {
         assert_eq!(number(&other.ask(&put("q", 1, &job)), "id"), id);
         let mut holder = server.connect();
-        // More than the buffers of the system take, so the end of the input is not that of the
-        // connection.
         holder.send(&get("q"));
         holder.half_close();
         holder.arrived();
@@ -78,12 +76,7 @@ fn resets_of_clients_whose_ends_were_read_release_their_jobs() {
     server.signal("STOP");
     holders.into_iter().for_each(Client::reset);
     server.signal("CONT");
-    let mut ids: Vec<u64> = (0..CLIENTS)
-        .map(|_| {
-            let waiting = r#"{"request":"get","queues":["q"],"wait":true}"#;
-            number(&other.ask(waiting), "id")
-        })
-        .collect();
+    let mut ids: Vec<u64> = (0..CLIENTS).map(|_| number(&other.ask(&wait("q")), "id")).collect();
     ids.sort_unstable();
     assert!(ids.into_iter().eq(1..=CLIENTS as u64));
 }
