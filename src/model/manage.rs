@@ -14,7 +14,7 @@ pub use crate::model::job_details::{
     BlockedBy, ErrorDetails, JobDetails, JobTerms, LeaseDetails, PastEvent,
 };
 pub use crate::model::job_state::JobState;
-pub use crate::model::new_job::{NewDependencies, NewJob, NewKey, OnDuplicate};
+pub use crate::model::new_job::{NewDependencies, NewJob, NewKey, OnDuplicate, PutOutcome};
 use crate::model::query::Query;
 use crate::model::rejection::Rejection;
 use crate::model::schedule::{ScheduleCommand, ScheduleReply};
@@ -370,30 +370,6 @@ pub enum ManageReply {
     Schedule(Box<ScheduleReply>),
     /// Nothing has changed.
     Rejected(Rejection),
-}
-
-/// The answer to one of several puts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// The job was added.
-    Added(JobId),
-    /// Nothing was added: this job has the key, or had it.
-    Duplicate(JobId),
-    /// The put is rejected: this job has the key, or had it.
-    KeyTaken(JobId),
-    /// Nothing was added.
-    Rejected(Rejection),
-}
-
-impl PutOutcome {
-    /// The job that is there now.
-    #[must_use]
-    pub fn id(&self) -> Option<JobId> {
-        match *self {
-            Self::Added(id) | Self::Duplicate(id) | Self::KeyTaken(id) => Some(id),
-            Self::Rejected(_) => None,
-        }
-    }
 }
 
 /// What is not there.

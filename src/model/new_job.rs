@@ -1,7 +1,8 @@
-//! Jobs that the native API puts.
+//! Jobs that the native API puts, and what comes of a put.
 
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, OwnedPriority};
+use crate::model::rejection::Rejection;
 
 /// A job to put.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,4 +56,28 @@ pub enum OnDuplicate {
     Replace,
     /// It is rejected.
     Reject,
+}
+
+/// The answer to one of several puts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// The job was added.
+    Added(JobId),
+    /// Nothing was added: this job has the key, or had it.
+    Duplicate(JobId),
+    /// The put is rejected: this job has the key, or had it.
+    KeyTaken(JobId),
+    /// Nothing was added.
+    Rejected(Rejection),
+}
+
+impl PutOutcome {
+    /// The job that is there now.
+    #[must_use]
+    pub fn id(&self) -> Option<JobId> {
+        match *self {
+            Self::Added(id) | Self::Duplicate(id) | Self::KeyTaken(id) => Some(id),
+            Self::Rejected(_) => None,
+        }
+    }
 }

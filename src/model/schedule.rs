@@ -2,7 +2,7 @@
 
 use crate::base::time::Wall;
 use crate::model::id::JobId;
-use crate::model::new_job::NewJob;
+use crate::model::new_job::{NewJob, PutOutcome};
 
 /// A command on schedules. Answered by a [`ScheduleReply`].
 #[derive(Clone, Copy, Debug)]
@@ -115,4 +115,7 @@ pub struct ScheduleDetails {
     pub last_run: Option<(Wall, JobId)>,
     /// Its next moments: none of a paused one.
     pub next_runs: Vec<Wall>,
+    /// The last moment whose put was rejected, if no job was put since: why. Not kept over a
+    /// restart.
+    pub last_failure: Option<(Wall, PutOutcome)>,
 }

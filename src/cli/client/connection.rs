@@ -5,7 +5,7 @@ use super::address::{Address, ServerUrl};
 use super::failure::{Failure, Outcome};
 use super::stream::Stream;
 use super::targets;
-use super::values::parse_time;
+use super::values::parse_patience;
 use crate::cli::client_token::{ClientToken, TOKEN_VARIABLE, TokenSource};
 use crate::reactor::TrustStore;
 use clap::Args;
@@ -62,7 +62,7 @@ pub(super) struct ConnectArgs {
 
     /// Give up connecting, and waiting for an answer that the server need not wait for, after this
     /// time.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_patience)]
     #[arg(hide_short_help = true)]
     timeout: Option<Duration>,
 }

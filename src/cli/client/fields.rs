@@ -78,5 +78,16 @@ pub(super) const CONSTRAINT_FIELDS: &[&str] =
     &["rate.count", "rate.period", "rate.burst", "running", "tokens", "keys", "blocked_keys"];
 
 /// Of a schedule.
-pub(super) const SCHEDULE_FIELDS: &[&str] =
-    &["timezone", "job", "job.*", "overlap", "missed", "next_runs", "last_run_at", "last_job_id"];
+pub(super) const SCHEDULE_FIELDS: &[&str] = &[
+    "timezone",
+    "job",
+    "job.*",
+    "overlap",
+    "missed",
+    "next_runs",
+    "last_run_at",
+    "last_job_id",
+    "last_failure",
+    "last_failure.at",
+    "last_failure.detail",
+];

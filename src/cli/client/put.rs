@@ -7,7 +7,7 @@ use super::output::{Column, Meaning, OutputArgs, column};
 use super::put_lines::{LineOptions, put_lines};
 use super::put_request::{PayloadKind, PutRequest};
 use super::request::Request;
-use super::values::parse_time;
+use super::values::{parse_priority, parse_time};
 use clap::{Args, ValueEnum};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -40,6 +40,7 @@ pub(in crate::cli) struct Put {
 
     /// Its priority, from 0 on: bigger is more urgent.
     #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(allow_negative_numbers = true, value_parser = parse_priority)]
     pri: u64,
 
     /// Hand it out after this time only.

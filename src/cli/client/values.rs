@@ -15,6 +15,26 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX)))
 }
 
+/// A time to wait for a server: more than none.
+///
+/// # Errors
+/// What to give.
+pub(super) fn parse_patience(text: &str) -> Result<Duration, String> {
+    match parse_time(text)? {
+        Duration::ZERO => Err("no server answers in no time: give a time such as 2s".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// The priority of a job that is put.
+///
+/// # Errors
+/// What to give.
+pub(super) fn parse_priority(text: &str) -> Result<u64, String> {
+    let max = u64::MAX;
+    text.parse().map_err(|_| format!("give a whole number from 0 to {max}: bigger is more urgent"))
+}
+
 /// A JSON text, in one line.
 ///
 /// # Errors
@@ -28,6 +48,20 @@ pub(super) fn parse_json(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::cli::client::request::Request;
+
+    #[test]
+    fn priority_that_no_put_can_have_is_refused_with_what_can() {
+        assert_eq!(parse_priority("18446744073709551615"), Ok(u64::MAX));
+        for text in ["-3", "1.5", "18446744073709551616", ""] {
+            assert!(parse_priority(text).unwrap_err().starts_with("give a whole number from 0 to"));
+        }
+    }
+
+    #[test]
+    fn server_is_given_some_time() {
+        assert_eq!(parse_patience("1ns"), Ok(Duration::from_millis(1)));
+        assert!(parse_patience("0s").unwrap_err().contains("no time"));
+    }
 
     #[test]
     fn part_of_a_millisecond_is_not_no_time() {

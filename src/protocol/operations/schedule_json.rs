@@ -1,10 +1,12 @@
 //! Schedules as JSON.
 
-use super::answer::Answer;
+use super::answer::{Answer, key_taken, rejected};
 use super::cursor::write_queue_cursor;
 use super::job_json::{push_flag, push_in_line, push_moment, push_name, push_text, push_time};
 use super::problem::{Problem, ProblemKind};
 use crate::base::api_limits::SCHEDULES_MAX;
+use crate::base::time::Wall;
+use crate::model::manage::PutOutcome;
 use crate::model::schedule::{ScheduleDetails, ScheduleReply, Timing};
 use crate::wire::json::push_number;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -88,5 +90,24 @@ fn push_schedule(out: &mut Vec<u8>, details: &ScheduleDetails) {
     out.push(b']');
     push_time(out, "last_run_at", details.last_run.map(|(at, _)| at));
     number(out, "last_job_id", details.last_run.map(|(_, id)| id.0));
+    push_last_failure(out, details.last_failure.as_ref());
+    out.push(b'}');
+}
+
+/// Writes when and why the last put was rejected, or `null`.
+fn push_last_failure(out: &mut Vec<u8>, failure: Option<&(Wall, PutOutcome)>) {
+    push_name(out, "last_failure");
+    let problem = failure.and_then(|(at, outcome)| match *outcome {
+        PutOutcome::Added(_) | PutOutcome::Duplicate(_) => None,
+        PutOutcome::KeyTaken(id) => Some((*at, key_taken(id))),
+        PutOutcome::Rejected(why) => Some((*at, rejected(why))),
+    });
+    let Some((at, problem)) = problem else {
+        return out.extend_from_slice(b"null");
+    };
+    out.push(b'{');
+    push_name(out, "at");
+    push_moment(out, at);
+    push_text(out, "detail", Some(problem.detail.as_bytes()));
     out.push(b'}');
 }

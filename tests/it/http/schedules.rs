@@ -52,6 +52,7 @@ fn schedules_are_made_changed_run_listed_and_removed() {
         ("paused", json!(false)),
         ("last_run_at", Value::Null),
         ("last_job_id", Value::Null),
+        ("last_failure", Value::Null),
     ] {
         assert_eq!(made[field], expected, "{field}");
     }

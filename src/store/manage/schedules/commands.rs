@@ -1,10 +1,10 @@
 //! Commands on schedules.
 
-use super::Schedules;
+use super::{Entry, ScheduleHold, Schedules};
 use crate::base::api_limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX, SCHEDULES_PER_PAGE};
 use crate::base::time::{Now, Wall};
 use crate::model::id::Ticket;
-use crate::model::manage::ManageReply;
+use crate::model::manage::{ManageReply, PutOutcome};
 use crate::model::rejection::Rejection;
 use crate::model::schedule::{
     Schedule, ScheduleCommand, ScheduleDetails, ScheduleReply, ScheduleState,
@@ -21,11 +21,19 @@ impl Schedules {
     /// Everything that is shown of a schedule. O(bytes + days until its last shown moment).
     fn details(&self, place: ScheduleIdx, wall: Wall) -> ScheduleDetails {
         let entry = &self.slots[place];
-        let first = entry.state.next.map(|at| at.max(wall));
+        let first = match entry.state.next {
+            Some(at) if at <= wall && self.skips_while_drained(entry) => entry.next_after(wall),
+            next => next.map(|at| at.max(wall)),
+        };
         let later = |&at: &Wall| entry.next_after(at);
         let next_runs = std::iter::successors(first, later).take(NEXT_RUNS_SHOWN).collect();
         let (schedule, last_run) = (entry.schedule.clone(), entry.state.last_run);
-        ScheduleDetails { schedule, last_run, next_runs }
+        ScheduleDetails { schedule, last_run, next_runs, last_failure: entry.last_failure }
+    }
+
+    /// Whether a moment that has come is passed over when drain mode ends.
+    fn skips_while_drained(&self, entry: &Entry) -> bool {
+        self.hold == ScheduleHold::Drained && entry.schedule.skips_missed
     }
 
     /// A page of all schedules. O(log s), and for each that is shown the cost of its details.
@@ -128,7 +136,7 @@ impl Store {
         let (queue, job) = self.schedules.put_of(place);
         let reply = self.put_and_show(&queue, &job, now, fx);
         if let ManageReply::Job(job) = &reply {
-            self.schedules.slots[place].state.last_run = Some((now.wall, job.id));
+            self.schedules.slots[place].note_put(now.wall, PutOutcome::Added(job.id));
             self.write_schedule(place, fx);
         }
         fx.reply(ticket, reply);

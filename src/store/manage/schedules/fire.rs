@@ -31,6 +31,23 @@ pub(super) fn is_set_back(entry: &Entry, wall: Wall) -> bool {
     }
 }
 
+impl Entry {
+    /// Notes what came of the put of a moment.
+    pub(super) fn note_put(&mut self, at: Wall, outcome: PutOutcome) {
+        match outcome {
+            PutOutcome::Added(id) => {
+                self.state.last_run = Some((at, id));
+                self.last_failure = None;
+            }
+            // What its schedule wants: the job of its key is there already.
+            PutOutcome::Duplicate(_) => self.last_failure = None,
+            PutOutcome::KeyTaken(_) | PutOutcome::Rejected(_) => {
+                self.last_failure = Some((at, outcome));
+            }
+        }
+    }
+}
+
 impl Schedules {
     /// A copy of what a schedule puts: the queue and the job.
     pub(super) fn put_of(&self, place: ScheduleIdx) -> (Box<[u8]>, NewJob) {
@@ -151,10 +168,9 @@ impl Store {
         if !skips && !overlaps {
             let (queue, job) = self.schedules.put_of(place);
             bytes = job.payload.len();
-            // Without a place for a job the moment passes.
-            if let PutOutcome::Added(id) = self.put_one(&queue, &job, now, fx) {
-                self.schedules.slots[place].state.last_run = Some((now.wall, id));
-            }
+            // If nothing can be put the moment passes.
+            let outcome = self.put_one(&queue, &job, now, fx);
+            self.schedules.slots[place].note_put(now.wall, outcome);
         }
         self.write_schedule(place, fx);
         bytes

@@ -27,6 +27,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::JobId;
+use crate::model::manage::PutOutcome;
 use crate::model::schedule::{Schedule, ScheduleState, Timing};
 use crate::model::snapshot::Record;
 use crate::schedule::{Timetable, Zones};
@@ -87,6 +88,8 @@ struct Entry {
     state: ScheduleState,
     /// `None`: the database of zones does not know its zone any more.
     timetable: Option<Timetable>,
+    /// See [`ScheduleDetails::last_failure`](crate::model::schedule::ScheduleDetails).
+    last_failure: Option<(Wall, PutOutcome)>,
 }
 
 impl Entry {
@@ -163,7 +166,7 @@ impl Schedules {
         let timetable = self.timetable(&schedule, state.anchor);
         self.content_bytes += content_bytes(&schedule);
         let name = schedule.name.clone();
-        let place = self.slots.insert(Entry { id, schedule, state, timetable });
+        let place = self.slots.insert(Entry { id, schedule, state, timetable, last_failure: None });
         let former = self.by_id.insert(id.0, place);
         assert!(former.is_none(), "an id was given out twice");
         let former = self.by_name.insert(name, place);
@@ -189,6 +192,7 @@ impl Schedules {
             schedule,
             state: ScheduleState { next: None, ..state },
             timetable,
+            last_failure: None,
         };
         self.content_bytes = self.content_bytes + bytes - former;
     }

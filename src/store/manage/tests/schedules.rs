@@ -4,7 +4,7 @@ use super::*;
 use crate::base::api_limits::{MOMENT_MISSED_AFTER_MS, SCHEDULES_MAX, SCHEDULES_PER_PASS};
 use crate::base::time::Mono;
 use crate::model::job::OwnedPriority;
-use crate::model::manage::{JobDetails, NewJob, RunReport};
+use crate::model::manage::{JobDetails, NewJob, NewKey, OnDuplicate, PutOutcome, RunReport};
 use crate::model::schedule::{
     Schedule, ScheduleCommand, ScheduleDetails, ScheduleReply, ScheduleState, Timing,
 };
@@ -347,6 +347,40 @@ fn moment_that_has_come_while_the_server_was_drained_is_missed() {
         harness.go_on(MINUTE);
         assert_eq!(harness.jobs(), jobs + 1, "the next moment is none of those");
     }
+}
+
+#[test]
+fn moment_in_drain_mode_that_is_passed_over_is_not_shown_as_the_next() {
+    let now = MINUTE + 1_500;
+    for (skips_missed, next) in [(false, [now, 2 * MINUTE]), (true, [2 * MINUTE, 3 * MINUTE])] {
+        let mut harness = Harness::new(100);
+        harness.set(&Schedule { skips_missed, ..every(MINUTE) });
+        harness.store.hold_schedules(ScheduleHold::Drained);
+        harness.go_on(now);
+        assert_eq!(walls(&harness.show())[..2], next);
+    }
+}
+
+#[test]
+fn rejected_put_of_a_moment_is_shown_until_a_job_is_put() {
+    let mut harness = Harness::new(100);
+    let mut keyed = every(MINUTE);
+    let key = NewKey { bytes: b"k"[..].into(), ttl_ms: 0, on_duplicate: OnDuplicate::Reject };
+    keyed.job.key = Some(Box::new(key));
+    assert_eq!(harness.set(&keyed).last_failure, None);
+    harness.go_on(MINUTE);
+    let first = harness.show();
+    let (at, id) = first.last_run.unwrap();
+    assert_eq!((at.0 - START, first.last_failure), (MINUTE, None));
+    harness.go_on(MINUTE);
+    let second = harness.show();
+    assert_eq!(second.last_run, first.last_run);
+    let failure = (Wall(START + 2 * MINUTE), PutOutcome::KeyTaken(id));
+    assert_eq!(second.last_failure, Some(failure));
+    harness.apply(0, &Command::Delete { id });
+    assert_eq!(harness.show().last_failure, Some(failure));
+    harness.go_on(MINUTE);
+    assert_eq!(harness.show().last_failure, None);
 }
 
 #[test]

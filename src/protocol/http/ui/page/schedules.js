@@ -35,7 +35,7 @@ export async function openSchedules() {
       ["name w-6", "Name", (row) => [...shown(row.name), row.paused && tag("warn", "paused", "paused")]],
       ["grow", "When", (row) => two(el("span.mono", row.cron ?? `every ${age(row.every_ms)}`), `${row.timezone}, overlap: ${row.overlap}`)],
       ["w-5 p2", "Queue", (row) => queueLink(row.queue)],
-      ["w-4 p3", "Last job", (row) => row.last_job_id ? two(jobLink(row.last_job_id), moment(row.last_run_at)) : "–"],
+      ["w-4 p3", "Last job", (row) => row.last_failure ? two(tag("warn", "", "put rejected"), row.last_failure.detail) : row.last_job_id ? two(jobLink(row.last_job_id), moment(row.last_run_at)) : "–"],
       ["r w-3", "Next", (row) => row.paused ? "paused" : row.next_runs[0] ? `in ${apart(row.next_runs[0])}` : "–"],
       ["day p4", "The next 24 hours", (row) => !row.paused && strip(row), { mark: (row) => `${row.paused}${row.next_runs}` }],
       manages && ["more", "", (row) => menu(`Actions of ${plain(row.name)}`, () => [
