@@ -149,6 +149,27 @@ fn what_is_wrong_with_a_schedule_is_named() {
 }
 
 #[test]
+fn schedule_whose_put_is_rejected_says_why() {
+    let server = Server::start(&["--http", ":0"]);
+    let mut api = Api::of(&server);
+    let job = json!({"payload": 1, "key": "k", "on_duplicate": "reject"});
+    assert_eq!(api.put("s", &json!({"every_ms": 100, "queue": "q", "job": job})).0, 201);
+    let start = Instant::now();
+    let shown = loop {
+        let (_, shown) = api.ask("GET", "/schedules/s", None);
+        if shown["last_failure"].is_object() {
+            break shown;
+        }
+        assert!(start.elapsed() < Duration::from_mins(1), "no put is rejected");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let failure = &shown["last_failure"];
+    let expected = format!("the key is taken by job {}: ", shown["last_job_id"]);
+    assert!(failure["detail"].as_str().unwrap().starts_with(&expected), "{failure}");
+    assert!(failure["at"].as_str() > shown["last_run_at"].as_str(), "{shown}");
+}
+
+#[test]
 fn schedule_fires_and_survives_kill_and_drain() {
     let dir = TempDir::new();
     let data = dir.path().join("data");
