@@ -7,7 +7,7 @@
                                              benches/instruction_counts.gate.json
 
 Without --gate the profile is that of a release: `.ci/long` compares those counts. A release build
-takes minutes, so the gate compares the counts of the profile in which it builds the simulators.
+takes minutes, so the gate compares the counts of a profile of its own.
 
 A benchmark NAME_without does the same as NAME without what NAME is about. The two are compared with
 each other, not with the record: it fails if NAME takes more than 3/4 of the instructions, so that

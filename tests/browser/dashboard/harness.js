@@ -99,7 +99,7 @@ export function complaints(page) {
  * @param {string[]} [rules] Only by these.
  */
 export async function findings(page, rules) {
-  await page.evaluate(AXE);
+  if (!await page.evaluate(() => "axe" in globalThis)) await page.evaluate(AXE);
   // A colour in the middle of its transition is none that anybody reads.
   await page.waitForFunction(() => document.getAnimations().every((it) => !(it instanceof CSSTransition) || it.playState !== "running"));
   const options = rules ? { runOnly: { type: "rule", values: rules } } : {};
@@ -136,7 +136,7 @@ export async function visit(page, server, route) {
 }
 
 /** Waits for a condition in Node. @param {string} what @param {() => any} check */
-export async function until(what, check, patience = 30_000) {
+export async function until(what, check, patience = 90_000) {
   const end = Date.now() + patience;
   for (;;) {
     const found = await check();
