@@ -14,7 +14,7 @@ use simulation::Simulation;
 
 /// Seeds that have failed once.
 const FAILED_ONCE: &[u64] =
-    &[994_125_196_886, 9_400_000_005_445, 9_400_000_005_795, 1_013_811_323_725];
+    &[994_125_196_886, 9_400_000_005_445, 9_400_000_005_795, 1_013_811_323_725, 282_296_709_013];
 
 const PLAN: Plan = Plan::new(60, FAILED_ONCE);
 

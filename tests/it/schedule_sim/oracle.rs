@@ -255,11 +255,27 @@ impl Oracle {
         }
     }
 
+    fn is_missed(&self, at: u64, wall: u64) -> bool {
+        wall - at > LATE_MS || at <= self.drained_at || self.draining
+    }
+
+    /// The first moment that is shown of a schedule.
+    pub(super) fn first_shown(&self, name: usize, wall: u64) -> Next {
+        let schedule = &self.schedules[&name];
+        match schedule.next {
+            Next::At(at) if at <= wall && schedule.skips_missed && self.is_missed(at, wall) => {
+                schedule.next_after(wall)
+            }
+            Next::At(at) => Next::At(at.max(wall)),
+            next => next,
+        }
+    }
+
     fn fire(&mut self, name: usize, wall: u64) -> Put {
+        let Next::At(at) = self.schedules[&name].next else { panic!("it is due") };
+        let missed = self.is_missed(at, wall);
         let unfinished = &self.unfinished;
         let schedule = self.schedules.get_mut(&name).expect("it is due");
-        let Next::At(at) = schedule.next else { panic!("it is due") };
-        let missed = wall - at > LATE_MS || at <= self.drained_at;
         let is_unfinished = schedule.last_run.is_some_and(|(_, id)| unfinished.contains(&id));
         schedule.next = schedule.next_after(wall);
         schedule.recorded = schedule.next;

@@ -468,10 +468,7 @@ impl Simulation {
         let last_run = details.last_run.map(|(at, id)| (at.0, id.0));
         assert_eq!(last_run, model.last_run, "the last run of {name} at {}", self.wall);
         let mut shown = details.next_runs.iter().map(|at| at.0);
-        let mut next = model.next;
-        if let Next::At(at) = next {
-            next = Next::At(at.max(self.wall));
-        }
+        let mut next = self.oracle.first_shown(name, self.wall);
         while let Next::At(at) = next {
             let Some(said) = shown.next() else { return };
             assert_eq!(said, at, "a next run of {name} at {}: {model:?}", self.wall);

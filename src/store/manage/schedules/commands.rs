@@ -1,6 +1,6 @@
 //! Commands on schedules.
 
-use super::{Entry, ScheduleHold, Schedules};
+use super::Schedules;
 use crate::base::api_limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX, SCHEDULES_PER_PAGE};
 use crate::base::time::{Now, Wall};
 use crate::model::id::Ticket;
@@ -22,18 +22,13 @@ impl Schedules {
     fn details(&self, place: ScheduleIdx, wall: Wall) -> ScheduleDetails {
         let entry = &self.slots[place];
         let first = match entry.state.next {
-            Some(at) if at <= wall && self.skips_while_drained(entry) => entry.next_after(wall),
+            Some(at) if at <= wall && self.skips(entry, at, wall) => entry.next_after(wall),
             next => next.map(|at| at.max(wall)),
         };
         let later = |&at: &Wall| entry.next_after(at);
         let next_runs = std::iter::successors(first, later).take(NEXT_RUNS_SHOWN).collect();
         let (schedule, last_run) = (entry.schedule.clone(), entry.state.last_run);
         ScheduleDetails { schedule, last_run, next_runs, last_failure: entry.last_failure }
-    }
-
-    /// Whether a moment that has come is passed over when drain mode ends.
-    fn skips_while_drained(&self, entry: &Entry) -> bool {
-        self.hold == ScheduleHold::Drained && entry.schedule.skips_missed
     }
 
     /// A page of all schedules. O(log s), and for each that is shown the cost of its details.

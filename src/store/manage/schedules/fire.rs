@@ -9,7 +9,7 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::JobId;
 use crate::model::job::Status;
-use crate::model::manage::{NewJob, PutOutcome};
+use crate::model::manage::NewJob;
 use crate::model::schedule::Timing;
 use crate::schedule::Timetable;
 use crate::store::idx::ScheduleIdx;
@@ -27,23 +27,6 @@ pub(super) fn is_set_back(entry: &Entry, wall: Wall) -> bool {
         Timing::EveryMs(ms) => entry.state.next.is_some_and(|at| behind(at, ms)),
         Timing::Cron(_) => {
             entry.state.last_run.is_some_and(|(at, _)| behind(at, MOMENTS_COME_AGAIN_AFTER_MS))
-        }
-    }
-}
-
-impl Entry {
-    /// Notes what came of the put of a moment.
-    pub(super) fn note_put(&mut self, at: Wall, outcome: PutOutcome) {
-        match outcome {
-            PutOutcome::Added(id) => {
-                self.state.last_run = Some((at, id));
-                self.last_failure = None;
-            }
-            // What its schedule wants: the job of its key is there already.
-            PutOutcome::Duplicate(_) => self.last_failure = None,
-            PutOutcome::KeyTaken(_) | PutOutcome::Rejected(_) => {
-                self.last_failure = Some((at, outcome));
-            }
         }
     }
 }
@@ -69,6 +52,14 @@ impl Schedules {
             });
         }
         Some(now.mono.after(wait.min(WALL_CLOCK_CHECKED)))
+    }
+
+    /// Whether a moment of a schedule that has come puts nothing because it was missed: it is
+    /// late, or came while the server was drained.
+    pub(super) fn skips(&self, entry: &Entry, at: Wall, wall: Wall) -> bool {
+        let is_late = wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
+        let is_drained = self.hold == ScheduleHold::Drained || at <= self.drained_at;
+        entry.schedule.skips_missed && (is_late || is_drained)
     }
 
     /// See [`Store::due_schedule_bytes`].
@@ -158,9 +149,7 @@ impl Store {
         debug_assert!(at <= now.wall, "a schedule fires when its moment has come");
         let next = entry.next_after(now.wall);
         debug_assert!(next.is_none_or(|next| next > now.wall), "the next moment is to come");
-        let is_late = now.wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
-        let missed = is_late || at <= self.schedules.drained_at;
-        let skips = missed && entry.schedule.skips_missed;
+        let skips = self.schedules.skips(entry, at, now.wall);
         let overlaps = entry.schedule.skips_overlap
             && entry.state.last_run.is_some_and(|(_, id)| self.is_unfinished(id, now));
         self.schedules.set_next(place, next);

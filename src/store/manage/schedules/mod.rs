@@ -98,6 +98,21 @@ impl Entry {
         let table = self.timetable.as_ref().filter(|_| !self.schedule.paused)?;
         table.next(after)
     }
+
+    /// Notes what came of the put of a moment.
+    fn note_put(&mut self, at: Wall, outcome: PutOutcome) {
+        match outcome {
+            PutOutcome::Added(id) => {
+                self.state.last_run = Some((at, id));
+                self.last_failure = None;
+            }
+            // What its schedule wants: the job of its key is there already.
+            PutOutcome::Duplicate(_) => self.last_failure = None,
+            PutOutcome::KeyTaken(_) | PutOutcome::Rejected(_) => {
+                self.last_failure = Some((at, outcome));
+            }
+        }
+    }
 }
 
 fn content_bytes(schedule: &Schedule) -> usize {

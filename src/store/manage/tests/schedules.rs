@@ -350,14 +350,25 @@ fn moment_that_has_come_while_the_server_was_drained_is_missed() {
 }
 
 #[test]
-fn moment_in_drain_mode_that_is_passed_over_is_not_shown_as_the_next() {
-    let now = MINUTE + 1_500;
-    for (skips_missed, next) in [(false, [now, 2 * MINUTE]), (true, [2 * MINUTE, 3 * MINUTE])] {
+fn moment_that_is_passed_over_is_not_shown_as_the_next() {
+    let late = MOMENT_MISSED_AFTER_MS + 1;
+    for (hold, skips_missed, after, passes) in [
+        (ScheduleHold::Drained, false, 200, false),
+        (ScheduleHold::Drained, true, 200, true),
+        (ScheduleHold::NoSpace, true, 200, false),
+        (ScheduleHold::NoSpace, true, late, true),
+        (ScheduleHold::NoSpace, false, late, false),
+    ] {
         let mut harness = Harness::new(100);
+        // The moment of another schedule comes just before: the clocks are not looked at again.
+        harness.set(&schedule("before", Timing::EveryMs(MINUTE)));
+        harness.go_on(300);
         harness.set(&Schedule { skips_missed, ..every(MINUTE) });
-        harness.store.hold_schedules(ScheduleHold::Drained);
-        harness.go_on(now);
-        assert_eq!(walls(&harness.show())[..2], next);
+        harness.store.hold_schedules(hold);
+        harness.go_on(MINUTE + after);
+        let first = 300 + MINUTE;
+        let next = if passes { first + MINUTE } else { first + after };
+        assert_eq!(walls(&harness.show())[0], next, "{hold:?} {skips_missed} {after}");
     }
 }
 
