@@ -127,7 +127,7 @@ pub(super) fn transition_at_deadline(job: &Job) -> Transition {
         | Status::Popped => Transition::Remove,
         Status::Reserved if job.max_attempts() > 0 && job.attempts_left() => Transition::Requeue,
         Status::Reserved if job.max_attempts() > 0 => Transition::Bury,
-        Status::Reserved if job.retry().is_some() || job.is_tracked() => retry_or_bury(job, true),
+        Status::Reserved if job.is_tracked() => retry_or_bury(job, true),
         Status::Reserved | Status::Delayed => Transition::Requeue,
     }
 }

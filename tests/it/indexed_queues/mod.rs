@@ -107,6 +107,8 @@ fn failures_retries_and_kicks_are_in_the_history() {
     let id = harness.put_with(b"q", b"1", &options);
     harness.take(A, b"q");
     harness.pass(50);
+    harness.take(A, b"q");
+    harness.fail(A, id);
     harness.pass(10);
     harness.take(A, b"q");
     harness.fail(A, id);
@@ -116,8 +118,9 @@ fn failures_retries_and_kicks_are_in_the_history() {
     harness.kick_queue(b"q");
     harness.take(A, b"q");
     harness.finish(A, id);
-    let expected = "job_created job_taken job_expired job_retried job_due job_taken job_failed \
-                    job_buried job_kicked job_taken job_buried job_kicked job_taken job_finished";
+    let expected = "job_created job_taken job_expired job_taken job_failed job_retried job_due \
+                    job_taken job_failed job_buried job_kicked job_taken job_buried job_kicked \
+                    job_taken job_finished";
     assert_eq!(harness.tags(b"q", id).join(" "), expected);
     harness.pass(5);
     assert_eq!(harness.list(b"q"), Some(vec![]), "what was kept is gone");

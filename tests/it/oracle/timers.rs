@@ -106,7 +106,6 @@ impl Oracle {
     fn end_of_status(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         let (queue, tracked) = (job.queue, job.options().tracked);
-        let fails = tracked || job.options().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
         let was_in_front = self.is_in_front(job) && !job.doubtful;
         match job.status {
@@ -143,13 +142,9 @@ impl Oracle {
                     self.put_away(id);
                 }
             }
-            Status::Reserved if fails => {
-                if tracked {
-                    let job = self.job(id);
-                    (job.result, job.message) = (None, Some(Text::new(b"timeout")));
-                } else {
-                    self.job(id).count_attempt();
-                }
+            Status::Reserved if tracked => {
+                let job = self.job(id);
+                (job.result, job.message) = (None, Some(Text::new(b"timeout")));
                 self.record_event(id, EventKind::Expired);
                 let again = self.find(id).unwrap().has_retries_left();
                 self.retry_or_bury(id, again);
