@@ -255,11 +255,7 @@ impl Engine {
         let memory = self.memory.as_ref();
         let fits = memory.is_none_or(|memory| memory.fits(bytes, &self.store, self.buffer_bytes));
         let space = self.journal.as_ref().is_none_or(|journal| journal.has_space(bytes));
-        self.store.hold_schedules(match (self.draining, fits && space) {
-            (true, _) => ScheduleHold::Drained,
-            (false, false) => ScheduleHold::NoSpace,
-            (false, true) => ScheduleHold::No,
-        });
+        self.store.hold_schedules(ScheduleHold::of(self.draining, fits, space));
     }
 
     #[inline(always)]

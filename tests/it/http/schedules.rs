@@ -170,6 +170,25 @@ fn schedule_whose_put_is_rejected_says_why() {
 }
 
 #[test]
+fn schedule_without_memory_for_its_job_says_so() {
+    let server = Server::start(&["--http", ":0", "--max-memory", "1MiB"]);
+    let mut api = Api::of(&server);
+    let large = json!({"payload": "x".repeat(20_000)});
+    assert_eq!(api.put("s", &json!({"every_ms": 100, "queue": "q", "job": large})).0, 201);
+    while api.ask("POST", "/queues/q/jobs", Some(&large.to_string())).0 == 201 {}
+    let start = Instant::now();
+    let failure = loop {
+        let (_, shown) = api.ask("GET", "/schedules/s", None);
+        if shown["last_failure"].is_object() {
+            break shown["last_failure"].clone();
+        }
+        assert!(start.elapsed() < Duration::from_mins(1), "no failure is shown");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(failure["detail"].as_str().unwrap().contains("--max-memory"), "{failure}");
+}
+
+#[test]
 fn schedule_fires_and_survives_kill_and_drain() {
     let dir = TempDir::new();
     let data = dir.path().join("data");

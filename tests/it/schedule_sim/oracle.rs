@@ -218,8 +218,10 @@ impl Oracle {
         let due: Vec<usize> = due.map(|(&name, _)| name).collect();
         let mut puts = Vec::new();
         for name in due {
-            if !self.draining && self.fire(name, wall) == Put::Yes {
-                puts.push(name);
+            while !self.draining && self.schedules[&name].next.is_due(wall) {
+                if self.fire(name, wall) == Put::Yes {
+                    puts.push(name);
+                }
             }
         }
         self.arm(now);
@@ -259,12 +261,28 @@ impl Oracle {
         wall - at > LATE_MS || at <= self.drained_at || self.draining
     }
 
+    /// The newest moment up to now, if it was not missed.
+    fn newest_in_time(&self, schedule: &Schedule, wall: u64) -> Option<u64> {
+        let mut newest = None;
+        let mut next = schedule.next_after(wall.saturating_sub(LATE_MS + 1));
+        while let Next::At(at) = next
+            && at <= wall
+        {
+            newest = Some(at);
+            next = schedule.next_after(at);
+        }
+        newest.filter(|&at| !self.is_missed(at, wall))
+    }
+
     /// The first moment that is shown of a schedule.
     pub(super) fn first_shown(&self, name: usize, wall: u64) -> Next {
         let schedule = &self.schedules[&name];
         match schedule.next {
             Next::At(at) if at <= wall && schedule.skips_missed && self.is_missed(at, wall) => {
-                schedule.next_after(wall)
+                match self.newest_in_time(schedule, wall) {
+                    Some(_) => Next::At(wall),
+                    None => schedule.next_after(wall),
+                }
             }
             Next::At(at) => Next::At(at.max(wall)),
             next => next,
@@ -274,10 +292,12 @@ impl Oracle {
     fn fire(&mut self, name: usize, wall: u64) -> Put {
         let Next::At(at) = self.schedules[&name].next else { panic!("it is due") };
         let missed = self.is_missed(at, wall);
+        let in_time = self.newest_in_time(&self.schedules[&name], wall);
         let unfinished = &self.unfinished;
         let schedule = self.schedules.get_mut(&name).expect("it is due");
         let is_unfinished = schedule.last_run.is_some_and(|(_, id)| unfinished.contains(&id));
-        schedule.next = schedule.next_after(wall);
+        let in_time = in_time.filter(|_| missed && schedule.skips_missed);
+        schedule.next = in_time.map_or_else(|| schedule.next_after(wall), Next::At);
         schedule.recorded = schedule.next;
         self.rewritten = true;
         let mut what = "a moment";
@@ -289,7 +309,9 @@ impl Oracle {
             }
         }
         let (what, put) = if missed && schedule.skips_missed {
-            ("a moment passes: it was missed", Put::No)
+            let newest_comes = in_time.is_some();
+            let what = ["a moment passes: it was missed", "a moment passes: the newest is in time"];
+            (what[usize::from(newest_comes)], Put::No)
         } else if schedule.skips_overlap && is_unfinished {
             ("a moment passes: the last job is unfinished", Put::No)
         } else {
@@ -314,10 +336,13 @@ impl Oracle {
                 Timing::EveryMs(ms) => {
                     matches!(schedule.recorded, Next::At(at) if at.saturating_sub(wall) > ms)
                 }
-                Timing::Cron(..) => {
-                    let ahead = schedule.last_run.map_or(0, |(at, _)| at.saturating_sub(wall));
-                    ahead > AGAIN_MS
-                }
+                Timing::Cron(..) => match schedule.last_run {
+                    Some((at, _)) => at.saturating_sub(wall) > AGAIN_MS,
+                    None => match (schedule.next_after(wall), schedule.recorded) {
+                        (Next::At(next), Next::At(recorded)) => next < recorded,
+                        _ => false,
+                    },
+                },
             };
             let missed = schedule.recorded.is_due(wall);
             if missed {

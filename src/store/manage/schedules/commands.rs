@@ -22,7 +22,10 @@ impl Schedules {
     fn details(&self, place: ScheduleIdx, wall: Wall) -> ScheduleDetails {
         let entry = &self.slots[place];
         let first = match entry.state.next {
-            Some(at) if at <= wall && self.skips(entry, at, wall) => entry.next_after(wall),
+            Some(at) if at <= wall && self.skips(entry, at, wall) => {
+                let in_time = self.newest_in_time(entry, wall).map(|_| wall);
+                in_time.or_else(|| entry.next_after(wall))
+            }
             next => next.map(|at| at.max(wall)),
         };
         let later = |&at: &Wall| entry.next_after(at);

@@ -9,7 +9,8 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::JobId;
 use crate::model::job::Status;
-use crate::model::manage::NewJob;
+use crate::model::manage::{NewJob, PutOutcome};
+use crate::model::rejection::Rejection;
 use crate::model::schedule::Timing;
 use crate::schedule::Timetable;
 use crate::store::idx::ScheduleIdx;
@@ -20,14 +21,16 @@ use std::time::Duration;
 const HELD_LOOK: Duration = Duration::from_secs(1);
 
 /// Whether the wall clock seems to be set back since a schedule was computed: an interval waits for
-/// more than its length, or the last run is hours ahead.
+/// more than its length, the last run is hours ahead, or one that has never run passes over a
+/// moment. O(1), and for the last O(days until its next moment).
 pub(super) fn is_set_back(entry: &Entry, wall: Wall) -> bool {
     let behind = |at: Wall, ms: u64| at.0.saturating_sub(wall.0) > ms;
     match entry.schedule.timing {
         Timing::EveryMs(ms) => entry.state.next.is_some_and(|at| behind(at, ms)),
-        Timing::Cron(_) => {
-            entry.state.last_run.is_some_and(|(at, _)| behind(at, MOMENTS_COME_AGAIN_AFTER_MS))
-        }
+        Timing::Cron(_) => match entry.state.last_run {
+            Some((at, _)) => behind(at, MOMENTS_COME_AGAIN_AFTER_MS),
+            None => entry.next_after(wall).is_some_and(|next| Some(next) < entry.state.next),
+        },
     }
 }
 
@@ -48,7 +51,7 @@ impl Schedules {
         if wait.is_zero() {
             return Some(match self.hold {
                 ScheduleHold::No => next_pass(now),
-                ScheduleHold::NoSpace | ScheduleHold::Drained => now.mono.after(HELD_LOOK),
+                ScheduleHold::NoSpace(_) | ScheduleHold::Drained => now.mono.after(HELD_LOOK),
             });
         }
         Some(now.mono.after(wait.min(WALL_CLOCK_CHECKED)))
@@ -60,6 +63,23 @@ impl Schedules {
         let is_late = wall.0.saturating_sub(at.0) > MOMENT_MISSED_AFTER_MS;
         let is_drained = self.hold == ScheduleHold::Drained || at <= self.drained_at;
         entry.schedule.skips_missed && (is_late || is_drained)
+    }
+
+    /// The newest moment of a schedule that has come, if it was not missed, as earlier ones were.
+    /// O(moments that are in time, days until them).
+    pub(super) fn newest_in_time(&self, entry: &Entry, wall: Wall) -> Option<Wall> {
+        let from = Wall(wall.0.checked_sub(MOMENT_MISSED_AFTER_MS + 1)?);
+        let next = |at: &Wall| entry.next_after(*at).filter(|next| *next <= wall);
+        let newest = std::iter::successors(next(&from), next).last()?;
+        (!self.skips(entry, newest, wall)).then_some(newest)
+    }
+
+    /// Notes in those that are due that there is no place for their jobs. O(schedules of a pass).
+    fn note_no_space(&mut self, rejection: Rejection, wall: Wall) {
+        let due = self.by_moment.iter().take_while(|&&(at, _)| at <= wall);
+        for &(_, place) in due.take(SCHEDULES_PER_PASS) {
+            self.slots[place].last_failure = Some((wall, PutOutcome::Rejected(rejection)));
+        }
     }
 
     /// See [`Store::due_schedule_bytes`].
@@ -125,8 +145,10 @@ impl Store {
             left -= 1;
             self.write_schedule(place, fx);
         }
-        if self.schedules.hold == ScheduleHold::Drained {
-            self.schedules.drained_at = now.wall;
+        match self.schedules.hold {
+            ScheduleHold::Drained => self.schedules.drained_at = now.wall,
+            ScheduleHold::NoSpace(rejection) => self.schedules.note_no_space(rejection, now.wall),
+            ScheduleHold::No => {}
         }
         let mut bytes = 0;
         while left > 0
@@ -147,9 +169,10 @@ impl Store {
         let entry = &self.schedules.slots[place];
         debug_assert_eq!(entry.state.next, Some(at), "a schedule fires at its next moment");
         debug_assert!(at <= now.wall, "a schedule fires when its moment has come");
-        let next = entry.next_after(now.wall);
-        debug_assert!(next.is_none_or(|next| next > now.wall), "the next moment is to come");
         let skips = self.schedules.skips(entry, at, now.wall);
+        let in_time = skips.then(|| self.schedules.newest_in_time(entry, now.wall)).flatten();
+        debug_assert!(in_time.is_none_or(|next| at < next && next <= now.wall), "it has come");
+        let next = in_time.or_else(|| entry.next_after(now.wall));
         let overlaps = entry.schedule.skips_overlap
             && entry.state.last_run.is_some_and(|(_, id)| self.is_unfinished(id, now));
         self.schedules.set_next(place, next);

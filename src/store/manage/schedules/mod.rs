@@ -28,6 +28,7 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::base::timer_queue::TimerId;
 use crate::model::id::JobId;
 use crate::model::manage::PutOutcome;
+use crate::model::rejection::Rejection;
 use crate::model::schedule::{Schedule, ScheduleState, Timing};
 use crate::model::snapshot::Record;
 use crate::schedule::{Timetable, Zones};
@@ -67,9 +68,22 @@ pub enum ScheduleHold {
     #[default]
     No,
     /// There is no space or memory for a job: a moment is missed if it is too late afterwards.
-    NoSpace,
+    NoSpace(Rejection),
     /// The server is drained: moments that come meanwhile are missed, however soon that ends.
     Drained,
+}
+
+impl ScheduleHold {
+    /// By whether the server is drained, and whether jobs fit into memory and onto the disk.
+    #[must_use]
+    pub fn of(draining: bool, fits_memory: bool, fits_disk: bool) -> Self {
+        match (draining, fits_memory, fits_disk) {
+            (true, ..) => Self::Drained,
+            (false, false, _) => Self::NoSpace(Rejection::MemoryFull),
+            (false, true, false) => Self::NoSpace(Rejection::DiskFull),
+            (false, true, true) => Self::No,
+        }
+    }
 }
 
 /// What a moment that has passed means for a schedule whose next moment is computed again.

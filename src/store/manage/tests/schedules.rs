@@ -5,6 +5,7 @@ use crate::base::api_limits::{MOMENT_MISSED_AFTER_MS, SCHEDULES_MAX, SCHEDULES_P
 use crate::base::time::Mono;
 use crate::model::job::OwnedPriority;
 use crate::model::manage::{JobDetails, NewJob, NewKey, OnDuplicate, PutOutcome, RunReport};
+use crate::model::rejection::Rejection;
 use crate::model::schedule::{
     Schedule, ScheduleCommand, ScheduleDetails, ScheduleReply, ScheduleState, Timing,
 };
@@ -323,7 +324,7 @@ fn held_schedules_are_made_up_for() {
         harness.set(&Schedule { skips_missed, ..every(MINUTE) });
         harness.go_on(MINUTE - 1);
         assert_eq!(harness.store.due_schedule_bytes(harness.now), None);
-        harness.store.hold_schedules(ScheduleHold::NoSpace);
+        harness.store.hold_schedules(ScheduleHold::NoSpace(Rejection::DiskFull));
         harness.go_on(5 * MINUTE + 30_000);
         assert_eq!(harness.jobs(), 0);
         assert!(harness.store.due_schedule_bytes(harness.now).is_some());
@@ -355,9 +356,9 @@ fn moment_that_is_passed_over_is_not_shown_as_the_next() {
     for (hold, skips_missed, after, passes) in [
         (ScheduleHold::Drained, false, 200, false),
         (ScheduleHold::Drained, true, 200, true),
-        (ScheduleHold::NoSpace, true, 200, false),
-        (ScheduleHold::NoSpace, true, late, true),
-        (ScheduleHold::NoSpace, false, late, false),
+        (ScheduleHold::NoSpace(Rejection::DiskFull), true, 200, false),
+        (ScheduleHold::NoSpace(Rejection::DiskFull), true, late, true),
+        (ScheduleHold::NoSpace(Rejection::DiskFull), false, late, false),
     ] {
         let mut harness = Harness::new(100);
         // The moment of another schedule comes just before: the clocks are not looked at again.
