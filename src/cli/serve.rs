@@ -49,13 +49,6 @@ impl Serve {
         // Before any other file is opened: it could get the number of a missing socket.
         let mut passed = PassedSockets::of_environment(|name| std::env::var(name).ok());
         let mut config = self.options.or(file).complete();
-        if config.protocols.is_empty() && !config.processor {
-            print_error(
-                "every protocol is off: give --listen, --pinpriq, --http or --beanstalkd an \
-                 address, or --processor",
-            );
-            return ExitCode::from(WRONG_USAGE);
-        }
         let wrong = config.take_passed(&mut passed).err();
         if let Some(error) = wrong.or_else(|| wrong_settings(&config)) {
             print_error(&error);
@@ -187,9 +180,24 @@ pub(super) fn wrong_settings(config: &Config) -> Option<String> {
     let engine_error = |flag: &str| {
         format!("{flag} has no use without --engine: without it jobs are not kept in Redis")
     };
-    let wrong = (config.data.is_some() && config.engine.is_some())
-        .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned());
+    let wrong = (config.protocols.is_empty() && !config.processor).then(|| {
+        "every protocol is off: give --listen, --pinpriq, --http or --beanstalkd an address, or \
+         --processor"
+            .to_owned()
+    });
+    let two_places = || {
+        (config.data.is_some() && config.engine.is_some())
+            .then(|| "jobs are kept in one place: give --data or --engine, not both".to_owned())
+    };
+    let no_directory = || {
+        config.data.as_ref().filter(|dir| dir.as_os_str().is_empty()).map(|_| {
+            "--data is empty: name a directory, or leave it out to keep jobs in memory".to_owned()
+        })
+    };
     wrong
+        .or_else(two_places)
+        .or_else(no_directory)
+        .or_else(|| config.wrong_listener())
         .or_else(|| config.stray_engine_setting.map(engine_error))
         .or_else(|| config.engine.as_ref()?.check().err())
         .or_else(|| config.tls_files().err())

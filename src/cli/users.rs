@@ -1,6 +1,7 @@
 //! `jobcentre token` and `jobcentre user`: users of a settings file, without a running server.
 
 use super::print_error;
+use super::settings::check_user_name as check_name;
 use super::settings::config::Options;
 use crate::access::{Digest, Permission, TOKEN_PREFIX, UserSpec};
 use clap::{Args, Subcommand};
@@ -125,6 +126,16 @@ impl UserCommand {
     }
 }
 
+/// Keeps other commands of this kind out until it is closed: two that read the same text would lose
+/// what the first one writes. It is the directory that is locked, since the file is replaced.
+fn lock(file: &Path) -> Result<fs::File, String> {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let opened = fs::File::open(folder).and_then(|opened| opened.lock().map(|()| opened));
+    opened.map_err(|error| format!("cannot lock {}: {error}", folder.display()))
+}
+
 fn read(file: &Path) -> Result<String, String> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text),
@@ -174,8 +185,13 @@ fn toml_text(text: &str) -> String {
 impl Add {
     fn run(&self) -> Result<(), String> {
         let file = &self.file.config;
+        check_name(&self.name)?;
+        let _lock = lock(file)?;
         let text = read(file)?;
-        parse(file, &text)?;
+        if parse(file, &text)?.iter().any(|user| *user.name == *self.name) {
+            let why = "remove it first, or choose another name";
+            return Err(format!("{} has a user '{}' already: {why}", file.display(), self.name));
+        }
         for permission in &self.allow {
             Permission::parse(permission)?;
         }
@@ -220,6 +236,7 @@ fn list(file: &Path) -> Result<(), String> {
 }
 
 fn remove(name: &str, file: &Path) -> Result<(), String> {
+    let _lock = lock(file)?;
     let text = read(file)?;
     let users = parse(file, &text)?;
     let names = |users: &[UserSpec]| -> Vec<Box<str>> {

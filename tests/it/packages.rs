@@ -169,6 +169,22 @@ fn packaged_settings_are_accepted_and_complete() {
     assert!(check(&text.replace("allow", "alow")).is_err());
 }
 
+#[test]
+fn check_refuses_what_the_server_would_refuse() {
+    let long = format!("listen = 'unix:/tmp/{}'", "x".repeat(110));
+    for (settings, why) in [
+        ("listen = 'off'\nhttp = 'off'", "every protocol is off"),
+        ("listen = ':11499'\npinpriq = ':11499'", "are both 127.0.0.1:11499"),
+        ("listen = 'unix:/tmp/a'\nhttp = 'unix:/tmp/a'", "are both unix:/tmp/a"),
+        ("data = ''", "--data is empty"),
+        (&long, "at most 107 bytes"),
+    ] {
+        let error = check(settings).unwrap_err();
+        assert!(error.contains(why), "{settings}: {error}");
+    }
+    check("listen = ':0'\npinpriq = ':0'").unwrap();
+}
+
 /// The values of a key of a unit.
 fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()

@@ -9,6 +9,7 @@ use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;
 use crate::cli::engine::Pump;
 use crate::cli::passes::run_commands_over;
+use crate::cli::settings::errors::located;
 use crate::engine::Engine;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
@@ -19,37 +20,33 @@ use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::io;
+use toml::Spanned;
 
-/// A table `[[constraint]]`.
-#[derive(Clone, Debug)]
-pub(in crate::cli) struct ConstraintTable(Constraint);
-
-impl<'de> Deserialize<'de> for ConstraintTable {
-    fn deserialize<D: serde::Deserializer<'de>>(toml: D) -> Result<Self, D::Error> {
-        let mut table = Map::<String, Value>::deserialize(toml)?;
-        let name = match table.remove("name") {
-            Some(Value::String(name)) if !name.is_empty() => name,
-            Some(_) => return Err(D::Error::custom("field 'name' must be a string, not empty")),
-            None => return Err(D::Error::custom("field 'name' is missing: it must be a string")),
-        };
-        let text = serde_json::to_vec(&table).map_err(D::Error::custom)?;
-        match read_constraint_json(&name, &text) {
-            Ok(constraint) => Ok(Self(constraint)),
-            Err(problem) => Err(D::Error::custom(format!("constraint '{name}': {problem}"))),
-        }
-    }
+/// Reads a table `[[constraint]]`. The error is a sentence.
+fn read_table(mut table: Map<String, Value>) -> Result<Constraint, String> {
+    let name = match table.remove("name") {
+        Some(Value::String(name)) if !name.is_empty() => name,
+        Some(_) => return Err("field 'name' must be a string, not empty".to_owned()),
+        None => return Err("field 'name' is missing: it must be a string".to_owned()),
+    };
+    let text = serde_json::to_vec(&table).map_err(|error| error.to_string())?;
+    read_constraint_json(&name, &text).map_err(|problem| format!("constraint '{name}': {problem}"))
 }
 
 /// Deserializes all tables; names are unique.
 pub(in crate::cli) fn deserialize<'de, D: serde::Deserializer<'de>>(
     toml: D,
 ) -> Result<Option<Vec<Constraint>>, D::Error> {
-    let tables = Vec::<ConstraintTable>::deserialize(toml)?;
+    let tables = Vec::<Spanned<Map<String, Value>>>::deserialize(toml)?;
     if tables.len() > CONSTRAINTS_MAX {
         let message = format!("there are more than {CONSTRAINTS_MAX} constraints");
         return Err(D::Error::custom(message));
     }
-    let constraints: Vec<Constraint> = tables.into_iter().map(|table| table.0).collect();
+    let read = |table: Spanned<Map<String, Value>>| {
+        let at = table.span().start;
+        read_table(table.into_inner()).map_err(|why| D::Error::custom(located(at, &why)))
+    };
+    let constraints = tables.into_iter().map(read).collect::<Result<Vec<Constraint>, _>>()?;
     let mut names = BTreeSet::new();
     if let Some(duplicate) = constraints.iter().find(|constraint| !names.insert(&constraint.name)) {
         let message = format!("there are two constraints named '{}'", duplicate.name);

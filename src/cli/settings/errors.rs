@@ -38,15 +38,32 @@ const REPHRASINGS: [(&str, &str); 10] = [
 
 /// A message for an error in the settings file, with the number and the text of the line.
 pub(in crate::cli) fn explain_toml_error(text: &str, error: &toml::de::Error) -> String {
-    let mut explanation = rephrase(error.message());
-    let Some(span) = error.span() else { return explanation };
-    let before = text.get(..span.start).unwrap_or(text);
+    let (place, message) = split_located(error.message());
+    let mut explanation = rephrase(message);
+    let Some(start) = place.or_else(|| Some(error.span()?.start)) else { return explanation };
+    let before = text.get(..start).unwrap_or(text);
     let number = before.matches('\n').count() + 1;
     if let Some(line) = text.lines().nth(number - 1) {
         // Writing to a string does not fail.
         let _ = write!(explanation, "\n    {}", line.trim());
     }
     format!("line {number}: {explanation}")
+}
+
+const LOCATED: &str = "at byte ";
+
+/// An error about what begins at this byte of the text. An error of serde has no place for that, so
+/// it stands in the message until [`explain_toml_error`] takes it out.
+pub(in crate::cli::settings) fn located(start: usize, message: &str) -> String {
+    format!("{LOCATED}{start}: {message}")
+}
+
+fn split_located(message: &str) -> (Option<usize>, &str) {
+    let split = || {
+        let (start, rest) = message.strip_prefix(LOCATED)?.split_once(": ")?;
+        Some((start.parse().ok()?, rest))
+    };
+    split().map_or((None, message), |(start, rest)| (Some(start), rest))
 }
 
 fn rephrase(message: &str) -> String {

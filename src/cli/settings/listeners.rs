@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use crate::access::Users;
+use crate::cli::serve_error::flag_of;
 use crate::model::driver::Protocol;
 use crate::reactor::{ListenAddress, PassedSockets, TlsFiles};
 
@@ -10,6 +11,20 @@ pub(super) fn is_beyond_loopback(address: &ListenAddress) -> bool {
     match address {
         ListenAddress::Tcp(at) | ListenAddress::Tls(at) => !at.ip().to_canonical().is_loopback(),
         ListenAddress::Unix(_) | ListenAddress::Passed { .. } => false,
+    }
+}
+
+/// The longest path of a socket, in bytes, of the systems that this runs on.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Whether one of two listeners would find its place taken by the other.
+fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
+    use ListenAddress::{Passed, Tcp, Tls, Unix};
+    match (one, other) {
+        (Tcp(one) | Tls(one), Tcp(other) | Tls(other)) => one == other && one.port() > 0,
+        (Unix(one), Unix(other)) => one.path == other.path,
+        (Passed { name: one, .. }, Passed { name: other, .. }) => one == other,
+        _ => false,
     }
 }
 
@@ -32,6 +47,28 @@ impl Config {
             self.passed.push(Some(socket));
         }
         Ok(())
+    }
+
+    /// What is wrong with the address of a listener, whatever the machine is like.
+    pub(in crate::cli) fn wrong_listener(&self) -> Option<String> {
+        for (place, (protocol, address)) in self.protocols.iter().enumerate() {
+            let flag = flag_of(*protocol);
+            if let ListenAddress::Unix(unix) = address
+                && unix.path.as_os_str().len() > SOCKET_PATH_MAX
+            {
+                return Some(format!(
+                    "{flag} {address}: the path of a socket has at most {SOCKET_PATH_MAX} bytes"
+                ));
+            }
+            let mut earlier = self.protocols[..place].iter();
+            if let Some((other, _)) = earlier.find(|(_, other)| is_same(other, address)) {
+                return Some(format!(
+                    "{} and {flag} are both {address}: each protocol needs an address of its own",
+                    flag_of(*other)
+                ));
+            }
+        }
+        None
     }
 
     /// The files of TLS listeners, if there are such listeners.

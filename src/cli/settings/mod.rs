@@ -20,3 +20,5 @@ mod ui;
 mod user_tables;
 pub(super) mod whole_number;
 mod worker_net;
+
+pub(super) use user_tables::check_user_name;

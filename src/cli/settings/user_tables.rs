@@ -3,10 +3,12 @@
 use crate::access::{CertificateName, Digest, Permission, UserSpec, Users};
 use crate::base::limits::USERS_MAX;
 use crate::base::time::Wall;
+use crate::cli::settings::errors::located;
 use crate::model::driver::Protocol;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::Error as _;
+use toml::Spanned;
 
 /// The longest name of a user, in bytes.
 const NAME_MAX: usize = 64;
@@ -76,30 +78,35 @@ fn moment(text: &str) -> Result<Wall, String> {
     Ok(Wall(u64::try_from(moment.as_millisecond()).unwrap_or(0)))
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_graphic())
+/// Checks the name of a user.
+///
+/// # Errors
+/// A sentence.
+pub(in crate::cli) fn check_user_name(name: &str) -> Result<(), String> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+    if (1..=NAME_MAX).contains(&name.len()) && is_plain {
+        return Ok(());
+    }
+    Err(format!(
+        "the name of a user must be 1 to {NAME_MAX} printable ASCII characters without blanks"
+    ))
 }
 
 /// Deserializes all tables, and checks that they fit together.
 pub(in crate::cli) fn deserialize<'de, D: serde::Deserializer<'de>>(
     toml: D,
 ) -> Result<Option<Vec<UserSpec>>, D::Error> {
-    let tables = Vec::<UserTable>::deserialize(toml)?;
+    let tables = Vec::<Spanned<UserTable>>::deserialize(toml)?;
     if tables.len() > USERS_MAX {
         return Err(D::Error::custom(format!("there are more than {USERS_MAX} users")));
     }
     let mut users = Vec::new();
     for table in tables {
-        if !is_name(&table.name) {
-            let why = format!(
-                "the name of a user must be 1 to {NAME_MAX} printable ASCII characters without \
-                 blanks"
-            );
-            return Err(D::Error::custom(why));
-        }
+        let (at, table) = (table.span().start, table.into_inner());
+        let located = |why: String| D::Error::custom(located(at, &why));
+        check_user_name(&table.name).map_err(located)?;
         let name = table.name.clone();
-        let user = table.spec().map_err(|why| D::Error::custom(format!("user '{name}': {why}")))?;
-        users.push(user);
+        users.push(table.spec().map_err(|why| located(format!("user '{name}': {why}")))?);
     }
     Users::new(users.clone()).map_err(D::Error::custom)?;
     Ok(Some(users))

@@ -21,8 +21,9 @@ pub enum LockMode {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Locked as long as it is open. `None`: there is no lock file, so no process uses it.
-    lock: Option<File>,
+    /// Locked as long as they are open: the lock file, if there is one, and the directory itself,
+    /// since the file may be removed by an operator who takes it for a left-over.
+    locks: Vec<File>,
     /// The last file read.
     open: Option<(String, File)>,
 }
@@ -61,8 +62,16 @@ impl Directory {
             make(&path)?;
         }
         fs::read_dir(&path).map_err(|error| fault("read the directory", &path, &error))?;
-        let lock = lock(&path.join(LOCK_FILE), access)?;
-        Ok(Self { path, lock, open: None })
+        let mut locks = Vec::from_iter(lock_file(&path.join(LOCK_FILE), access)?);
+        if let Ok(directory) = File::open(&path) {
+            match lock(&directory, &path, access) {
+                Ok(()) => locks.push(directory),
+                Err(LockFault::Held(error)) => return Err(error),
+                // Some network file systems lock no directories.
+                Err(LockFault::Unable(_)) => {}
+            }
+        }
+        Ok(Self { path, locks, open: None })
     }
 
     /// Path as given to [`Directory::open`].
@@ -80,9 +89,9 @@ impl Directory {
             .map_err(|error| fault("find out the free space of", &self.path, &error))
     }
 
-    /// The path and the lock, for a disk to run on.
-    pub(super) fn into_parts(self) -> (PathBuf, Option<File>) {
-        (self.path, self.lock)
+    /// The path and the locks, for a disk to run on.
+    pub(super) fn into_parts(self) -> (PathBuf, Vec<File>) {
+        (self.path, self.locks)
     }
 
     /// Opens the file `name` for reading, unless it is open already.
@@ -163,7 +172,15 @@ pub(super) fn note_removal(path: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn lock(path: &Path, access: LockMode) -> Result<Option<File>, DiskError> {
+/// Why something is not locked.
+enum LockFault {
+    /// Another process holds the lock.
+    Held(DiskError),
+    /// It cannot be locked at all.
+    Unable(io::Error),
+}
+
+fn lock_file(path: &Path, access: LockMode) -> Result<Option<File>, DiskError> {
     let mut options = OpenOptions::new();
     let opened = match access {
         LockMode::Exclusive => {
@@ -177,20 +194,27 @@ fn lock(path: &Path, access: LockMode) -> Result<Option<File>, DiskError> {
         }
         opened => opened.map_err(|error| fault("open", path, &error))?,
     };
+    match lock(&file, path, access) {
+        Ok(()) => Ok(Some(file)),
+        Err(LockFault::Held(error)) => Err(error),
+        Err(LockFault::Unable(error)) => Err(fault("lock", path, &error)),
+    }
+}
+
+fn lock(file: &File, path: &Path, access: LockMode) -> Result<(), LockFault> {
     let locked = match access {
         LockMode::Exclusive => file.try_lock(),
         LockMode::ReadOnly => file.try_lock_shared(),
     };
-    match locked {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => {
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => {
             let name = path.display().to_string();
-            let holder = holder::describe(&file, &name);
+            let holder = holder::describe(file, &name);
             let error = format!("another process uses this directory: {holder}");
-            Err(DiskError { operation: "lock", file: name, error })
+            LockFault::Held(DiskError { operation: "lock", file: name, error })
         }
-        Err(TryLockError::Error(error)) => Err(fault("lock", path, &error)),
-    }
+        TryLockError::Error(error) => LockFault::Unable(error),
+    })
 }
 
 impl Files for Directory {

@@ -42,8 +42,8 @@ pub struct FileDisk {
     /// Writes that the sync thread has not completed.
     queued_writes: usize,
     threads: Vec<JoinHandle<()>>,
-    /// The lock of the directory.
-    _lock: Option<File>,
+    /// The locks of the directory.
+    _locks: Vec<File>,
 }
 
 impl FileDisk {
@@ -52,7 +52,7 @@ impl FileDisk {
     /// # Errors
     /// If the threads cannot be started.
     pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, DiskError> {
-        let (path, lock) = directory.into_parts();
+        let (path, locks) = directory.into_parts();
         let (done, completions) = channel();
         let (pacer, reserve) = (Arc::new(PrefillPacer::new()), Arc::new(Reserve::new()));
         let segments = || SegmentFiles::new(path.clone(), Arc::clone(&reserve));
@@ -87,7 +87,7 @@ impl FileDisk {
             reserve,
             queued_writes: 0,
             threads,
-            _lock: lock,
+            _locks: locks,
         })
     }
 }

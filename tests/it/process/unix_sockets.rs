@@ -122,7 +122,7 @@ fn file_that_is_in_use_or_no_socket_stays() {
     let listen = format!("unix:{}", long.display());
     let output = Program::output(&["serve", "--listen", &listen], &[]);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && text.contains("107 bytes"), "{text}");
+    assert!(output.status.code() == Some(2) && text.contains("107 bytes"), "{text}");
 }
 
 /// A group that stands in no file of this machine: a program in place of `getent` knows it.

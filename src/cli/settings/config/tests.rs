@@ -72,6 +72,18 @@ fn error_of_a_file_names_its_line() {
         let error = options(invalid).unwrap_err();
         assert!(error.contains("line 2"), "{invalid}: {error}");
     }
+    for wrong in ["[[user]]\nname = 'b'\nallow = ['put']", "[[constraint]]\nname = 'b'"] {
+        let table = wrong.lines().next().unwrap();
+        let first = match table {
+            "[[user]]" => "[[user]]\nname = 'a'\nallow = ['put:*']",
+            _ => "[[constraint]]\nname = 'a'\nmatcher = []\nmax_running = 1",
+        };
+        let error = options(&format!("{first}\n\n{wrong}\n")).unwrap_err();
+        let line =
+            format!("line {}: {} 'b'", first.lines().count() + 2, &table[2..table.len() - 2]);
+        assert!(error.contains(&line), "{error}");
+        assert!(!error.contains("at byte"), "{error}");
+    }
 }
 
 #[test]

@@ -24,6 +24,11 @@ fn directory_in_use_is_rejected() {
     let text = refusal(dir.text());
     assert!(text.contains("another process uses this directory"), "{text}");
     assert!(text.contains(dir.text()), "{text}");
+    // Nor if the lock file was taken for one that a dead server has left.
+    fs::remove_file(dir.path().join("lock")).unwrap();
+    let text = refusal(dir.text());
+    assert!(text.contains("another process uses this directory"), "{text}");
+    assert!(text.contains(&format!("process {}", server.pid())), "{text}");
     server.connect().settle();
 }
 

@@ -382,7 +382,10 @@ fn users_are_added_listed_and_removed_in_the_file() {
     assert_eq!(listed, "web\ttokens: 1\tput:a-* observe\nother\ttokens: 1\ttake:*\n");
     let again = setup.run(&["user", "add", "web", "--allow", "observe"]);
     assert!(!again.status.success());
-    assert!(String::from_utf8_lossy(&again.stderr).contains("two users named 'web'"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has a user 'web' already"));
+    let wrong = setup.run(&["user", "add", "two words", "--allow", "observe"]);
+    let why = String::from_utf8(wrong.stderr).unwrap();
+    assert!(why.contains("without blanks") && !why.contains("line"), "{why}");
     assert!(!setup.run(&["user", "remove", "of-no-table"]).status.success());
     assert!(setup.run(&["user", "remove", "web"]).status.success());
     let listed = setup.run(&["user", "list"]).stdout;
@@ -391,4 +394,19 @@ fn users_are_added_listed_and_removed_in_the_file() {
     let new = String::from_utf8(new).unwrap();
     let (token, line) = new.split_once('\n').unwrap();
     assert!(token.starts_with("jc_") && line.starts_with("tokens = [\"sha256:"), "{new}");
+}
+
+#[test]
+fn users_that_are_added_at_the_same_time_are_all_there() {
+    let setup = Setup::new();
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let setup = &setup;
+            scope.spawn(move || setup.add(&format!("u{number}"), "observe"));
+        }
+    });
+    let listed = String::from_utf8(setup.run(&["user", "list"]).stdout).unwrap();
+    let mut names: Vec<&str> = listed.lines().map(|line| &line[..2]).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["u0", "u1", "u2", "u3", "u4", "u5"]);
 }
