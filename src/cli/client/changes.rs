@@ -67,7 +67,7 @@ fn names(states: &[State]) -> Vec<&'static str> {
     states.iter().map(|state| state.name()).collect()
 }
 
-/// Delete jobs, whatever their state.
+/// Delete jobs, whatever their state. Reserved ones are deleted by their ids only.
 ///
 /// Many jobs of a queue are deleted after a question on the terminal, or with --yes.
 #[derive(Args, Debug)]

@@ -108,6 +108,10 @@ impl OutputArgs {
     /// Fails if a column is asked for that is neither one of these nor one of these fields: see
     /// `fields`. For the beginning of a verb, before anything is sent.
     pub(super) fn check(&self, columns: &[Column], fields: &[&str]) -> Outcome {
+        if !self.columns.is_empty() && self.is_json() {
+            let why = "--columns is for tables, tsv and raw: -o json and jsonl print all members";
+            return Err(Failure::usage(why));
+        }
         let paths = columns.iter().map(|it| it.path).chain(fields.iter().copied());
         let names = columns.iter().map(|it| it.name);
         let mut known: Vec<&str> = Vec::new();

@@ -10,7 +10,6 @@ use crate::cli::bench::{float, seconds};
 use crate::reactor::Clock;
 use clap::Args;
 use hdrhistogram::Histogram;
-use std::io::{self, Write as _};
 
 /// Ask the server for an answer, and print how long it took.
 #[derive(Args, Debug)]
@@ -33,17 +32,15 @@ fn ping(client: &mut LineClient, clock: &mut Clock) -> Outcome<u64> {
     }
 }
 
-/// Prints a line. A closed stdout is ignored.
-fn print(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
+fn print(text: &str) -> Outcome {
+    super::local::print(format!("{text}\n").as_bytes())
 }
 
 impl Ping {
     pub(super) fn run(&self) -> Outcome {
         let mut client = self.client.line_client()?;
         let milliseconds = seconds(ping(&mut client, &mut Clock::start())?) * 1_000.0;
-        print(&format!("{} answers in {milliseconds:.3} ms", client.shown()));
-        Ok(())
+        print(&format!("{} answers in {milliseconds:.3} ms", client.shown()))
     }
 }
 
@@ -79,8 +76,7 @@ impl Health {
                 _ => {}
             }
         }
-        print("ok");
-        Ok(())
+        print("ok")
     }
 }
 

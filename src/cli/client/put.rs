@@ -9,7 +9,7 @@ use super::put_request::{PayloadKind, PutRequest};
 use super::request::Request;
 use super::values::{parse_priority, parse_time};
 use clap::{Args, ValueEnum};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::time::Duration;
 
 /// Put a job into a queue, and print its id.
@@ -157,10 +157,15 @@ impl Put {
         self.output.check(PUT_COLUMNS, &["duplicate", "state"])?;
         let request = self.request();
         if self.lines || self.null {
+            if self.output.is_said() {
+                let why = "-o and --columns are for one job: --lines and --null print ids only";
+                return Err(Failure::usage(why));
+            }
             let separator = if self.null { 0 } else { b'\n' };
             let (rate, is_quiet) = (self.rate, self.quiet);
             let skips_blank = request.kind() == PayloadKind::Json;
-            let options = LineOptions { separator, rate, is_quiet, skips_blank };
+            let drops_cr = self.lines && request.kind() != PayloadKind::Bytes;
+            let options = LineOptions { separator, rate, is_quiet, skips_blank, drops_cr };
             return put_lines(&mut self.client.line_client()?, &request, options);
         }
         let argument = self.job.as_deref().unwrap_or_default();
@@ -182,9 +187,9 @@ impl Put {
             printer.row(&record);
             return printer.finish();
         }
-        // A closed stdout is ignored: the job is put.
-        let _ = writeln!(std::io::stdout(), "{}", record.at("id").unwrap_or_default());
-        Ok(())
+        let id = record.at("id").unwrap_or_default();
+        super::local::print(format!("{id}\n").as_bytes())
+            .map_err(|failure| Failure::failed(format!("{}; job {id} is put", failure.sentence)))
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct LineOptions {
     pub(super) is_quiet: bool,
     /// Lines with nothing but blanks are passed over.
     pub(super) skips_blank: bool,
+    /// A carriage return before the end of a line is a part of that end.
+    pub(super) drops_cr: bool,
 }
 
 /// Lines of stdin on their way.
@@ -66,6 +68,8 @@ struct LinePutter<'a> {
     refused: u64,
     ids: BufWriter<Stdout>,
     is_stdout_closed: bool,
+    /// Why ids could not be printed, if stdout was not closed by its reader.
+    unprinted: Option<io::Error>,
     interrupted: bool,
 }
 
@@ -93,6 +97,7 @@ pub(super) fn put_lines(
         refused: 0,
         ids: BufWriter::with_capacity(BATCH_BYTES, io::stdout()),
         is_stdout_closed: options.is_quiet,
+        unprinted: None,
         interrupted: false,
     };
     let result = putter.run();
@@ -149,8 +154,7 @@ impl LinePutter<'_> {
             let end = self.scanned + at;
             self.taken = end + 1;
             self.scanned = self.taken;
-            let is_crlf =
-                self.options.separator == b'\n' && self.buffer[start..end].ends_with(b"\r");
+            let is_crlf = self.options.drops_cr && self.buffer[start..end].ends_with(b"\r");
             return Some((start, end - usize::from(is_crlf)));
         }
         self.scanned = self.buffer.len();
@@ -249,7 +253,7 @@ impl LinePutter<'_> {
                 if !self.is_stdout_closed {
                     let written = self.ids.write_all(digits);
                     let written = written.and_then(|()| self.ids.write_all(b"\n"));
-                    self.is_stdout_closed = written.is_err();
+                    self.note_written(written);
                 }
                 continue;
             }
@@ -258,7 +262,8 @@ impl LinePutter<'_> {
                     self.acknowledged += 1;
                     let id = record.at("id").unwrap_or_default();
                     if !self.is_stdout_closed {
-                        self.is_stdout_closed = writeln!(self.ids, "{id}").is_err();
+                        let written = writeln!(self.ids, "{id}");
+                        self.note_written(written);
                     }
                 }
                 Reply::Missing => self.refuse(number, "the server does not take it"),
@@ -280,8 +285,17 @@ impl LinePutter<'_> {
     }
 
     fn flush_ids(&mut self) {
-        if !self.is_stdout_closed && self.ids.flush().is_err() {
-            self.is_stdout_closed = true;
+        if !self.is_stdout_closed {
+            let written = self.ids.flush();
+            self.note_written(written);
+        }
+    }
+
+    fn note_written(&mut self, written: io::Result<()>) {
+        let Err(error) = written else { return };
+        self.is_stdout_closed = true;
+        if error.kind() != ErrorKind::BrokenPipe {
+            self.unprinted = Some(error);
         }
     }
 
@@ -302,6 +316,10 @@ impl LinePutter<'_> {
         if self.interrupted {
             let sentence = format!("interrupted: {counts}, up to line {}", self.number);
             return Err(Failure::new(Exit::Interrupted, sentence));
+        }
+        if let Some(error) = &self.unprinted {
+            let sentence = format!("cannot write to stdout: {error}; {counts}, without their ids");
+            return Err(Failure::failed(sentence));
         }
         match (refused, acknowledged) {
             (0, _) => Ok(()),

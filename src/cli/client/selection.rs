@@ -33,7 +33,7 @@ pub(super) struct Selection {
     #[arg(conflicts_with = "state")]
     r#where: Option<String>,
 
-    /// All of them.
+    /// All of them but those that are reserved.
     #[arg(long, requires = "queue", conflicts_with_all = ["state", "where"])]
     all: bool,
 
