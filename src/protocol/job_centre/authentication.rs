@@ -57,7 +57,7 @@ impl Session {
         match self.lines.next(input, max) {
             Framed::Incomplete => SessionAction::NeedInput,
             Framed::TooLong => {
-                self.reject(&RequestError::TooLong { max }, out);
+                self.reject(&RequestError::TooLongToAuthenticate { max }, out);
                 SessionAction::Continue
             }
             Framed::Line(line) if is_request_line(line) => {

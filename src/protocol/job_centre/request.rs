@@ -49,6 +49,11 @@ pub(super) enum RequestError {
     TooLong {
         max: usize,
     },
+    /// The same of a client that has not authenticated.
+    TooLongToAuthenticate {
+        /// The most bytes.
+        max: usize,
+    },
     /// A reserve names more than [`QUEUES_PER_RESERVE_MAX`] queues.
     TooManyQueues {
         count: usize,
@@ -93,13 +98,19 @@ impl fmt::Display for RequestError {
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")
             }
+            Self::TooLongToAuthenticate { max } => write!(
+                f,
+                "the line is longer than the {max} bytes that are read of a client that has not \
+                 authenticated, and was skipped"
+            ),
             Self::TooManyQueues { count } => write!(
                 f,
                 "field 'queues' names {count} queues: it must name at most {QUEUES_PER_RESERVE_MAX}"
             ),
             Self::UnknownRequest(name) => write!(
                 f,
-                "field 'request' names the unknown request '{name}': it must be {REQUESTS}"
+                "field 'request' names the unknown request '{name}': it must be {REQUESTS}, or one \
+                 of the native API (docs/protocols/api.md, Line requests)"
             ),
             Self::Wrong { field, wanted } => write!(f, "field '{field}' must be {wanted}"),
         }

@@ -1,7 +1,7 @@
 //! Constraints: their fields, and as JSON.
 
 use super::answer::{Answer, Next, rejected};
-use super::fields::Fields;
+use super::fields::{DURATION_MAX_MS, Fields};
 use super::job_json::{push_count, push_name, push_text};
 use super::problem::{Problem, ProblemKind};
 use crate::base::limits::CONSTRAINTS_MAX;
@@ -16,9 +16,6 @@ use crate::wire::msgpack::{Raw, from_json, push_json};
 
 /// Longest name of a constraint, in bytes.
 const NAME_MAX_BYTES: usize = 255;
-
-/// Longest period of a rate, in milliseconds: a day.
-const PERIOD_MAX_MS: u64 = 24 * 3_600 * 1_000;
 
 const A_MATCHER: &str = "an array of conditions, [path, operator, value] each";
 
@@ -74,7 +71,7 @@ fn rate(fields: &Fields<'_>) -> Result<Option<Rate>, Problem> {
     };
     let count = rate.integer("count", 1, u32::MAX)?;
     let count = count.ok_or_else(|| Problem::missing("rate.count", "a number of jobs"))?;
-    let period_ms = rate.duration_between("period_ms", 1, PERIOD_MAX_MS)?;
+    let period_ms = rate.duration_between("period_ms", 1, DURATION_MAX_MS)?;
     let period_ms =
         period_ms.ok_or_else(|| Problem::missing("rate.period_ms", "a number of milliseconds"))?;
     let burst = rate.integer("burst", 1, u32::MAX)?.unwrap_or(count);

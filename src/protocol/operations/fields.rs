@@ -261,7 +261,8 @@ impl<'a> Fields<'a> {
         let text: Option<String> = serde_json::from_str(text).ok();
         let moment = text.and_then(|text| text.parse::<Timestamp>().ok());
         let moment = moment.map(Timestamp::as_millisecond);
-        let wanted = "a time with its zone, as 2026-11-22T09:30:00Z (RFC 3339)";
+        let wanted = "a time with its zone, as 2026-11-22T09:30:00Z (RFC 3339), with at most nine \
+                      digits behind a second, before 9999-12-30";
         moment
             .map(|ms| Some(u64::try_from(ms).unwrap_or(0)))
             .ok_or_else(|| self.wrong(field, wanted))

@@ -250,7 +250,8 @@ impl ServerModel {
                 Taken::TooLong => {
                     let max = AUTHENTICATION_LINE_MAX_BYTES;
                     let why = format!(
-                        "the line is longer than {max} bytes (--max-request) and was skipped"
+                        "the line is longer than the {max} bytes that are read of a client that \
+                         has not authenticated, and was skipped"
                     );
                     self.refuse_locked(id, error_line(&why));
                     true
