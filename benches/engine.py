@@ -3,6 +3,7 @@
 
     benches/engine.py BINARY [--rounds 5] [--jobs 1000000] [--takeover-jobs 100000]
                      [--only cycle] [--only forwarded] [--only load] [--only takeover]
+                     [--only hand-over]
                      [--redis-server valkey-server]
 
 Each round has a fresh redis-server, or the program that is named (on /tmp, or --folder), and fresh
@@ -15,7 +16,10 @@ servers, all on this machine:
 - load: --jobs jobs of 100 B are put; Redis' memory for each; then the leader ends (SIGTERM), and
   the next one reads them: the time that it says it took, and the CPU time that both took for it;
 - takeover: --takeover-jobs jobs, the leader is killed (SIGKILL) while another server waits: the
-  time until that one answers a request, less the lease.
+  time until that one answers a request, less the lease;
+- hand-over: --jobs jobs, the leader ends (SIGTERM) while another server waits, and a client asks
+  without a pause: the time from the last answer of the one to the first of the other, the longest
+  answer before, and the time from the signal to the end of the leader.
 A figure is the median of the rounds, with the least and the most.
 """
 
@@ -32,11 +36,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from local_processes import cpu_seconds, free_port, program
 
 PATIENCE = 120
+SCENARIOS = ["cycle", "forwarded", "load", "takeover", "hand-over"]
 LEASE = 3.0
 
 
@@ -202,6 +208,47 @@ def takeover(options):
         return {"seconds until answered": took, "of these beyond the lease": took - LEASE}
 
 
+def ask_until_lost(port, answered):
+    """Asks one request after the other until the connection ends, and notes when each is answered."""
+    with socket.create_connection(("127.0.0.1", port), 5) as stream:
+        stream.settimeout(PATIENCE)
+        while True:
+            with contextlib.suppress(ConnectionError):
+                stream.sendall(b'{"request":"get","queues":["none"]}\n')
+                if stream.recv(1000):
+                    answered.append(time.monotonic())
+                    continue
+            return
+
+
+def hand_over(options):
+    with fresh(options, False) as (folder, processes):
+        redis, = processes
+        server = Server(options.binary, folder, "one", redis)
+        processes.append(server)
+        server.wait_to_serve()
+        fill(options, server, options.jobs)
+        other = Server(options.binary, folder, "two", redis)
+        processes.append(other)
+        wait("a server that waits", lambda: other.said("waiting to lead"))
+        answered = []
+        asking = threading.Thread(target=ask_until_lost, args=(server.port, answered))
+        asking.start()
+        time.sleep(1)
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        asking.join()
+        wait("the other server", lambda: answers(other.port, b'{"request":"get","queues":["none"]}\n'))
+        pause = time.monotonic() - answered[-1]
+        server.process.wait(PATIENCE)
+        ended = time.monotonic() - begun
+        if not re.search(r"read_before\S*=\S*true", other.log.read_text()):
+            sys.exit("the server that waits has not followed")
+        gaps = [later - earlier for earlier, later in zip(answered, answered[1:])]
+        return {"ms without an answer": pause * 1e3, "ms, the longest before": max(gaps) * 1e3,
+                "seconds from signal to end": ended}
+
+
 def show(name, rounds):
     print(f"{name}: median (least - most)")
     for figure in rounds[0]:
@@ -235,11 +282,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--takeover-jobs", type=int, default=100_000)
-    parser.add_argument("--only", action="append", choices=["cycle", "forwarded", "load", "takeover"])
+    parser.add_argument("--only", action="append", choices=SCENARIOS)
     add_redis_arguments(parser)
     options = parser.parse_args()
     describe(options)
-    only = options.only or ["cycle", "forwarded", "load", "takeover"]
+    only = options.only or SCENARIOS
     for depth in [1, 16] if "cycle" in only else []:
         for append_only in [False, True]:
             name = f"cycle, 64 connections, depth {depth}"
@@ -253,6 +300,9 @@ def main():
     if "takeover" in only:
         show(f"takeover, {options.takeover_jobs} jobs, lease {LEASE:.0f} s",
              [takeover(options) for _ in range(options.rounds)])
+    if "hand-over" in only:
+        show(f"hand-over, {options.jobs} jobs of 100 B",
+             [hand_over(options) for _ in range(options.rounds)])
 
 
 if __name__ == "__main__":

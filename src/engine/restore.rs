@@ -14,6 +14,7 @@ use crate::journal::{
 use crate::model::id::JobId;
 use crate::model::snapshot::Record;
 use crate::store::{Counts, Store};
+use std::collections::BTreeMap;
 
 /// A restored store, and what its journal needs to continue.
 pub struct Restored {
@@ -78,6 +79,22 @@ pub struct RestoredShared {
 }
 
 impl RestoredShared {
+    /// All records are in the store. All ids given so far are below `mark`.
+    pub(super) fn new(
+        mut store: Store,
+        beside: Vec<Field>,
+        read: (usize, usize),
+        (mark, now): (u64, Now),
+    ) -> Self {
+        store.finish_restore(now);
+        store.skip_ids(JobId(mark));
+        assert!(
+            store.next_id() >= JobId(mark),
+            "an id that was given out would be given out again"
+        );
+        Self { store, beside, read }
+    }
+
     /// The number of jobs, queues, workers and constraints that were restored.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -91,8 +108,8 @@ impl RestoredShared {
     }
 }
 
-/// Events that are restored between two calls of `progress`.
-const EVENTS_PER_PROGRESS: usize = 20_000;
+/// Records that are restored between two calls of `progress`.
+const RECORDS_PER_PROGRESS: usize = 20_000;
 
 impl Engine {
     /// Reads all records of a shared sink under the term that `begin` says, and restores a store
@@ -175,27 +192,52 @@ impl<'a> Restoring<'a> {
         mark: u64,
         progress: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<RestoredShared, E> {
+        self.add_events(progress)?;
+        let beside = self.beside.records().map(|(field, _)| field).collect();
+        Ok(RestoredShared::new(self.store, beside, self.read, (mark, self.now)))
+    }
+
+    /// The records beside base records are there: events are applied. Calls `progress` at times.
+    fn add_events<E: From<String>>(
+        &mut self,
+        progress: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         self.beside.put_in_order();
         let events = self.beside.records().filter(|(field, _)| matches!(field, Field::Event(..)));
         for (place, (field, bytes)) in events.enumerate() {
             apply(&mut self.store, read_field(field, bytes, self.now)?, self.now);
-            if place % EVENTS_PER_PROGRESS == EVENTS_PER_PROGRESS - 1 {
+            if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
                 progress()?;
             }
         }
-        self.store.finish_restore(self.now);
-        self.store.skip_ids(JobId(mark));
-        assert!(
-            self.store.next_id() >= JobId(mark),
-            "an id that was given out would be given out again"
-        );
-        let beside = self.beside.records().map(|(field, _)| field).collect();
-        Ok(RestoredShared { store: self.store, beside, read: self.read })
+        Ok(())
     }
 }
 
-fn read_field(field: Field, bytes: &[u8], now: Now) -> Result<Record<'_>, String> {
+pub(super) fn read_field(field: Field, bytes: &[u8], now: Now) -> Result<Record<'_>, String> {
     record::read(bytes, now).map_err(|error| format!("the record {field:?} is damaged: {error}"))
+}
+
+/// Restores a store from these records, and does not finish it: changes follow. O(records).
+pub(super) fn restore_unfinished<E: From<String>>(
+    records: &BTreeMap<Field, Box<[u8]>>,
+    limits: (u64, Option<u64>),
+    now: Now,
+    progress: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<Store, E> {
+    let mut note = |_: JobId, _: RecordRole| {};
+    let mut restoring = Restoring::new(limits, now, &mut note);
+    for bases in [false, true] {
+        let fields = records.iter().filter(|(field, _)| field.is_base() == bases);
+        for (place, (field, bytes)) in fields.enumerate() {
+            restoring.add(*field, bytes)?;
+            if place % RECORDS_PER_PROGRESS == RECORDS_PER_PROGRESS - 1 {
+                progress()?;
+            }
+        }
+    }
+    restoring.add_events(progress)?;
+    Ok(restoring.store)
 }
 
 /// Restores a store from records that were loaded before. `note` gets the id and the role of each

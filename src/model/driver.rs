@@ -231,6 +231,17 @@ pub trait Link {
 
     /// What is said when the end is not waited for any longer: a sentence.
     fn late(&self) -> String;
+
+    /// This server is to end: another one may read what it keeps, so as to go on at once. False:
+    /// there is nothing to wait for.
+    fn offer_lead(&mut self, _now: Now) -> bool {
+        false
+    }
+
+    /// Whether the end is to wait for the server to which that was offered.
+    fn offers_lead(&self, _now: Now) -> bool {
+        false
+    }
 }
 
 /// A state machine behind connections. No call blocks, and nothing happens between calls.

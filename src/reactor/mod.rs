@@ -135,6 +135,8 @@ pub struct Reactor<C> {
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Shutdown>,
+    /// Another server is to take over before this one stops.
+    hands_over: bool,
     /// Calls of workers whose addresses are not permitted.
     forbidden_calls: RateLimitedCounter,
     purger: Purger,
@@ -213,6 +215,7 @@ impl<C: Core> Reactor<C> {
             scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
+            hands_over: false,
             forbidden_calls: RateLimitedCounter::new(FORBIDDEN_CALL_NOTICE_INTERVAL),
             purger: Purger::default(),
             next_memory_sample: Mono::default(),
@@ -305,6 +308,8 @@ impl<C: Core> Reactor<C> {
             self.read();
             self.linger();
             self.read_engine_link();
+            self.advance_hand_over();
+            self.close_engine_early();
             self.core.finish_pass(self.now);
             self.write();
             self.write_engine_link();

@@ -8,6 +8,11 @@
 //! cannot do anything about a slow disk. Then the journal is synced and closed. An engine behind a
 //! connection has no longer than the clients: it may be gone.
 //!
+//! With such an engine a signal first lets another server read everything
+//! ([`Link::offer_lead`](crate::model::driver::Link::offer_lead)), while this one serves as before;
+//! and the engine is closed once all is answered, though peers linger, so that the other one does
+//! not wait for them.
+//!
 //! [`READ_BUDGET_BYTES`]: crate::base::limits::READ_BUDGET_BYTES
 //! [`STDIN_AT_SHUTDOWN_MAX_BYTES`]: crate::base::limits::STDIN_AT_SHUTDOWN_MAX_BYTES
 
@@ -68,6 +73,8 @@ pub(super) struct Shutdown {
     /// connections cut.
     before: (u64, usize),
     forced: bool,
+    /// The engine was told to close.
+    is_closing: bool,
 }
 
 /// Result of a check.
@@ -82,7 +89,8 @@ enum Progress {
 impl Shutdown {
     fn begin(now: Mono, disk: Duration, before: (u64, usize)) -> Self {
         let (deadline, disk_deadline) = (now.after(SHUTDOWN_TIMEOUT), now.after(disk));
-        Self { deadline, disk_deadline, last_check: (now, false), before, forced: false }
+        let (last_check, forced, is_closing) = ((now, false), false, false);
+        Self { deadline, disk_deadline, last_check, before, forced, is_closing }
     }
 
     /// Checks whether the run is over, with `connections` left.
@@ -112,16 +120,45 @@ impl Shutdown {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Handles a signal to stop: graceful the first time, at once the second time.
+    /// Handles a signal to stop: graceful the first time, at once the second time. A hand-over to
+    /// another server is ended by one more.
     pub(super) fn stop_by_signal(&mut self, signal: &str) {
         if let Some(stop) = &mut self.stop {
             warn!(signal, "second signal: stopping at once");
             stop.forced = true;
             return;
         }
+        let now = self.now;
+        if !self.hands_over && self.core.link().is_some_and(|link| link.offer_lead(now)) {
+            self.hands_over = true;
+            info!(signal, "stopping: handing over to a server that waits, if there is one");
+            return;
+        }
         let connections = self.core.connections() + self.forwarder.len();
         info!(signal, connections, "stopping: answering and flushing");
         self.begin_stop();
+    }
+
+    /// Stops once the server that takes over has read everything, or there is none.
+    pub(super) fn advance_hand_over(&mut self) {
+        let now = self.now;
+        if self.hands_over
+            && self.stop.is_none()
+            && !self.core.link().is_some_and(|link| link.offers_lead(now))
+        {
+            let connections = self.core.connections() + self.forwarder.len();
+            info!(connections, "stopping: answering and flushing");
+            self.begin_stop();
+        }
+    }
+
+    /// Closes an engine behind a connection once all is answered.
+    pub(super) fn close_engine_early(&mut self) {
+        let Some(stop) = &mut self.stop else { return };
+        if !stop.is_closing && self.core.connections() == 0 && self.core.link().is_some() {
+            stop.is_closing = true;
+            self.core.handle_close(self.now);
+        }
     }
 
     /// Begins a graceful shutdown, if there is none yet.
@@ -191,7 +228,9 @@ impl<C: Core> Reactor<C> {
     /// Runs passes until the journal is durable and closed. Sockets are not served any more. False
     /// if a second signal has ended it.
     pub(super) fn finish(&mut self, events: &mut Events) -> io::Result<bool> {
-        self.core.handle_close(self.now);
+        if !self.stop.is_some_and(|stop| stop.is_closing) {
+            self.core.handle_close(self.now);
+        }
         let mut deadline = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
         let mut warn_at = Some(self.now.mono.after(SHUTDOWN_TIMEOUT));
         if self.core.link().is_some() {

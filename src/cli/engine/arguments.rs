@@ -78,7 +78,7 @@ impl EngineArguments {
             sentinel_password_file: self.engine_sentinel_password_file,
         };
         let (url, prefix) = (self.engine, self.engine_prefix);
-        let none = (None, None);
+        let none = (None, None, None);
         let config =
             EngineConfig::new(Some(url), login, tls, none, None, (prefix, None), (None, None));
         let config = config.ok_or("there is no --engine")?;

@@ -7,6 +7,7 @@ mod check;
 mod command;
 mod connection;
 mod export;
+mod follow;
 mod import;
 mod pump;
 mod reach;
@@ -53,6 +54,7 @@ fn settings(config: &EngineConfig, addresses: &str) -> Result<Settings, String> 
         prefix: config.prefix.clone(),
         lease: config.lease,
         patience: config.patience,
+        hand_over: config.hand_over,
         wait: config.wait,
         addresses: addresses.into(),
         ..Settings::new(address, server, &name)

@@ -4,9 +4,9 @@ use super::connection::Connection;
 use super::{LOOK_INTERVAL, Report, Seen, Start, Stoppable};
 use crate::cli::bench::seconds;
 use crate::cli::entropy;
-use crate::engine::shared::redis::{self, Calls, Lead, Requests, StartError};
+use crate::engine::shared::redis::{self, Calls, Lead, Offered, Requests, StartError};
 use crate::engine::shared::{Begin, Leader};
-use crate::engine::{Engine, RestoredShared};
+use crate::engine::{Engine, Follower, RestoredShared};
 use crate::reactor::Clock;
 use std::time::Duration;
 use tracing::{info, warn};
@@ -15,7 +15,10 @@ use tracing::{info, warn};
 const CHANCE_MS: u64 = 100;
 
 /// The lease is renewed so often while records are read.
-const RENEW_INTERVAL: Duration = Duration::from_millis(150);
+pub(super) const RENEW_INTERVAL: Duration = Duration::from_millis(150);
+
+/// How often it is looked who leads while a leader hands over to another server.
+const HAND_OVER_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Start {
     /// One connection: from its begin until this server leads and has read everything.
@@ -36,11 +39,15 @@ impl Start {
         let known = (entropy::random_u64(), self.birth.as_deref());
         let birth = redis::init(&mut connection, &self.requests, known)?;
         self.birth = Some(birth.clone());
-        let begin = self.take_lead(&mut connection, birth)?;
-        let from = self.clock.sample().mono;
+        let (begin, followed) = self.take_lead(&mut connection, birth)?;
+        let now = self.clock.sample();
+        let from = now.mono;
         let mut calls = Stoppable { connection, main: &self.main };
         let limits = (self.seed, self.max_memory);
-        let restored = load(&mut calls, &self.requests, &begin, limits, &mut self.clock);
+        let followed = followed.and_then(|follower| follower.finish(&begin, now));
+        let has_followed = followed.is_some();
+        let restored = followed
+            .map_or_else(|| load(&mut calls, &self.requests, &begin, limits, &mut self.clock), Ok);
         if self.main.is_stopped() {
             let _ = self.requests.give_back(&mut calls.connection, (&begin.birth, begin.epoch));
             return Err(StartError::Passing("the server stops".to_owned()));
@@ -54,18 +61,21 @@ impl Start {
             records,
             bytes,
             seconds = seconds(took / 1_000_000 * 1_000_000),
+            read_before = has_followed,
             name = &*self.settings.name,
             "this server leads"
         );
         Ok(Engine::leading(restored, Leader::new(self.settings.clone(), begin)))
     }
 
-    /// Waits until no other server leads.
+    /// Waits until no other server leads. If the last leader has offered its lead, this server has
+    /// perhaps followed it, and read all records.
     fn take_lead(
         &mut self,
         connection: &mut Connection,
         birth: Vec<u8>,
-    ) -> Result<Begin, StartError> {
+    ) -> Result<(Begin, Option<Follower>), StartError> {
+        let mut follower = None;
         if self.has_waited {
             // The leader has lost its connection, too, if the primary was replaced: it has the
             // writes that the new one lacks, and leads on if it comes first.
@@ -74,8 +84,10 @@ impl Start {
         }
         while !self.main.is_stopped() {
             match redis::lead(connection, &self.requests, &birth)? {
-                Lead::Led { epoch, seq, mark } => return Ok(Begin { birth, epoch, seq, mark }),
-                Lead::Held { name, addresses, for_ms } => {
+                Lead::Led { epoch, seq, mark } => {
+                    return Ok((Begin { birth, epoch, seq, mark }, follower));
+                }
+                Lead::Held { name, addresses, for_ms, offered } => {
                     self.has_waited = true;
                     let leader = Seen { name, addresses };
                     if self.leader.as_ref() != Some(&leader) {
@@ -88,8 +100,18 @@ impl Start {
                         self.leader = Some(leader);
                     }
                     redis::register(connection, &self.requests)?;
+                    if offered == Offered::Yes {
+                        follower = self.follow(connection, &birth)?;
+                        if follower.is_some() {
+                            continue;
+                        }
+                    }
                     let rest = Duration::from_millis(for_ms + entropy::random_u64() % CHANCE_MS);
-                    self.main.pause(rest.min(LOOK_INTERVAL));
+                    let longest = match offered {
+                        Offered::No => LOOK_INTERVAL,
+                        Offered::Yes | Offered::Followed => HAND_OVER_LOOK_INTERVAL,
+                    };
+                    self.main.pause(rest.min(longest));
                 }
             }
         }

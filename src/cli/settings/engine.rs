@@ -2,7 +2,7 @@
 
 use crate::cli::settings::duration::{BoundedDuration, DurationSetting};
 use crate::cli::settings::engine_url::{EngineUrl, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE};
-use crate::engine::shared::limits::{LEASE_DEFAULT, PATIENCE_DEFAULT};
+use crate::engine::shared::limits::{HAND_OVER_DEFAULT, LEASE_DEFAULT, PATIENCE_DEFAULT};
 use crate::engine::shared::redis::Address;
 use crate::engine::shared::{Login, PREFIX_DEFAULT};
 use crate::model::driver::Protocol;
@@ -65,6 +65,17 @@ impl DurationSetting for EnginePatience {
     const RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
     const BOUNDS: &'static str = "from 100ms to 1h";
     const HELP: &'static str = "give a time such as 10s";
+}
+
+/// `--engine-hand-over`: how long the end of a server waits until another one can lead at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum EngineHandOver {}
+
+impl DurationSetting for EngineHandOver {
+    const DEFAULT: Duration = HAND_OVER_DEFAULT;
+    const RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
+    const BOUNDS: &'static str = "from 0s to 1h";
+    const HELP: &'static str = "give a time such as 20s";
 }
 
 impl FromStr for EngineWait {
@@ -145,6 +156,7 @@ pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) tls: EngineTls,
     pub(in crate::cli) lease: Duration,
     pub(in crate::cli) patience: Duration,
+    pub(in crate::cli) hand_over: Duration,
     pub(in crate::cli) wait: Option<u32>,
     pub(in crate::cli) prefix: Box<str>,
     pub(in crate::cli) name: Option<Box<str>>,
@@ -154,16 +166,20 @@ pub(in crate::cli) struct EngineConfig {
     pub(in crate::cli) forwards: bool,
 }
 
+/// The lease, the patience, and the time for a hand-over.
+pub(in crate::cli) type EngineTimes = (
+    Option<BoundedDuration<EngineLease>>,
+    Option<BoundedDuration<EnginePatience>>,
+    Option<BoundedDuration<EngineHandOver>>,
+);
+
 impl EngineConfig {
     /// The settings, if there is an engine.
     pub(in crate::cli) fn new(
         url: Option<EngineUrl>,
         login: EngineLogin,
         tls: EngineTls,
-        (lease, patience): (
-            Option<BoundedDuration<EngineLease>>,
-            Option<BoundedDuration<EnginePatience>>,
-        ),
+        (lease, patience, hand_over): EngineTimes,
         wait: Option<EngineWait>,
         (prefix, name): (Option<EnginePrefix>, Option<ServerName>),
         (advertise, forward): (Option<AdvertisedHost>, Option<ForwardSwitch>),
@@ -174,6 +190,7 @@ impl EngineConfig {
             tls,
             lease: lease.unwrap_or_default().0,
             patience: patience.unwrap_or_default().0,
+            hand_over: hand_over.unwrap_or_default().0,
             wait: wait.and_then(|wait| wait.0),
             prefix: prefix.map_or_else(|| PREFIX_DEFAULT.into(), |prefix| prefix.0),
             name: name.map(|name| name.0),
@@ -298,7 +315,7 @@ mod tests {
     #[test]
     fn server_without_a_name_is_called_by_its_first_address() {
         let url = "redis://h".parse().unwrap();
-        let (login, tls, none) = (EngineLogin::default(), EngineTls::default(), (None, None));
+        let (login, tls, none) = (EngineLogin::default(), EngineTls::default(), (None, None, None));
         let mut config =
             EngineConfig::new(Some(url), login, tls, none, None, (None, None), (None, None));
         let config = config.as_mut().unwrap();

@@ -1,69 +1,10 @@
 //! A batch of changes of records on its way to a shared sink: of each field the last change only,
 //! so that the order of the fields does not matter.
 
-use crate::model::id::JobId;
+use super::change::Change;
+use super::field::Field;
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// What a record is to the job, queue, worker or constraint with this id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Place {
-    /// Its base record, which replaces all earlier ones.
-    Base(JobId),
-    /// Its state, which replaces an earlier one.
-    State(JobId),
-    /// One more event.
-    Event(JobId),
-    /// It is gone, with all of its records.
-    Gone(JobId),
-}
-
-/// A field that holds one record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::engine) enum Field {
-    /// The base record with this id.
-    Base(u64),
-    /// Its newest state, if there is one beside that.
-    State(u64),
-    /// An event beside it, counted from 0.
-    Event(u64, u32),
-}
-
-impl Field {
-    /// Whether it is a base record.
-    #[must_use]
-    pub(in crate::engine) fn is_base(self) -> bool {
-        matches!(self, Self::Base(_))
-    }
-
-    /// Where it stands among all that are read: a state behind its base record, and events last.
-    pub(in crate::engine) fn place_in_order(self) -> (bool, u64, Self) {
-        let (Self::Base(id) | Self::State(id) | Self::Event(id, _)) = self;
-        (matches!(self, Self::Event(..)), id, self)
-    }
-
-    /// Appends its name: the id in 8 bytes, for an event its number in 4.
-    pub(in crate::engine) fn write(self, out: &mut Vec<u8>) {
-        let (Self::Base(id) | Self::State(id) | Self::Event(id, _)) = self;
-        out.extend_from_slice(&id.to_be_bytes());
-        if let Self::Event(_, number) = self {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
-    }
-
-    /// The field of a name. `None`: it is none, as the one is that keeps a hash from being empty.
-    #[must_use]
-    pub(in crate::engine) fn read(name: &[u8], is_base: bool) -> Option<Self> {
-        let (id, number) = name.split_first_chunk::<8>()?;
-        let id = u64::from_be_bytes(*id);
-        match number {
-            [] if is_base => Some(Self::Base(id)),
-            [] => Some(Self::State(id)),
-            &[a, b, c, d] if !is_base => Some(Self::Event(id, u32::from_be_bytes([a, b, c, d]))),
-            _ => None,
-        }
-    }
-}
 
 /// Changes that are written together or not at all.
 #[derive(Debug, Default)]
@@ -73,6 +14,8 @@ pub(super) struct Batch {
     /// The last change of each field: its value, or `None` if it is deleted.
     changes: Vec<(Field, Option<Range<usize>>)>,
     places: HashMap<Field, usize>,
+    /// All changes in their order, if they are kept: see [`Change`].
+    ordered: Option<Vec<u8>>,
 }
 
 impl Batch {
@@ -85,7 +28,19 @@ impl Batch {
     /// About how many bytes it has. O(1).
     #[must_use]
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.len() + self.changes.len() * 32
+        self.bytes.len() + self.changes.len() * 32 + self.ordered().map_or(0, <[u8]>::len)
+    }
+
+    /// Keeps all changes in their order, too, or no more. It is empty.
+    pub(super) fn keep_order(&mut self, keeps: bool) {
+        debug_assert!(self.is_empty(), "the order of earlier changes is not known");
+        self.ordered = keeps.then(Vec::new);
+    }
+
+    /// All changes in their order, if they are kept.
+    #[must_use]
+    pub(super) fn ordered(&self) -> Option<&[u8]> {
+        self.ordered.as_deref()
     }
 
     /// Fields that change.
@@ -98,11 +53,17 @@ impl Batch {
     pub(super) fn set(&mut self, field: Field, write: impl FnOnce(&mut Vec<u8>)) {
         let from = self.bytes.len();
         write(&mut self.bytes);
+        if let Some(ordered) = &mut self.ordered {
+            Change::Set(field, &self.bytes[from..]).push(ordered);
+        }
         self.put(field, Some(from..self.bytes.len()));
     }
 
-    /// Deletes a field.
+    /// Deletes a field. Those beside a base record are deleted with it, or before a new one is set.
     pub(super) fn delete(&mut self, field: Field) {
+        if let (Some(ordered), Field::Base(id)) = (&mut self.ordered, field) {
+            Change::Gone(id).push(ordered);
+        }
         self.put(field, None);
     }
 
@@ -138,7 +99,10 @@ impl Batch {
     /// Empties it. Its memory is kept unless it is large.
     pub(super) fn clear(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES || self.changes.capacity() > KEPT_BYTES / 64 {
-            *self = Self::default();
+            *self = Self { ordered: self.ordered.take(), ..Self::default() };
+        }
+        if let Some(ordered) = &mut self.ordered {
+            ordered.clear();
         }
         self.bytes.clear();
         self.changes.clear();
@@ -174,14 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn names_of_fields_are_read_back() {
-        for field in [Field::Base(u64::MAX), Field::State(7), Field::Event(7, 9)] {
-            let mut name = Vec::new();
-            field.write(&mut name);
-            assert_eq!(Field::read(&name, field.is_base()), Some(field));
-        }
-        for (name, is_base) in [(&b"-"[..], true), (b"-", false), (b"012345678901", true)] {
-            assert_eq!(Field::read(name, is_base), None, "{name:?}");
-        }
+    fn all_changes_are_kept_in_their_order_if_that_is_asked_for() {
+        let mut batch = Batch::default();
+        assert_eq!(batch.ordered(), None);
+        batch.keep_order(true);
+        batch.set(Field::State(1), |out| out.extend_from_slice(b"one"));
+        batch.set(Field::State(1), |out| out.extend_from_slice(b"two"));
+        batch.delete(Field::State(1));
+        batch.delete(Field::Base(1));
+        let mut rest = batch.ordered().unwrap();
+        assert_eq!(Change::take(&mut rest), Some(Change::Set(Field::State(1), b"one")));
+        assert_eq!(Change::take(&mut rest), Some(Change::Set(Field::State(1), b"two")));
+        assert_eq!((Change::take(&mut rest), rest), (Some(Change::Gone(1)), &b""[..]));
+        batch.clear();
+        assert_eq!(batch.ordered(), Some(&b""[..]));
     }
 }

@@ -39,6 +39,15 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The lease is renewed this often even without a write, or every third of it.
 pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A server that ends has this long to hand its lead over, unless it is told.
+pub const HAND_OVER_DEFAULT: Duration = Duration::from_secs(20);
+
+/// How long a server that ends waits for another one to follow it.
+pub const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes of a leader that offers its lead are at most this far apart.
+pub const OFFER_INTERVAL: Duration = Duration::from_millis(10);
+
 /// The first pause before another attempt: of a connection, or of a write that was refused for now.
 pub const RETRY_MIN: Duration = Duration::from_millis(5);
 

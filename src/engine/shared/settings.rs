@@ -1,6 +1,6 @@
 //! Where the sink is, and who this server is to the others.
 
-use crate::engine::shared::limits::{LEASE_DEFAULT, PATIENCE_DEFAULT};
+use crate::engine::shared::limits::{HAND_OVER_DEFAULT, LEASE_DEFAULT, PATIENCE_DEFAULT};
 use crate::engine::shared::redis::Address;
 use crate::wire::resp::{push_array, push_bulk, slot};
 use std::fmt;
@@ -55,6 +55,8 @@ pub struct Settings {
     pub lease: Duration,
     /// How long the node may be away before requests are refused.
     pub patience: Duration,
+    /// For how long the end of this server waits until another one can lead at once.
+    pub hand_over: Duration,
     /// How many replicas have a write before it counts. `None`: one, while there is one.
     pub wait: Option<u32>,
     /// This life of this server: random.
@@ -77,6 +79,7 @@ impl Settings {
             prefix: PREFIX_DEFAULT.into(),
             lease: LEASE_DEFAULT,
             patience: PATIENCE_DEFAULT,
+            hand_over: HAND_OVER_DEFAULT,
             wait: None,
             server,
             name: name.into(),

@@ -38,6 +38,8 @@ pub(super) struct Seen {
     pub(super) consumed: u64,
     pub(super) taken_by_id: u64,
     pub(super) burials: u64,
+    /// Of lives over a node: those that began with what was read while the last leader led.
+    pub(super) followed: u64,
     pub(super) native: NativeSeen,
 }
 
@@ -76,6 +78,7 @@ impl Seen {
         self.consumed += more.consumed;
         self.taken_by_id += more.taken_by_id;
         self.burials += more.burials;
+        self.followed += more.followed;
         let mut native = more.native;
         for (count, more) in self.native.counts().into_iter().zip(native.counts()) {
             *count += *more;

@@ -19,6 +19,7 @@ mod consumers;
 mod coverage;
 mod dependencies;
 mod drain;
+mod follower;
 mod histories;
 mod indexed_queues;
 mod large_pops;
@@ -419,6 +420,7 @@ fn play(mut simulation: Simulation) -> Seen {
         }
         engine.commit(later);
     });
+    simulation.oracle.seen.followed = node.map_or(0, |node| node.borrow().followed);
     simulation.oracle.seen
 }
 
@@ -440,6 +442,7 @@ fn acknowledged_changes_survive_every_death_of_a_leader() {
         seen.add(more);
     }
     seen.assert_everything();
+    assert!(seen.followed > 0, "no server has followed a leader to its end");
 }
 
 /// The record of the job with the highest id is long gone, with the segment that it lay in.

@@ -2,6 +2,7 @@
 //! of a leader to it: links break, before a request arrives or before its answer does.
 
 use super::Simulation;
+use super::follower::{Succession, Waiting};
 use crate::rng::TestRng;
 use crate::seeds;
 use jobcentre::base::buf::Input;
@@ -10,6 +11,7 @@ use jobcentre::engine::shared::redis::{self, Address, CallError, Calls, Lead, Re
 use jobcentre::engine::shared::{Begin, Leader, Settings};
 use jobcentre::engine::{CommandExecutor, Engine};
 use jobcentre::model::driver::{LinkAction, Target};
+use jobcentre::store::Counts;
 use jobcentre::wire::resp::{Framer, push_array, push_bulk};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,10 +21,10 @@ type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What the node keeps.
 #[derive(Debug, Default)]
-struct Kept {
-    birth: Vec<u8>,
+pub(super) struct Kept {
+    pub(super) birth: Vec<u8>,
     epoch: u64,
-    seq: u64,
+    pub(super) seq: u64,
     mark: Vec<u8>,
     jobs: Hash,
     more: Hash,
@@ -32,27 +34,30 @@ struct Kept {
     replicas: usize,
     /// They have nothing of what is written for this many questions.
     late: u64,
+    pub(super) succession: Succession,
 }
 
 /// The node, and the link of the life that runs.
-#[derive(Debug)]
 pub(super) struct SimNode {
-    kept: Kept,
+    pub(super) kept: Kept,
     rng: TestRng,
     is_connected: bool,
     answers: Vec<u8>,
     /// What has arrived, and is no whole request yet.
     arrived: Vec<u8>,
-    lives: u64,
+    pub(super) lives: u64,
     /// Links break no more.
     is_steady: bool,
+    pub(super) waiting: Waiting,
+    /// Lives that began with what was read before.
+    pub(super) followed: u64,
 }
 
-fn number(text: &[u8]) -> u64 {
+pub(super) fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap().parse().unwrap()
 }
 
-fn list(parts: &[&[u8]]) -> Vec<u8> {
+pub(super) fn list(parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     push_array(&mut out, parts.len());
     for part in parts {
@@ -75,6 +80,7 @@ impl Kept {
             }
             b"jl_lead" => {
                 self.epoch += 1;
+                self.succession = Succession::default();
                 let (epoch, seq) = (self.epoch.to_string(), self.seq.to_string());
                 list(&[b"LED", epoch.as_bytes(), seq.as_bytes(), &self.mark])
             }
@@ -88,24 +94,36 @@ impl Kept {
             }
             b"jl_write" if self.is_full => b"-OOM command not allowed\r\n".to_vec(),
             b"jl_write" | b"jl_tight" => self.write(args),
+            b"jl_follow" => self.follow(args),
             b"jl_resign" => list(&[b"OK"]),
             _ => panic!("the node does not know {}", function.escape_ascii()),
         }
     }
 
     /// About `count` fields of a hash from a cursor on, in an order that is not that of their
-    /// names, the last one once more with the next part; and the next cursor.
-    fn part(&self, bases: bool, cursor: &[u8], count: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    /// names, some of them once more with the next part; and the next cursor. What is there all the
+    /// time is in one of the parts: a cursor is a bucket of the hash.
+    pub(super) fn part(&self, bases: bool, cursor: &[u8], count: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        const BUCKETS: usize = 97;
         let hash = if bases { &self.jobs } else { &self.more };
-        let turn = |name: &[u8]| name.iter().fold(7_u64, |turn, &byte| turn * 31 + u64::from(byte));
-        let mut fields: Vec<_> = hash.iter().collect();
-        fields.sort_by_key(|(name, _)| (turn(name) % 97, *name));
-        let at = usize::try_from(number(cursor)).unwrap();
+        let turn = |name: &[u8]| {
+            name.iter().fold(7_usize, |turn, &byte| turn * 31 % BUCKETS + usize::from(byte))
+        };
+        let mut buckets: Vec<Vec<(&Vec<u8>, &Vec<u8>)>> = vec![Vec::new(); BUCKETS];
+        for field in hash {
+            buckets[turn(field.0) % BUCKETS].push(field);
+        }
+        let mut at = usize::try_from(number(cursor)).unwrap();
         let count = usize::try_from(number(count)).unwrap().min(7);
-        let part = &fields[at.saturating_sub(1).min(fields.len())..fields.len().min(at + count)];
+        let mut part = buckets[at.saturating_sub(1)].clone();
+        let from = at;
+        while at < BUCKETS && (at == from || part.len() < count) {
+            part.extend(&buckets[at]);
+            at += 1;
+        }
         let words: Vec<&[u8]> =
             part.iter().flat_map(|(name, value)| [&name[..], &value[..]]).collect();
-        let next = if at + count < fields.len() { at + count } else { 0 };
+        let next = if at < BUCKETS { at } else { 0 };
         (next.to_string().into_bytes(), list(&words))
     }
 
@@ -126,7 +144,12 @@ impl Kept {
         let counts: Vec<usize> =
             args[6..10].iter().map(|count| usize::try_from(number(count)).unwrap()).collect();
         let mut rest = &args[10..];
-        assert_eq!(rest.len(), counts.iter().sum::<usize>(), "arguments are counted wrong");
+        let changes = rest.get(counts.iter().sum::<usize>()).copied();
+        assert_eq!(
+            rest.len(),
+            counts.iter().sum::<usize>() + usize::from(changes.is_some()),
+            "arguments are counted wrong"
+        );
         for (kind, count) in counts.into_iter().enumerate() {
             let (part, later) = rest.split_at(count);
             rest = later;
@@ -143,7 +166,12 @@ impl Kept {
         }
         self.seq = seq;
         self.mark = args[5].to_vec();
-        list(&[b"OK"])
+        self.succession.note_write(seq, changes)
+    }
+
+    /// What waits for an answer, and each request has one.
+    pub(super) fn calls(&mut self) -> impl Calls {
+        Direct(self, VecDeque::new())
     }
 
     /// Answers whole requests.
@@ -210,26 +238,46 @@ impl SimNode {
             arrived: Vec::new(),
             lives: 0,
             is_steady: false,
+            waiting: Waiting::new(seed),
+            followed: 0,
         }
+    }
+
+    /// Those of the server of this life.
+    pub(super) fn settings(life: u64) -> Settings {
+        let node = Arc::new(Target { host: "node".into(), port: 1, tls: false });
+        Settings::new(Address::Node(node), life.to_be_bytes(), "sim")
     }
 
     /// The engine of a program that leads from now on.
     pub(super) fn start_engine(&mut self, seed: u64, now: Now) -> Engine {
+        self.catch_up(now);
         self.lives += 1;
         self.is_connected = false;
-        let node = Arc::new(Target { host: "node".into(), port: 1, tls: false });
-        let settings = Settings::new(Address::Node(node), self.lives.to_be_bytes(), "sim");
+        let settings = Self::settings(self.lives);
         let requests = Requests::new(&settings);
-        let mut calls = Direct(&mut self.kept, VecDeque::new());
-        let birth = redis::init(&mut calls, &requests, (7, None)).unwrap();
-        let Lead::Led { epoch, seq, mark } = redis::lead(&mut calls, &requests, &birth).unwrap()
-        else {
+        let (birth, lead) = {
+            let mut calls = self.kept.calls();
+            let birth = redis::init(&mut calls, &requests, (7, None)).unwrap();
+            let lead = redis::lead(&mut calls, &requests, &birth).unwrap();
+            (birth, lead)
+        };
+        let Lead::Led { epoch, seq, mark } = lead else {
             panic!("another server leads");
         };
         let begin = Begin { birth, epoch, seq, mark };
+        let followed = self.take_followed(&begin, now);
+        let mut calls = self.kept.calls();
         let go_on = &mut |_: &mut dyn Calls| Ok(());
         let restored = Engine::load_shared(&mut calls, &requests, &begin, (seed, None), now, go_on);
-        let restored = restored.unwrap();
+        let mut restored = restored.unwrap();
+        if let Some(followed) = followed {
+            let kept = |counts: Counts| Counts { queues: 0, deadlines: 0, ..counts };
+            // Queues whose jobs are gone are remembered for a while, and delays end meanwhile.
+            let (counts, others) = (kept(followed.counts()), kept(restored.counts()));
+            assert_eq!(counts, others, "what was followed is something else");
+            restored = followed;
+        }
         seeds::say(|| {
             format!("loaded: {:?} records and bytes, {begin:?}", restored.records_read())
         });
@@ -309,7 +357,11 @@ impl Simulation {
     /// Lets the disk do so much, or the node.
     pub(super) fn work(&self, engine: &mut Engine, most: usize) {
         match &self.node {
-            Some(node) => node.borrow_mut().work(engine, 2 * most, self.now),
+            Some(node) => {
+                let mut node = node.borrow_mut();
+                node.work(engine, 2 * most, self.now);
+                node.follow(engine, self.now);
+            }
             None => {
                 self.disk.work(most);
             }

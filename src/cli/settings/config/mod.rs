@@ -9,8 +9,8 @@ use crate::base::limits::{BODY_BYTES_DEFAULT, MAX_CLIENTS_DEFAULT, REQUEST_BYTES
 use crate::cli::log::{Format, Level};
 use crate::cli::settings::duration::{BoundedDuration, QueryTimeout, ResultTtl};
 use crate::cli::settings::engine::{
-    AdvertisedHost, EngineConfig, EngineLease, EngineLogin, EnginePatience, EnginePrefix,
-    EngineTls, EngineWait, ForwardSwitch, ServerName,
+    AdvertisedHost, EngineConfig, EngineHandOver, EngineLease, EngineLogin, EnginePatience,
+    EnginePrefix, EngineTls, EngineWait, ForwardSwitch, ServerName,
 };
 use crate::cli::settings::engine_url::EngineUrl;
 use crate::cli::settings::fsync::Fsync;
@@ -191,6 +191,12 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_PATIENCE")]
     #[serde(default, deserialize_with = "from_text::deserialize")]
     engine_patience: Option<BoundedDuration<EnginePatience>>,
+
+    /// For how long a server of --engine that is told to end waits until another one has read all
+    /// jobs and can lead at once; 0s: it does not wait [default: 20s].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_ENGINE_HAND_OVER")]
+    #[serde(default, deserialize_with = "from_text::deserialize")]
+    engine_hand_over: Option<BoundedDuration<EngineHandOver>>,
 
     /// How many replicas of --engine have a change before it is answered: a number, or auto, which
     /// is 1 as long as the primary has a replica, else 0 [default: auto].
@@ -375,6 +381,7 @@ impl Options {
             engine_key: self.engine_key.or(fallback.engine_key),
             engine_lease: self.engine_lease.or(fallback.engine_lease),
             engine_patience: self.engine_patience.or(fallback.engine_patience),
+            engine_hand_over: self.engine_hand_over.or(fallback.engine_hand_over),
             engine_wait: self.engine_wait.or(fallback.engine_wait),
             engine_prefix: self.engine_prefix.or(fallback.engine_prefix),
             server_name: self.server_name.or(fallback.server_name),
@@ -408,7 +415,7 @@ impl Options {
                 cert: self.engine_cert.take(),
                 key: self.engine_key.take(),
             },
-            (self.engine_lease.take(), self.engine_patience.take()),
+            (self.engine_lease.take(), self.engine_patience.take(), self.engine_hand_over.take()),
             self.engine_wait.take(),
             (self.engine_prefix.take(), self.server_name.take()),
             (self.advertise.take(), self.engine_forward.take()),

@@ -14,6 +14,7 @@ impl Options {
             (self.engine_key.is_some(), "--engine-key"),
             (self.engine_lease.is_some(), "--engine-lease"),
             (self.engine_patience.is_some(), "--engine-patience"),
+            (self.engine_hand_over.is_some(), "--engine-hand-over"),
             (self.engine_wait.is_some(), "--engine-wait"),
             (self.engine_prefix.is_some(), "--engine-prefix"),
             (self.engine_forward.is_some(), "--engine-forward"),

@@ -45,7 +45,10 @@ impl Said {
 impl Leader {
     fn on_write_answer(&mut self, answer: Answer, now: Mono) {
         match answer {
-            Answer::Ok => self.on_accepted(now),
+            Answer::Ok(offer) => {
+                self.on_accepted(now);
+                self.note_offer(offer, now);
+            }
             Answer::Full => {
                 if self.tight.is_none() {
                     let text = "the engine's memory is full: nothing is put until it has room";
@@ -133,7 +136,7 @@ impl Leader {
     fn on_replicas(&mut self, count: u32, now: Mono) {
         let Some(answer) = self.write_answer.take() else { return };
         let wanted = self.replicas.wanted();
-        if answer != Answer::Ok || count >= wanted {
+        if !matches!(answer, Answer::Ok(_)) || count >= wanted {
             return self.on_write_answer(answer, now);
         }
         // It is written again under its number, which renews the lease and asks once more.
@@ -147,7 +150,7 @@ impl Leader {
     fn on_unknown_replicas(&mut self, why: &str, now: Mono) {
         match self.write_answer.take() {
             // It was not accepted, so none was to have it.
-            Some(answer) if answer != Answer::Ok => self.on_write_answer(answer, now),
+            Some(answer) if !matches!(answer, Answer::Ok(_)) => self.on_write_answer(answer, now),
             _ => self.on_refused(why, now),
         }
     }
@@ -270,7 +273,7 @@ impl Leader {
                 debug_assert!(self.sealed.is_empty(), "a lead is given back after all writes");
                 self.stage = Stage::Closed;
                 // The next leader waits for the rest of the lease otherwise.
-                if answer != Answer::Ok {
+                if !matches!(answer, Answer::Ok(_)) {
                     self.note(Severity::Warn, format!("the lead was not given back: {answer:?}"));
                 }
             }
@@ -326,5 +329,13 @@ impl Link for Leader {
 
     fn handle_sent(&mut self, count: usize) {
         self.link.handle_sent(count);
+    }
+
+    fn offer_lead(&mut self, now: Now) -> bool {
+        self.begin_offer(now.mono)
+    }
+
+    fn offers_lead(&self, now: Now) -> bool {
+        self.is_offer_open(now.mono)
     }
 }

@@ -9,17 +9,22 @@
 //!   written or answered.
 
 mod answers;
+mod hand_over;
 mod link;
 mod replicas;
 
 use crate::base::time::{Mono, Now};
-use crate::engine::shared::batch::{Batch, Field, Place};
-use crate::engine::shared::limits::{BATCH_BYTES, PENDING_BYTES_MAX, RENEW_INTERVAL};
+use crate::engine::shared::batch::Batch;
+use crate::engine::shared::field::{Field, Place};
+use crate::engine::shared::limits::{
+    BATCH_BYTES, OFFER_INTERVAL, PENDING_BYTES_MAX, RENEW_INTERVAL,
+};
 use crate::engine::shared::redis::{Requests, Role};
 use crate::engine::shared::{Settings, redis};
 use crate::journal::BatchSeq;
 use crate::model::driver::{LogLine, Severity};
 use crate::model::stats::SharedStats;
+use hand_over::HandOver;
 use link::{LeaderLink, Waits};
 use replicas::Replicas;
 use std::collections::{HashMap, VecDeque};
@@ -106,6 +111,7 @@ pub struct Leader {
     last_error: String,
     failure: Option<String>,
     stage: Stage,
+    hand_over: Option<HandOver>,
     log: VecDeque<LogLine>,
     stats: SharedStats,
 }
@@ -151,6 +157,7 @@ impl Leader {
             last_error: String::new(),
             failure: None,
             stage: Stage::Running,
+            hand_over: None,
             log: VecDeque::new(),
             stats,
         }
@@ -308,7 +315,8 @@ impl Leader {
     }
 
     fn renew_interval(&self) -> Duration {
-        RENEW_INTERVAL.min(self.settings.lease / 3)
+        let least = if self.hand_over.is_some() { OFFER_INTERVAL } else { RENEW_INTERVAL };
+        least.min(self.settings.lease / 3)
     }
 
     /// Ends a pass: sends what there is to be sent, if nothing is under way.

@@ -1,12 +1,17 @@
 #!lua name=jobcentre
 
 -- The functions of jobcentre: docs/redis.md says what they keep. Keys of each: meta, jobs, more,
--- servers. Nothing is written before everything is checked, because a function that fails does not
--- take back what it has done.
+-- servers, log. Nothing is written before everything is checked, because a function that fails does
+-- not take back what it has done.
 
-local VERSION = 5
+local VERSION = 6
 -- Arguments of one HSET or HDEL: Lua's stack is bounded.
 local PART = 7000
+-- Bytes of changes that a successor has not read, beyond which it has to begin anew.
+local LOG_BYTES_MAX = 64 * 1024 * 1024
+-- Changes that a successor reads at once: about so many bytes, and of so many writes.
+local LOG_PART_BYTES = 1024 * 1024
+local LOG_PART_WRITES = 1000
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -20,12 +25,28 @@ end
 -- What the meta of this partition says about who leads.
 local function leader_of(meta)
   local found = redis.call('HMGET', meta, 'birth', 'epoch', 'seq', 'until', 'leader', 'name',
-    'paused', 'addresses')
+    'paused', 'addresses', 'offered', 'successor', 'successor_until', 'successor_ready',
+    'log_bytes')
   return {
     birth = found[1], epoch = tonumber(found[2] or 0), seq = tonumber(found[3] or 0),
     till = tonumber(found[4] or 0), leader = found[5] or '', name = found[6] or '',
-    paused = found[7], addresses = found[8] or '',
+    paused = found[7], addresses = found[8] or '', offered = tonumber(found[9] or -1),
+    successor = found[10], successor_till = tonumber(found[11] or 0), is_ready = found[12] == '1',
+    log_bytes = tonumber(found[13] or 0),
   }
+end
+
+-- Forgets the server that follows the leader, and what it has not read.
+local function forget_successor(keys)
+  redis.call('HDEL', keys[1], 'successor', 'successor_until', 'successor_ready', 'log_bytes')
+  if keys[5] then
+    redis.call('DEL', keys[5])
+  end
+end
+
+-- Whether a server follows the leader in order to take its place.
+local function is_followed(led, now)
+  return led.successor and led.successor_till > now
 end
 
 -- While the partition is paused nothing is written, and no server begins to lead. Servers take this
@@ -58,6 +79,18 @@ local function init(keys, args)
   return {found[1] or '', found[2] or '', found[3] or '', found[4] or ''}
 end
 
+-- Whether another server waits than the leader.
+local function has_waiting(keys, now)
+  local all = redis.call('HGETALL', keys[4])
+  for place = 1, #all, 2 do
+    local till = tonumber(string.match(all[place + 1], '^%d+'))
+    if till and till >= now then
+      return true
+    end
+  end
+  return false
+end
+
 -- server, name, lease: notes that this server is there; forgets those that are not.
 local function hello(keys, args)
   local now = now_ms()
@@ -76,14 +109,22 @@ end
 -- birth, server, name, lease, epoch, addresses: leads, if no other server does, under an epoch that
 -- is new, and at least this one: a server whose epoch was lost in a failover goes on under it.
 -- Answers with LED, epoch, seq, mark; or HELD, the name of the leader, for how many more
--- milliseconds, and its addresses.
+-- milliseconds, its addresses, and whether it offers the lead: no, yes, or followed, if another
+-- server follows it already. That one comes first, once the leader leads no more.
 local function lead(keys, args)
   local now, led = now_ms(), leader_of(keys[1])
   if led.birth ~= args[1] then
     return {'GONE'}
   end
-  if led.till > now and led.leader ~= args[2] then
-    return {'HELD', led.name, text(led.till - now), led.addresses}
+  local till, is_offered = led.till, led.offered == led.epoch and 'yes' or 'no'
+  if is_followed(led, now) and led.successor ~= args[2] then
+    is_offered = 'followed'
+    if led.is_ready then
+      till = math.max(till, led.successor_till)
+    end
+  end
+  if till > now and led.leader ~= args[2] then
+    return {'HELD', led.name, text(till - now), led.addresses, is_offered}
   end
   if led.paused then
     return paused()
@@ -91,6 +132,8 @@ local function lead(keys, args)
   local epoch = text(math.max(led.epoch + 1, tonumber(args[5])))
   redis.call('HSET', keys[1], 'epoch', epoch, 'leader', args[2], 'name', args[3],
     'until', text(now + tonumber(args[4])), 'addresses', args[6] or '')
+  redis.call('HDEL', keys[1], 'offered')
+  forget_successor(keys)
   redis.call('HDEL', keys[4], args[2])
   return {'LED', epoch, text(led.seq), redis.call('HGET', keys[1], 'mark') or '0'}
 end
@@ -111,8 +154,28 @@ local function refusal(led, birth, server, epoch)
   return nil
 end
 
--- birth, server, epoch, seq, lease, mark, and how many arguments follow of each kind: sets of jobs, sets of
--- more, deletes of jobs, deletes of more. The write with the last seq is there already: done.
+-- The leader offers its lead, and this is what it has changed, in order. Returns what became of the
+-- offer: ready, followed, open or, if no other server is there, alone.
+local function log_changes(keys, led, seq, changes)
+  local now = now_ms()
+  if led.offered ~= led.epoch then
+    redis.call('HSET', keys[1], 'offered', text(led.epoch))
+  end
+  local bytes = led.log_bytes + #changes
+  if not is_followed(led, now) or bytes > LOG_BYTES_MAX then
+    forget_successor(keys)
+    return has_waiting(keys, now) and 'open' or 'alone'
+  end
+  if #changes > 0 then
+    redis.call('HSET', keys[5], seq, changes)
+    redis.call('HSET', keys[1], 'log_bytes', text(bytes))
+  end
+  return led.is_ready and 'ready' or 'followed'
+end
+
+-- birth, server, epoch, seq, lease, mark, and how many arguments follow of each kind: sets of jobs,
+-- sets of more, deletes of jobs, deletes of more. If the leader offers its lead, one more argument
+-- has the same changes in order. The write with the last seq is there already: done.
 local function write(keys, args)
   local led = leader_of(keys[1])
   local wrong, seq = refusal(led, args[1], args[2], args[3]), tonumber(args[4])
@@ -137,11 +200,18 @@ local function write(keys, args)
     from = to + 1
   end
   redis.call('HSET', keys[1], 'seq', args[4], 'mark', args[6], 'until', till)
+  if args[from] then
+    return {'OK', log_changes(keys, led, args[4], args[from])}
+  end
+  if led.successor then
+    -- It would lack this write.
+    forget_successor(keys)
+  end
   return {'OK'}
 end
 
--- birth, server, epoch, lease, which (jobs or more), cursor, count: a part of the records, and the lease
--- again.
+-- birth, server, epoch, lease, which (jobs or more), cursor, count: a part of the records, and the
+-- lease again.
 local function read(keys, args)
   local led = leader_of(keys[1])
   local wrong = refusal(led, args[1], args[2], args[3])
@@ -163,7 +233,58 @@ local function resign(keys, args)
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end
   redis.call('HSET', keys[1], 'until', '0', 'leader', '', 'name', '', 'addresses', '')
+  redis.call('HDEL', keys[1], 'offered')
+  if not led.is_ready then
+    forget_successor(keys)
+  end
   return {'OK'}
+end
+
+-- What the log has behind write `from`: of as many writes as have about LOG_PART_BYTES. Returns it,
+-- the last of these writes, and how many bytes it has. What is before is deleted.
+local function read_log(keys, from, to)
+  local parts, bytes, last, names = {}, 0, from, {}
+  if redis.call('HLEN', keys[5]) > 0 then
+    for seq = from - LOG_PART_WRITES + 1, from do
+      table.insert(names, text(seq))
+    end
+    redis.call('HDEL', keys[5], unpack(names))
+  end
+  while last < to and last < from + LOG_PART_WRITES and bytes < LOG_PART_BYTES do
+    last = last + 1
+    local part = redis.call('HGET', keys[5], text(last))
+    if part then
+      table.insert(parts, part)
+      bytes = bytes + #part
+    end
+  end
+  return parts, last, bytes
+end
+
+-- birth, server, lease, stage, seq: a server follows a leader that offers its lead. Stage begin:
+-- from now on; go-on: it knows all up to this write; ready: and has nothing more to do but to lead.
+-- Answers with OK, the last write, for how many milliseconds a server leads, the last write of the
+-- parts of the log that come then, and these. LOST: it has to begin anew, or another one follows.
+local function follow(keys, args)
+  local now, led, seq = now_ms(), leader_of(keys[1]), tonumber(args[5])
+  if led.birth ~= args[1] then
+    return {'GONE'}
+  end
+  if args[4] == 'begin' then
+    if led.offered ~= led.epoch or led.till <= now or is_followed(led, now) then
+      return {'LOST'}
+    end
+    forget_successor(keys)
+    led.log_bytes, seq = 0, led.seq
+  elseif led.successor ~= args[2] or led.seq < seq then
+    return {'LOST'}
+  end
+  local parts, last, bytes = read_log(keys, seq, led.seq)
+  redis.call('HSET', keys[1], 'successor', args[2], 'successor_until',
+    text(now + tonumber(args[3])), 'successor_ready', args[4] == 'ready' and '1' or '0',
+    'log_bytes', text(math.max(0, led.log_bytes - bytes)))
+  local left = led.leader == '' and 0 or math.max(0, led.till - now)
+  return {'OK', text(led.seq), text(left), text(last), parts}
 end
 
 -- 1 or 0, lease: pauses the partition, or ends that. The leader, if it is there still, leads on: it
@@ -194,7 +315,7 @@ local function drop(keys, args)
   if not is_term(leader_of(keys[1]), args[1], args[2]) then
     return {'FENCED'}
   end
-  for place = 1, 4 do
+  for place = 1, #keys do
     redis.call('DEL', keys[place])
   end
   return {'OK'}
@@ -251,6 +372,7 @@ redis.register_function{function_name = 'jl_write', callback = write}
 redis.register_function{function_name = 'jl_tight', callback = write, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_read', callback = read, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_resign', callback = resign, flags = {'allow-oom'}}
+redis.register_function{function_name = 'jl_follow', callback = follow, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_pause', callback = pause, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_drop', callback = drop, flags = {'allow-oom'}}
 redis.register_function{function_name = 'jl_adopt', callback = adopt, flags = {'allow-oom'}}

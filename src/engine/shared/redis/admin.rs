@@ -4,7 +4,7 @@ use super::load::read_hash;
 use super::request::Term;
 use super::start::{explain, load_library, parts, text, whole};
 use super::{Answer, Calls, Loaded, Requests, StartError, Status};
-use crate::engine::shared::batch::Field;
+use crate::engine::shared::field::Field;
 
 /// For how long the leader may write after a pause before others may lead.
 const LEASE_AFTER_PAUSE_MS: &[u8] = b"3000";
@@ -88,7 +88,7 @@ pub fn drop_all(
     let answer = calls.call(&requests.call_with(b"jl_drop", &[term.0, epoch.as_bytes()]))?;
     let raw = whole(&answer)?;
     match Answer::read(raw) {
-        Answer::Ok => Ok(()),
+        Answer::Ok(_) => Ok(()),
         _ => Err(raw.error().map_or_else(lost_lead, |(_, text)| explain(text))),
     }
 }

@@ -3,11 +3,24 @@
 use super::Primary;
 use crate::wire::resp::Raw;
 
+/// What became of the lead that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// There is no other server.
+    Alone,
+    /// No server follows.
+    Open,
+    /// A server follows, and reads the records.
+    Followed,
+    /// It has them all.
+    Ready,
+}
+
 /// An answer, by what is to be done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done.
-    Ok,
+    /// Done; of a write that offers the lead, what became of the offer.
+    Ok(Option<Offer>),
     /// Another server leads, this one.
     Fenced(String),
     /// The node has an older epoch, or another last write than the one before: these.
@@ -79,7 +92,13 @@ impl Answer {
         let word = parts.next().and_then(Raw::data);
         let mut number = || parts.next().and_then(Raw::integer).and_then(|it| it.try_into().ok());
         match word {
-            Some(b"OK") => Self::Ok,
+            Some(b"OK") => Self::Ok(match parts.next().and_then(Raw::data) {
+                Some(b"alone") => Some(Offer::Alone),
+                Some(b"open") => Some(Offer::Open),
+                Some(b"followed") => Some(Offer::Followed),
+                Some(b"ready") => Some(Offer::Ready),
+                _ => None,
+            }),
             Some(b"GONE") => Self::Gone,
             Some(b"GAP") => Self::Gap { epoch: number().unwrap_or(0), seq: number().unwrap_or(0) },
             Some(b"FENCED") => {
@@ -108,7 +127,9 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        assert_eq!(read(b"*1\r\n$2\r\nOK\r\n"), Answer::Ok);
+        assert_eq!(read(b"*1\r\n$2\r\nOK\r\n"), Answer::Ok(None));
+        let followed = Answer::Ok(Some(Offer::Followed));
+        assert_eq!(read(b"*2\r\n$2\r\nOK\r\n$8\r\nfollowed\r\n"), followed);
         let fenced = b"*4\r\n$6\r\nFENCED\r\n$1\r\n9\r\n$1\r\n4\r\n$1\r\nb\r\n";
         assert_eq!(read(fenced), Answer::Fenced("b".into()));
         let gap = b"*4\r\n$3\r\nGAP\r\n$1\r\n9\r\n$1\r\n4\r\n$0\r\n\r\n";

@@ -4,14 +4,14 @@
 use super::request::Term;
 use super::start::{explain, whole};
 use super::{Answer, Calls, Requests, StartError};
-use crate::engine::shared::batch::Field;
+use crate::engine::shared::field::Field;
 use crate::engine::shared::limits::{PART_BYTES, PART_RECORDS_FIRST, PART_RECORDS_MAX};
 use crate::wire::resp::{Raw, Reader, Token};
 use std::ops::Range;
 
 /// One of this many parts is asked for by the function that renews the lease, and says whether this
 /// server still leads; the others by a plain command, which costs Redis less.
-const PARTS_PER_RENEWAL: usize = 8;
+pub(in crate::engine) const PARTS_PER_RENEWAL: usize = 8;
 
 /// All records of the partition.
 #[derive(Debug, Default)]
@@ -24,7 +24,13 @@ pub struct Loaded {
 type Take<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), StartError>;
 
 /// How many records are asked for: as many as have about [`PART_BYTES`].
-struct PartSize(usize);
+pub(in crate::engine) struct PartSize(usize);
+
+impl Default for PartSize {
+    fn default() -> Self {
+        Self(PART_RECORDS_FIRST)
+    }
+}
 
 impl PartSize {
     fn note(&mut self, records: usize, bytes: usize) {
@@ -61,7 +67,7 @@ fn open_part(answer: &[u8]) -> Result<(&[u8], u64, Reader<'_>), StartError> {
 
 fn check_term(raw: Raw<'_>) -> Result<(), StartError> {
     match Answer::read(raw) {
-        Answer::Ok => Ok(()),
+        Answer::Ok(_) => Ok(()),
         Answer::Fenced(name) => Err(StartError::Fenced(name)),
         Answer::Gap { .. } | Answer::Gone => {
             Err(StartError::Passing("its jobs have changed while they were read".into()))
@@ -79,7 +85,7 @@ pub(super) fn read_hash(
     ask: Ask<'_>,
     take: Take<'_>,
 ) -> Result<(), StartError> {
-    let mut size = PartSize(PART_RECORDS_FIRST);
+    let mut size = PartSize::default();
     calls.send(&ask(0, b"0", size.0))?;
     for number in 1.. {
         let answer = calls.receive()?;
@@ -116,6 +122,26 @@ fn take_all(mut reader: Reader<'_>, records: u64, take: Take<'_>) -> Result<(), 
 /// Takes a record.
 pub(in crate::engine) type TakeField<'a> =
     &'a mut dyn FnMut(Field, &[u8]) -> Result<(), StartError>;
+
+/// Reads a part of the records as they are now, from this cursor on, and returns the next one.
+///
+/// # Errors
+/// See [`StartError`]; or what `take` returns.
+pub(in crate::engine) fn read_part(
+    calls: &mut dyn Calls,
+    requests: &Requests,
+    (bases, cursor, size): (bool, &[u8], &mut PartSize),
+    take: TakeField<'_>,
+) -> Result<Vec<u8>, StartError> {
+    let answer = calls.call(&requests.scan(bases, cursor, size.0))?;
+    let (cursor, records, reader) = open_part(&answer)?;
+    size.note(usize::try_from(records).unwrap_or(usize::MAX), answer.len());
+    take_all(reader, records, &mut |name, value| match Field::read(name, bases) {
+        Some(field) => take(field, value),
+        None => Ok(()),
+    })?;
+    Ok(cursor.to_vec())
+}
 
 /// Reads all records under a term: those beside base records, and then these; each in any order,
 /// and perhaps twice. The lease is renewed meanwhile, and in the end this server leads. O(records).

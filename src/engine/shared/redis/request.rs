@@ -15,12 +15,12 @@ pub fn library() -> &'static str {
 /// Writes requests about one partition.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    /// The keys: meta, jobs, more, servers.
-    keys: [Box<[u8]>; 4],
-    server: [u8; 8],
+    /// The keys: meta, jobs, more, servers, log.
+    keys: [Box<[u8]>; 5],
+    pub(super) server: [u8; 8],
     name: Box<[u8]>,
     addresses: Box<[u8]>,
-    lease_ms: u64,
+    pub(super) lease_ms: u64,
     /// What connections begin with, and how many answers that has.
     login: (Vec<u8>, usize),
     sentinel_login: (Vec<u8>, usize),
@@ -51,7 +51,7 @@ impl Requests {
             logins += 1;
         }
         Self {
-            keys: ["meta", "jobs", "more", "servers"].map(key),
+            keys: ["meta", "jobs", "more", "servers", "log"].map(key),
             server: settings.server,
             name: settings.name.as_bytes().into(),
             addresses: settings.addresses.as_bytes().into(),
@@ -95,11 +95,13 @@ impl Requests {
     /// Gives the keys the names of those of `to`.
     pub(super) fn adopt(&self, term: &Term, to: &Self) -> Vec<u8> {
         let (mut out, epoch) = (Vec::new(), term.epoch.to_string());
-        push_array(&mut out, 3 + self.keys.len() + to.keys.len() + 2);
+        // The log is of no use without a leader.
+        let (own, others) = (&self.keys[..4], &to.keys[..4]);
+        push_array(&mut out, 3 + own.len() + others.len() + 2);
         push_bulk(&mut out, b"FCALL");
         push_bulk(&mut out, b"jl_adopt");
-        push_bulk_unsigned(&mut out, (self.keys.len() + to.keys.len()) as u64);
-        for key in self.keys.iter().chain(&to.keys) {
+        push_bulk_unsigned(&mut out, (own.len() + others.len()) as u64);
+        for key in own.iter().chain(others) {
             push_bulk(&mut out, key);
         }
         push_bulk(&mut out, &term.birth);
@@ -194,7 +196,8 @@ impl Requests {
         let sets = [true, false].map(|bases| batch.sets(bases).count() * 2);
         let deletes = [true, false].map(|bases| batch.deletes(bases).count());
         let changes = sets[0] + sets[1] + deletes[0] + deletes[1];
-        self.call(&mut out, b"jl_write", 10 + changes);
+        let ordered = batch.ordered();
+        self.call(&mut out, b"jl_write", 10 + changes + usize::from(ordered.is_some()));
         push_bulk(&mut out, &term.birth);
         push_bulk(&mut out, &self.server);
         for number in [term.epoch, seq, self.lease_ms, mark] {
@@ -213,6 +216,9 @@ impl Requests {
             for field in batch.deletes(bases) {
                 push_bulk_of(&mut out, |out| field.write(out));
             }
+        }
+        if let Some(ordered) = ordered {
+            push_bulk(&mut out, ordered);
         }
         out
     }

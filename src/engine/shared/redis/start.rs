@@ -55,7 +55,20 @@ pub enum Lead {
         addresses: String,
         /// The rest of its lease.
         for_ms: u64,
+        /// Whether it offers its lead.
+        offered: Offered,
     },
+}
+
+/// Whether a leader offers its lead to servers that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It does not.
+    No,
+    /// It is about to end.
+    Yes,
+    /// And another server follows it, so as to lead next.
+    Followed,
 }
 
 /// What is known of the partition, for people.
@@ -113,7 +126,7 @@ pub(super) fn parts(answer: &[u8]) -> Result<Vec<Raw<'_>>, StartError> {
     }
 }
 
-fn number(parts: &[Raw<'_>], place: usize) -> u64 {
+pub(super) fn number(parts: &[Raw<'_>], place: usize) -> u64 {
     let number = parts.get(place).and_then(|part| part.integer());
     number.and_then(|number| number.try_into().ok()).unwrap_or(0)
 }
@@ -296,6 +309,11 @@ impl Lead {
                 name: text(parts.get(1)),
                 addresses: text(parts.get(3)),
                 for_ms: number(&parts, 2),
+                offered: match parts.get(4).and_then(|word| word.data()) {
+                    Some(b"yes") => Offered::Yes,
+                    Some(b"followed") => Offered::Followed,
+                    _ => Offered::No,
+                },
             }),
             _ => Err(StartError::Fatal(
                 "the jobs that were there are gone (FLUSHALL, a restart of Redis without its \

@@ -3,11 +3,12 @@
 use super::Redis;
 use jobcentre::engine::shared::redis::library;
 
-const KEYS: [&[u8]; 4] = [b"jc:{x}:meta", b"jc:{x}:jobs", b"jc:{x}:more", b"jc:{x}:servers"];
+const KEYS: [&[u8]; 5] =
+    [b"jc:{x}:meta", b"jc:{x}:jobs", b"jc:{x}:more", b"jc:{x}:servers", b"jc:{x}:log"];
 
 impl Redis {
     fn call(&self, function: &str, args: &[&str]) -> String {
-        let mut words: Vec<&[u8]> = vec![b"FCALL", function.as_bytes(), b"4"];
+        let mut words: Vec<&[u8]> = vec![b"FCALL", function.as_bytes(), b"5"];
         words.extend(KEYS);
         words.extend(args.iter().map(|arg| arg.as_bytes()));
         let answer = String::from_utf8(self.ask(&words)).unwrap();
@@ -78,13 +79,13 @@ fn lead_is_held_until_it_is_given_back() {
     let Some(redis) = Redis::with_leader() else { return };
     // A server of a former version says nothing of its addresses.
     let held = redis.call("jl_lead", &["b", "two", "name2", "60000", "0", "http=h:2"]);
-    assert!(held.starts_with("HELD name1 ") && held.ends_with(' '), "{held}");
+    assert!(held.starts_with("HELD name1 ") && held.ends_with("  no"), "{held}");
     assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
     let led = redis.call("jl_lead", &["b", "two", "name2", "60000", "0", "http=h:2"]);
     assert_eq!(led, "LED 2 0 0");
     assert_eq!(redis.call("jl_lead", &["c", "two", "name2", "60000", "0"]), "GONE");
     let held = redis.call("jl_lead", &["b", "one", "name1", "60000", "0", "http=h:1"]);
-    assert!(held.starts_with("HELD name2 ") && held.ends_with(" http=h:2"), "{held}");
+    assert!(held.starts_with("HELD name2 ") && held.ends_with(" http=h:2 no"), "{held}");
     let hello = redis.call("jl_hello", &["one", "name1", "60000"]);
     assert!(hello.starts_with("2 name2 ") && hello.ends_with(" http=h:2"), "{hello}");
     assert_eq!(redis.call("jl_resign", &["b", "two", "2"]), "OK");
@@ -129,4 +130,78 @@ fn full_memory_refuses_a_write_whole_and_takes_one_that_says_it_frees() {
     assert_eq!(redis.fields(1), ":1");
     let tight = ["b", "one", "1", "1", "60000", "7", "0", "0", "1", "0", "id000001"];
     assert_eq!(redis.call("jl_tight", &tight), "OK");
+}
+
+impl Redis {
+    /// What a server that follows is answered, without for how long the leader leads.
+    fn follow(&self, server: &str, stage: &str, seq: &str) -> String {
+        let args = ["b", server, "60000", stage, seq];
+        let answer = self.call("jl_follow", &args);
+        let words: Vec<&str> = answer.split(' ').collect();
+        match words[..] {
+            ["OK", newest, led_ms, ..] => {
+                let leads = if led_ms == "0" { "free" } else { "led" };
+                [&["OK", newest, leads], &words[3..]].concat().join(" ")
+            }
+            _ => answer,
+        }
+    }
+}
+
+#[test]
+fn server_that_follows_is_told_of_each_write_and_leads_next() {
+    let Some(redis) = Redis::with_leader() else { return };
+    assert_eq!(redis.follow("two", "begin", "0"), "LOST", "nothing is offered");
+    let nothing = ["0", "0", "0", "0"];
+    let logged = |seq: &str, log: &str| redis.write("1", seq, &[&nothing[..], &[log]].concat());
+    assert_eq!(logged("1", ""), "OK alone");
+    redis.call("jl_hello", &["two", "name2", "60000"]);
+    assert_eq!(logged("2", "before"), "OK open");
+    let lead = |server: &str| redis.call("jl_lead", &["b", server, server, "60000", "0", "-"]);
+    assert!(lead("two").ends_with(" yes"), "{}", lead("two"));
+    assert_eq!(redis.follow("two", "begin", "0"), "OK 2 led 2");
+    assert_eq!(redis.follow("three", "begin", "0"), "LOST", "another one follows");
+    assert!(lead("three").ends_with(" followed"));
+    let set = ["2", "0", "0", "0", "id000001", "value", "three"];
+    assert_eq!(redis.write("1", "3", &set), "OK followed");
+    assert_eq!(redis.write("1", "3", &set), "OK", "the same once more");
+    assert_eq!(logged("4", ""), "OK followed");
+    assert_eq!(redis.follow("two", "go-on", "2"), "OK 4 led 4 three");
+    assert_eq!(logged("5", "five"), "OK followed");
+    // It has asked before, and had no answer.
+    assert_eq!(redis.follow("two", "go-on", "2"), "OK 5 led 5 three five");
+    assert_eq!(redis.follow("two", "ready", "5"), "OK 5 led 5");
+    assert_eq!(redis.fields(4), ":0", "what it knows is deleted");
+    assert_eq!(logged("6", "six"), "OK ready");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
+    assert!(lead("three").starts_with("HELD "), "the one that has followed comes first");
+    assert_eq!(redis.follow("two", "ready", "5"), "OK 6 free 6 six");
+    assert_eq!(lead("two"), "LED 2 6 7");
+    assert_eq!(redis.follow("two", "ready", "6"), "LOST", "it leads");
+}
+
+#[test]
+fn server_that_would_lack_a_write_has_to_begin_anew() {
+    let Some(redis) = Redis::with_leader() else { return };
+    redis.call("jl_hello", &["two", "name2", "60000"]);
+    let nothing = ["0", "0", "0", "0"];
+    let write = |seq: &str, log: &[&str]| redis.write("1", seq, &[&nothing[..], log].concat());
+    assert_eq!(write("1", &["a"]), "OK open");
+    assert_eq!(redis.follow("two", "begin", "0"), "OK 1 led 1");
+    assert_eq!(write("2", &[]), "OK");
+    assert_eq!(redis.follow("two", "go-on", "1"), "LOST");
+    assert_eq!(write("3", &["b"]), "OK open");
+    assert_eq!(redis.follow("two", "begin", "0"), "OK 3 led 3");
+    assert_eq!(redis.follow("two", "go-on", "4"), "LOST", "the node has lost a write");
+    let long = "x".repeat(40 << 20);
+    assert_eq!(write("4", &[&long]), "OK followed");
+    assert_eq!(write("5", &[&long]), "OK open", "it is too slow");
+    assert_eq!(redis.follow("two", "go-on", "3"), "LOST");
+    assert_eq!(redis.fields(4), ":0");
+    // One that is not ready when the leader ends has to wait as the others do.
+    assert_eq!(redis.follow("two", "begin", "0"), "OK 5 led 5");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
+    assert_eq!(redis.follow("two", "go-on", "5"), "LOST");
+    let led = redis.call("jl_lead", &["b", "three", "name3", "60000", "0", "-"]);
+    assert_eq!(led, "LED 2 5 7");
 }

@@ -53,6 +53,14 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// Adds what other clients were answered.
+    pub(super) fn merge(&mut self, more: Self) {
+        self.put.extend(more.put);
+        self.deleted.extend(more.deleted);
+        self.perhaps_deleted.extend(more.perhaps_deleted);
+        self.perhaps_put.extend(more.perhaps_put);
+    }
+
     /// A job with this value was put, and has this id.
     pub(super) fn note_put(&mut self, value: u64, id: u64) {
         self.put.insert(value, id);
@@ -109,11 +117,7 @@ pub(super) fn load(address: SocketAddr, round: u64, end: impl FnOnce()) -> Ledge
         end();
         stop.store(true, Ordering::Relaxed);
         for client in clients {
-            let ledger = client.join().unwrap();
-            whole.put.extend(ledger.put);
-            whole.deleted.extend(ledger.deleted);
-            whole.perhaps_deleted.extend(ledger.perhaps_deleted);
-            whole.perhaps_put.extend(ledger.perhaps_put);
+            whole.merge(client.join().unwrap());
         }
     });
     whole
@@ -160,10 +164,7 @@ fn nothing_answered_is_lost_when_leaders_are_killed() {
                 leader.signal("KILL");
                 leader.wait();
             });
-            ledger.put.extend(more.put);
-            ledger.deleted.extend(more.deleted);
-            ledger.perhaps_deleted.extend(more.perhaps_deleted);
-            ledger.perhaps_put.extend(more.perhaps_put);
+            ledger.merge(more);
             waiting.join().unwrap()
         });
         leader = next;

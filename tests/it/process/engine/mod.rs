@@ -6,6 +6,7 @@ mod changes;
 mod cluster;
 mod forwards;
 mod functions;
+mod hand_over;
 mod kills;
 mod leaders;
 mod redis;
