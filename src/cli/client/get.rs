@@ -11,9 +11,13 @@ use super::record::Record;
 use super::request::Request;
 use super::units::jobs;
 use super::values::parse_time;
+use crate::reactor::Clock;
 use clap::Args;
 use jiff::Timestamp;
-use std::io::{self, Write as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -26,9 +30,10 @@ const RENEWAL_MAX: Duration = Duration::from_secs(10);
 /// Take jobs out of queues, print them, and delete them.
 ///
 /// A job is deleted once it is printed. With --hold it is kept reserved until stdin or this command
-/// ends, and goes back then. With --exec the command gets the payload on stdin, and
-/// JOBCENTRE_JOB_ID and JOBCENTRE_QUEUE in its environment: exit status 0 completes the job,
-/// another one counts as a failed attempt. A lease (put --ttr) is renewed while the command runs.
+/// ends, and goes back then; if the connection is lost before, the command fails. With --exec the
+/// command gets the payload on stdin, and JOBCENTRE_JOB_ID and JOBCENTRE_QUEUE in its environment:
+/// exit status 0 completes the job, another one counts as a failed attempt. A lease (put --ttr) is
+/// renewed meanwhile.
 #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -90,7 +95,7 @@ impl Get {
         self.output.check(GET_COLUMNS, JOB_FIELDS)?;
         let mut client = self.client.line_client()?;
         let mut printer = self.exec.is_none().then(|| self.output.printer(GET_COLUMNS));
-        let (mut taken, mut failed) = (0, 0);
+        let (mut taken, mut failed, mut held) = (0, 0, Vec::new());
         while taken < self.count {
             let Some(job) = self.reserve(&mut client)? else { break };
             taken += 1;
@@ -105,6 +110,8 @@ impl Get {
                             return Ok(());
                         }
                         finish(&mut client, Request::new("delete"), &job)?;
+                    } else if let Some(next) = renew(&mut client, &job)? {
+                        held.push((job, next));
                     }
                 }
                 (None, None) => {}
@@ -114,7 +121,7 @@ impl Get {
             printer.flush()?;
             if self.hold && taken > 0 {
                 super::print_note("reserved until the end of stdin, or SIGINT");
-                let _ = io::copy(&mut io::stdin(), &mut io::sink());
+                hold(&mut client, held)?;
             }
             printer.finish()?;
         }
@@ -202,6 +209,57 @@ fn renew(client: &mut LineClient, job: &Record) -> Outcome<Option<Duration>> {
         let until = Duration::from_millis(u64::try_from(until.as_millisecond()).unwrap_or(0));
         (until.saturating_sub(now) / 3).clamp(RENEWAL_MIN, RENEWAL_MAX)
     }))
+}
+
+/// Waits for the end of stdin, and renews leases meanwhile: those of these jobs, which have some,
+/// the first time after so long.
+fn hold(client: &mut LineClient, mut leased: Vec<(Record, Duration)>) -> Outcome {
+    let failed = |error: io::Error| Failure::failed(format!("cannot read stdin: {error}"));
+    let (stdin, mut clock) = (io::stdin(), Clock::start());
+    let first = |leased: &[(Record, Duration)]| leased.iter().map(|(_, next)| *next).min();
+    let mut renewed_at = clock.moment();
+    loop {
+        let now = clock.moment();
+        let left = first(&leased).map(|next| renewed_at.after(next).until(now));
+        let is_due = left.is_some_and(|left| left.is_zero());
+        let time = left.and_then(|left| Timespec::try_from(left).ok());
+        let ready = {
+            let input = PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN);
+            let mut both = [input, client.poll_fd()];
+            match poll(&mut both, time.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => both.map(|fd| !fd.revents().is_empty()),
+                Err(error) => return Err(failed(error.into())),
+            }
+        };
+        let [has_input, has_ended] = ready;
+        if has_ended {
+            // Nothing was asked: it is the end of the connection, and the jobs have gone back.
+            client.read_more()?;
+        } else if is_due {
+            renewed_at = now;
+            leased = renew_all(client, leased)?;
+        } else if has_input && stdin.lock().read(&mut [0; 4096]).map_err(failed)? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Renews the leases of these jobs, and returns those that have one still, each with when that is
+/// due once more.
+fn renew_all(
+    client: &mut LineClient,
+    leased: Vec<(Record, Duration)>,
+) -> Outcome<Vec<(Record, Duration)>> {
+    let mut renewed = Vec::with_capacity(leased.len());
+    for (job, _) in leased {
+        if let Some(next) = renew(client, &job)? {
+            renewed.push((job, next));
+        } else {
+            let id = job.number("id").unwrap_or_default();
+            super::print_note(&format!("job {id} was deleted or taken back meanwhile"));
+        }
+    }
+    Ok(renewed)
 }
 
 /// Waits for a command, and renews the lease of its job meanwhile.

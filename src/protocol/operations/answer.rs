@@ -149,7 +149,8 @@ fn not_replaced(JobId(id): JobId, field: &str, why: &str) -> Problem {
 /// The problem of a put whose key is taken, and that wants to be rejected then.
 pub(super) fn key_taken(id: JobId) -> Problem {
     let detail = format!(
-        "the key is taken by job {}: put it when that job is done, or with another key",
+        "the key is taken by job {}: put it when that job is done and its key_ttl_ms is over, or \
+         with another key",
         id.0
     );
     Problem { id: Some(id), ..Problem::new(ProblemKind::Duplicate, detail) }
