@@ -49,7 +49,7 @@ const ACTION_COLUMNS: &[Column] = &[
     column("state", "state", Meaning::Text),
     column("done", "done", Meaning::Number),
     column("matched", "matched", Meaning::Number),
-    column("since", "started_at", Meaning::Text),
+    column("since", "started_at", Meaning::Moment),
     column("error", "error", Meaning::Text),
 ];
 

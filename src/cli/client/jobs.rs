@@ -44,7 +44,7 @@ pub(super) const JOB_COLUMNS: &[Column] = &[
     column("state", "state", Meaning::State),
     column("pri", "pri", Meaning::Exact),
     column("attempts", "attempts", Meaning::Number),
-    column("available", "available_at", Meaning::Text),
+    column("available", "available_at", Meaning::Moment),
     column("queue", "queue", Meaning::Text),
     column("payload", "payload", Meaning::Json),
 ];

@@ -62,6 +62,8 @@ pub(super) struct OutputArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Text,
+    /// A moment, which is not cut.
+    Moment,
     Number,
     /// A number that people copy, so it has no separators.
     Exact,
@@ -231,11 +233,14 @@ impl Printer {
                         Meaning::Number | Meaning::Exact | Meaning::Time | Meaning::Rate => {
                             Align::Right
                         }
-                        Meaning::Text | Meaning::State | Meaning::Flag | Meaning::Json => {
-                            Align::Left
-                        }
+                        Meaning::Text
+                        | Meaning::Moment
+                        | Meaning::State
+                        | Meaning::Flag
+                        | Meaning::Json => Align::Left,
                     };
-                    Cell { text, align, is_state: *meaning == Meaning::State }
+                    let is_whole = *meaning == Meaning::Moment;
+                    Cell { text, align, is_whole, is_state: *meaning == Meaning::State }
                 });
                 let cells = cells.collect();
                 let text = self.table.push(cells);

@@ -58,7 +58,7 @@ pub(in crate::cli) struct Resume {
 const PAUSE_COLUMNS: &[Column] = &[
     column("name", "name", Meaning::Text),
     column("paused", "paused", Meaning::Text),
-    column("until", "paused_until", Meaning::Text),
+    column("until", "paused_until", Meaning::Moment),
     column("ready", "counts.ready", Meaning::Number),
 ];
 

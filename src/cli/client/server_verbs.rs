@@ -50,7 +50,7 @@ const CONNECTION_COLUMNS: &[Column] = &[
     column("id", "id", Meaning::Text),
     column("protocol", "protocol", Meaning::Text),
     column("peer", "peer", Meaning::Text),
-    column("since", "since", Meaning::Text),
+    column("since", "since", Meaning::Moment),
     column("waiting", "waiting", Meaning::Flag),
     column("reserved", "reserved", Meaning::Number),
     column("unsent", "unsent_bytes", Meaning::Number),
@@ -262,7 +262,7 @@ const SCHEDULE_COLUMNS: &[Column] = &[
     column("every", "every_ms", Meaning::Time),
     column("queue", "queue", Meaning::Text),
     column("paused", "paused", Meaning::Flag),
-    column("next", "next_run", Meaning::Text),
+    column("next", "next_run", Meaning::Moment),
 ];
 
 impl Schedules {

@@ -9,8 +9,8 @@ const MEASURED_ROWS: usize = 1_000;
 /// Blanks between columns.
 const GAP: usize = 2;
 
-/// Columns of a last column that is cut at the edge of the terminal, at least.
-const LAST_MIN: usize = 8;
+/// Columns of a text that is cut, at least.
+const TEXT_MIN: usize = 8;
 
 /// On which side of its column a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(super) enum Align {
 pub(super) struct Cell {
     pub(super) text: String,
     pub(super) align: Align,
+    /// It is not cut.
+    pub(super) is_whole: bool,
     /// It is the state of a job, which has a colour.
     pub(super) is_state: bool,
 }
@@ -65,7 +67,7 @@ impl Table {
         let kept = std::mem::take(&mut self.kept);
         let header = self.header.take().filter(|_| !kept.is_empty()).map(|names| {
             let aligns = kept[0].iter().map(|cell| cell.align);
-            let cell = |(text, align)| Cell { text, align, is_state: false };
+            let cell = |(text, align)| Cell { text, align, is_whole: false, is_state: false };
             names.into_iter().zip(aligns).map(cell).collect::<Vec<_>>()
         });
         for row in header.iter().chain(&kept) {
@@ -79,19 +81,23 @@ impl Table {
         kept.iter().fold(head, |text, row| text + &self.line(row))
     }
 
-    /// Makes the widest column of texts narrower if the rows are wider than the terminal. The last
-    /// column is cut anyway, if it is a text.
+    /// Makes the widest columns of texts narrower if the rows are wider than the terminal.
+    /// O(columns of the terminal and of the table).
     fn narrow(&mut self, rows: &[Vec<Cell>]) {
         let Some(first) = rows.first().filter(|_| self.columns > 0) else { return };
-        let last = first.len() - 1;
-        let is_text = |place: usize| first[place].align == Align::Left && !first[place].is_state;
-        let rest = if is_text(last) { LAST_MIN.min(self.widths[last]) } else { self.widths[last] };
-        let used: usize = self.widths[..last].iter().map(|width| width + GAP).sum();
-        let excess = (used + rest).saturating_sub(self.columns);
-        let texts = (0..last).filter(|&place| is_text(place));
-        if let Some(widest) = texts.max_by_key(|&place| self.widths[place]) {
-            let width = self.widths[widest];
-            self.widths[widest] = width.saturating_sub(excess).max(LAST_MIN).min(width);
+        let is_text = |place: usize| {
+            let Cell { align, is_whole, is_state, .. } = &first[place];
+            *align == Align::Left && !is_whole && !is_state
+        };
+        let texts: Vec<usize> = (0..first.len()).filter(|&place| is_text(place)).collect();
+        for &place in &texts {
+            self.widths[place] = self.widths[place].min(self.columns);
+        }
+        let used: usize = self.widths.iter().map(|width| width + GAP).sum();
+        for _ in (self.columns + GAP)..used {
+            let widest = texts.iter().copied().max_by_key(|&place| self.widths[place]);
+            let Some(widest) = widest.filter(|&place| self.widths[place] > TEXT_MIN) else { break };
+            self.widths[widest] -= 1;
         }
     }
 
@@ -110,8 +116,8 @@ impl Table {
         for (place, cell) in row.iter().enumerate() {
             let is_last = place + 1 == row.len();
             let mut text = cell.text.clone();
-            if is_last && self.columns > 0 && cell.align == Align::Left {
-                text = cut(&text, self.columns.saturating_sub(used).max(LAST_MIN));
+            if is_last && self.columns > 0 && cell.align == Align::Left && !cell.is_whole {
+                text = cut(&text, self.columns.saturating_sub(used).max(TEXT_MIN));
             }
             let width = self.widths.get(place).copied().unwrap_or(0);
             if !is_last && self.columns > 0 && cell.align == Align::Left {
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
 
     fn cell(text: &str, align: Align) -> Cell {
-        Cell { text: text.to_owned(), align, is_state: false }
+        Cell { text: text.to_owned(), align, is_whole: false, is_state: false }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -206,5 +212,18 @@ mod tests {
         assert_eq!(table.push(row("12345", "a", "b")), "12345  a     b\n");
         let mut empty = Table::new(Some(names(&["id"])), 24, Style::new(false));
         assert_eq!(empty.flush(), "");
+    }
+
+    #[test]
+    fn widest_texts_are_cut_until_the_last_one_fits() {
+        let mut table = Table::new(None, 40, Style::new(false));
+        let row = vec![
+            cell(&"n".repeat(300), Align::Left),
+            cell("1000", Align::Right),
+            cell(&"q".repeat(20), Align::Left),
+            Cell { is_whole: true, ..cell("2026-11-28", Align::Left) },
+        ];
+        assert_eq!(table.push(row), "");
+        assert_eq!(table.flush(), "nnnnnnnnn…  1000  qqqqqqqqq…  2026-11-28\n");
     }
 }
