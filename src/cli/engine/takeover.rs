@@ -88,6 +88,8 @@ impl Start {
                     return Ok((Begin { birth, epoch, seq, mark }, follower));
                 }
                 Lead::Held { name, addresses, for_ms, offered } => {
+                    // What another leader writes is not in it.
+                    follower = None;
                     self.has_waited = true;
                     let leader = Seen { name, addresses };
                     if self.leader.as_ref() != Some(&leader) {

@@ -112,6 +112,9 @@ pub(super) fn explain(error: &[u8]) -> StartError {
             "its memory is full ({text}): let it have more (maxmemory of Redis)"
         )),
         b"MOVED" => StartError::Passing(text.into_owned()),
+        _ if super::answer::is_unknown_function(error) => {
+            StartError::Passing("its functions are gone: they are loaded again".to_owned())
+        }
         _ if is_passing(error) => StartError::Passing(text.into_owned()),
         _ => StartError::Fatal(format!("it answers: {text}")),
     }
@@ -401,6 +404,7 @@ mod tests {
         assert!(matches!(primary(b"-LOADING x\r\n"), Err(StartError::Passing(_))));
         assert!(explain(b"NOAUTH x").to_string().contains("JOBCENTRE_ENGINE_PASSWORD"));
         assert_eq!(explain(b"LOADING x"), StartError::Passing("LOADING x".into()));
+        assert!(matches!(explain(b"ERR Function not found"), StartError::Passing(_)));
         for missing in [
             &b"NOPERM x"[..],
             b"ERR The user executing the script can't run this command",

@@ -119,3 +119,22 @@ fn second_signal_ends_the_wait_for_a_hand_over() {
     assert!(leader.wait().success());
     assert!(second.is_alive());
 }
+
+#[test]
+fn server_that_waits_outlives_the_loss_of_the_functions() {
+    let Some(redis) = Redis::start() else { return };
+    let mut leader = start(&redis, "first", &[]);
+    leader.wait_for_log("\"serving\"");
+    leader.connect().ask(&job(3));
+    let mut second = stand_by(&redis, "second");
+    // Until it was the one that missed them, and not the leader.
+    until("a server that misses the functions", || {
+        redis.ask(&[b"FUNCTION", b"FLUSH"]);
+        second.log_lines().iter().any(|line| line.contains("its functions are gone"))
+    });
+    assert!(second.is_alive());
+    leader.signal("TERM");
+    assert!(leader.wait().success());
+    second.wait_for_log("\"serving\"");
+    assert_eq!(number(&second.connect().ask(&crate::support::get("q")), "id"), 1);
+}
