@@ -239,7 +239,7 @@ pub trait Link {
     }
 
     /// Whether the end is to wait for the server to which that was offered.
-    fn offers_lead(&self, _now: Now) -> bool {
+    fn offers_lead(&mut self, _now: Now) -> bool {
         false
     }
 }

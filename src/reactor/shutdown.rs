@@ -124,7 +124,9 @@ impl<C: Core> Reactor<C> {
     /// another server is ended by one more.
     pub(super) fn stop_by_signal(&mut self, signal: &str) {
         if let Some(stop) = &mut self.stop {
-            warn!(signal, "second signal: stopping at once");
+            // With a hand-over it may be the third one.
+            let which = if self.hands_over { "another" } else { "second" };
+            warn!(signal, "{which} signal: stopping at once");
             stop.forced = true;
             return;
         }

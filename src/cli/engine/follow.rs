@@ -53,6 +53,7 @@ impl Start {
             }
             steps += 1;
         }
+        let _ = redis::leave(connection, &self.requests);
         Err(StartError::Passing("the server stops".to_owned()))
     }
 }

@@ -17,6 +17,9 @@ const CHANCE_MS: u64 = 100;
 /// The lease is renewed so often while records are read.
 pub(super) const RENEW_INTERVAL: Duration = Duration::from_millis(150);
 
+/// How often it is looked whether a former leader is there.
+const FORMER_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How often it is looked who leads while a leader hands over to another server.
 const HAND_OVER_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -77,10 +80,7 @@ impl Start {
     ) -> Result<(Begin, Option<Follower>), StartError> {
         let mut follower = None;
         if self.has_waited {
-            // The leader has lost its connection, too, if the primary was replaced: it has the
-            // writes that the new one lacks, and leads on if it comes first.
-            redis::register(connection, &self.requests)?;
-            self.main.pause(self.settings.lease);
+            follower = self.wait_for_former_leader(connection, &birth)?;
         }
         while !self.main.is_stopped() {
             match redis::lead(connection, &self.requests, &birth)? {
@@ -117,7 +117,29 @@ impl Start {
                 }
             }
         }
+        let _ = redis::leave(connection, &self.requests);
         Err(StartError::Passing("the server stops".to_owned()))
+    }
+
+    /// The leader has lost its connection, too, if the primary was replaced: it has the writes that
+    /// the new one lacks, and leads on if it comes first. One that offers its lead is there.
+    fn wait_for_former_leader(
+        &mut self,
+        connection: &mut Connection,
+        birth: &[u8],
+    ) -> Result<Option<Follower>, StartError> {
+        let end = self.clock.sample().mono.after(self.settings.lease);
+        while !self.main.is_stopped() {
+            if redis::register(connection, &self.requests)? {
+                return self.follow(connection, birth);
+            }
+            let left = end.until(self.clock.sample().mono);
+            if left.is_zero() {
+                break;
+            }
+            self.main.pause(left.min(FORMER_LOOK_INTERVAL));
+        }
+        Ok(None)
     }
 }
 

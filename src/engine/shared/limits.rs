@@ -42,7 +42,7 @@ pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// A server that ends has this long to hand its lead over, unless it is told.
 pub const HAND_OVER_DEFAULT: Duration = Duration::from_secs(20);
 
-/// How long a server that ends waits for another one to follow it.
+/// How long a server that ends waits for another one to follow it, and for an answer meanwhile.
 pub const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes of a leader that offers its lead are at most this far apart.

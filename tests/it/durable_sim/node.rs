@@ -95,7 +95,10 @@ impl Kept {
             b"jl_write" if self.is_full => b"-OOM command not allowed\r\n".to_vec(),
             b"jl_write" | b"jl_tight" => self.write(args),
             b"jl_follow" => self.follow(args),
-            b"jl_resign" => list(&[b"OK"]),
+            b"jl_resign" => {
+                assert_eq!(number(args[3]), self.seq, "the lead is given back before a write");
+                list(&[b"OK"])
+            }
             _ => panic!("the node does not know {}", function.escape_ascii()),
         }
     }

@@ -241,6 +241,25 @@ impl Leader {
         ));
     }
 
+    /// What came of the resignation. What the sink has lost is written again before.
+    fn on_resigned(&mut self, answer: Answer, now: Mono) {
+        debug_assert!(self.sealed.is_empty(), "a lead is given back after all writes");
+        let why = match answer {
+            Answer::Gap { .. } | Answer::Later(_) | Answer::NoLibrary | Answer::Moved(_) => {
+                return self.on_write_answer(answer, now);
+            }
+            Answer::Ok(_) | Answer::Fenced(_) => None,
+            Answer::Gone => Some("the engine's data was removed or replaced".to_owned()),
+            Answer::Full => Some("the engine's memory is full".to_owned()),
+            Answer::Refused(why) => Some(why),
+        };
+        self.stage = Stage::Closed;
+        if let Some(why) = why {
+            // The next leader waits for the rest of the lease.
+            self.note(Severity::Warn, format!("the lead was not given back: {why}"));
+        }
+    }
+
     fn on_answer(&mut self, waits: Waits, said: Said, now: Mono) {
         match (waits, said) {
             (_, Said::Answer(Answer::Moved(primary), _)) if waits != Waits::Write(true) => {
@@ -269,14 +288,7 @@ impl Leader {
                 self.link.rest(now);
                 self.note_trouble(why, now);
             }
-            (Waits::Resign, Said::Answer(answer, _)) => {
-                debug_assert!(self.sealed.is_empty(), "a lead is given back after all writes");
-                self.stage = Stage::Closed;
-                // The next leader waits for the rest of the lease otherwise.
-                if !matches!(answer, Answer::Ok(_)) {
-                    self.note(Severity::Warn, format!("the lead was not given back: {answer:?}"));
-                }
-            }
+            (Waits::Resign, Said::Answer(answer, _)) => self.on_resigned(answer, now),
             _ => {}
         }
     }
@@ -335,7 +347,7 @@ impl Link for Leader {
         self.begin_offer(now.mono)
     }
 
-    fn offers_lead(&self, now: Now) -> bool {
+    fn offers_lead(&mut self, now: Now) -> bool {
         self.is_offer_open(now.mono)
     }
 }

@@ -23,9 +23,8 @@ pub(super) struct HandOver {
 impl Leader {
     /// Offers the lead. False: it cannot be offered, or need not be.
     pub(super) fn begin_offer(&mut self, now: Mono) -> bool {
-        let can = self.stage == Stage::Running && self.failure.is_none() && self.away.is_none();
         let patience = self.settings.hand_over;
-        if !can || self.tight.is_some() || patience.is_zero() || self.hand_over.is_some() {
+        if !self.can_offer(now) || self.away.is_some() || patience.is_zero() {
             return false;
         }
         if !self.open.is_empty() || self.forced {
@@ -35,6 +34,15 @@ impl Leader {
         let (follow_by, ready_by) = (now.after(FOLLOW_PATIENCE), now.after(patience));
         self.hand_over = Some(HandOver { follow_by, ready_by, offer: Offer::Open });
         true
+    }
+
+    /// Whether the sink takes writes, or is away for a short time.
+    fn can_offer(&self, now: Mono) -> bool {
+        let since = self.away.as_ref().map(|away| away.since);
+        let since = since.or_else(|| Some(self.link.waits()?.1));
+        self.stage == Stage::Running
+            && self.failure.is_none()
+            && since.is_none_or(|since| now < since.after(FOLLOW_PATIENCE))
     }
 
     /// What the sink has said of the offer.
@@ -50,15 +58,21 @@ impl Leader {
         }
     }
 
-    /// Whether the end of this server waits for another one.
-    pub(super) fn is_offer_open(&self, now: Mono) -> bool {
+    /// Whether the end of this server waits for another one. If it does no more, and no server is
+    /// ready, the log says why.
+    pub(super) fn is_offer_open(&mut self, now: Mono) -> bool {
+        let can = self.can_offer(now);
         let Some(hand_over) = &self.hand_over else { return false };
-        let patience = match hand_over.offer {
-            Offer::Alone | Offer::Ready => return false,
-            Offer::Open => hand_over.follow_by.min(hand_over.ready_by),
-            Offer::Followed => hand_over.ready_by,
+        let why = match hand_over.offer {
+            Offer::Ready => return false,
+            Offer::Alone => "no other server waits",
+            _ if !can => "the engine does not answer",
+            Offer::Open if now < hand_over.follow_by.min(hand_over.ready_by) => return true,
+            Offer::Open => "no other server has begun to read the jobs",
+            Offer::Followed if now < hand_over.ready_by => return true,
+            Offer::Followed => "the other server has not read all jobs in time",
         };
-        let can = self.stage == Stage::Running && self.failure.is_none() && self.away.is_none();
-        can && self.tight.is_none() && now < patience
+        self.note(Severity::Info, format!("the lead is not handed over: {why}"));
+        false
     }
 }

@@ -341,7 +341,7 @@ impl Leader {
         let has_changes = !self.open.is_empty() || self.forced;
         if self.sealed.is_empty() {
             if self.stage == Stage::Closing && !has_changes {
-                let request = self.requests.resign(&self.term);
+                let request = self.requests.resign(&self.term, Some(self.durable));
                 return self.link.send(&request, Waits::Resign, now.mono);
             }
             if has_changes || is_due {

@@ -103,7 +103,9 @@ local function hello(keys, args)
   end
   redis.call('HSET', keys[4], args[1], text(now + tonumber(args[3])) .. ' ' .. args[2])
   local led = leader_of(keys[1])
-  return {text(led.epoch), led.name, text(math.max(0, led.till - now)), led.addresses}
+  local is_open = led.offered == led.epoch and led.till > now and not is_followed(led, now)
+  return {text(led.epoch), led.name, text(math.max(0, led.till - now)), led.addresses,
+    is_open and 'yes' or 'no'}
 end
 
 -- birth, server, name, lease, epoch, addresses: leads, if no other server does, under an epoch that
@@ -224,11 +226,15 @@ local function read(keys, args)
   return {'OK', part[1], part[2]}
 end
 
--- birth, server, epoch: leads no more. It may be said twice.
+-- birth, server, epoch, seq of its last write: leads no more, if the node has that write. It may be
+-- said twice.
 local function resign(keys, args)
   local led = leader_of(keys[1])
   local server = led.leader == '' and '' or args[2]
   local wrong = refusal(led, args[1], server, args[3])
+  if not wrong and args[4] and tonumber(args[4]) ~= led.seq then
+    wrong = 'GAP'
+  end
   if wrong then
     return {wrong, text(led.epoch), text(led.seq), led.name}
   end

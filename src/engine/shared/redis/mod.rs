@@ -21,8 +21,8 @@ pub use locate::{Address, Hop, Locator, Primary, Role};
 pub(in crate::engine::shared) use request::Term;
 pub use request::{Requests, library};
 pub use start::{
-    Calls, Lead, Offered, Status, Warnings, check_node, init, lead, moved, primary, register,
-    status,
+    Calls, Lead, Offered, Status, Warnings, check_node, init, lead, leave, moved, primary,
+    register, status,
 };
 pub use start_error::{CallError, StartError};
 

@@ -180,9 +180,22 @@ impl Requests {
         self.call_with(b"jl_read", &[&args[..], &[count.as_bytes()]].concat())
     }
 
-    pub(in crate::engine::shared) fn resign(&self, term: &Term) -> Vec<u8> {
-        let epoch = term.epoch.to_string();
-        self.call_with(b"jl_resign", &[&term.birth, &self.server, epoch.as_bytes()])
+    /// Gives the lead back, after the write with this number, if there was one.
+    pub(in crate::engine::shared) fn resign(&self, term: &Term, seq: Option<u64>) -> Vec<u8> {
+        let (epoch, seq) = (term.epoch.to_string(), seq.map(|seq| seq.to_string()));
+        let args = [&term.birth[..], &self.server, epoch.as_bytes()];
+        let seq = seq.as_ref().map(String::as_bytes);
+        self.call_with(b"jl_resign", &[&args[..], seq.as_slice()].concat())
+    }
+
+    /// This server waits no more. It is a plain command.
+    pub(super) fn leave(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_array(&mut out, 3);
+        for word in [&b"HDEL"[..], &self.keys[3], &self.server] {
+            push_bulk(&mut out, word);
+        }
+        out
     }
 
     /// Writes a batch. O(bytes).

@@ -274,13 +274,23 @@ pub fn init(
     Ok(parts.get(3).and_then(|birth| birth.data()).unwrap_or_default().to_vec())
 }
 
-/// Registers this server as one that waits to lead.
+/// Registers this server as one that waits to lead. Returns whether a leader offers its lead, and
+/// no server follows it.
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartError> {
+pub fn register(calls: &mut dyn Calls, requests: &Requests) -> Result<bool, StartError> {
     let answer = calls.call(&requests.hello())?;
-    parts(&answer).map(|_| ())
+    Ok(parts(&answer)?.get(4).and_then(|word| word.data()) == Some(b"yes"))
+}
+
+/// This server waits no more.
+///
+/// # Errors
+/// The connection is lost: it is forgotten after the time of a lease.
+pub fn leave(calls: &mut dyn Calls, requests: &Requests) -> Result<(), StartError> {
+    calls.call(&requests.leave())?;
+    Ok(())
 }
 
 /// Takes the lead, if no server has it.
@@ -335,7 +345,7 @@ impl Requests {
     /// The connection is lost: others wait for the end of the lease.
     pub fn give_back(&self, calls: &mut dyn Calls, term: (&[u8], u64)) -> Result<(), StartError> {
         let term = Term { birth: term.0.to_vec(), epoch: term.1 };
-        calls.call(&self.resign(&term))?;
+        calls.call(&self.resign(&term, None))?;
         Ok(())
     }
 }

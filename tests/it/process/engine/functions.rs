@@ -87,7 +87,7 @@ fn lead_is_held_until_it_is_given_back() {
     let held = redis.call("jl_lead", &["b", "one", "name1", "60000", "0", "http=h:1"]);
     assert!(held.starts_with("HELD name2 ") && held.ends_with(" http=h:2 no"), "{held}");
     let hello = redis.call("jl_hello", &["one", "name1", "60000"]);
-    assert!(hello.starts_with("2 name2 ") && hello.ends_with(" http=h:2"), "{hello}");
+    assert!(hello.starts_with("2 name2 ") && hello.ends_with(" http=h:2 no"), "{hello}");
     assert_eq!(redis.call("jl_resign", &["b", "two", "2"]), "OK");
     assert!(redis.call("jl_hello", &["one", "name1", "60000"]).starts_with("2  0 "));
 }
@@ -157,10 +157,13 @@ fn server_that_follows_is_told_of_each_write_and_leads_next() {
     assert_eq!(logged("1", ""), "OK alone");
     redis.call("jl_hello", &["two", "name2", "60000"]);
     assert_eq!(logged("2", "before"), "OK open");
+    let hello = || redis.call("jl_hello", &["three", "name3", "60000"]);
+    assert!(hello().ends_with(" yes"), "{}", hello());
     let lead = |server: &str| redis.call("jl_lead", &["b", server, server, "60000", "0", "-"]);
     assert!(lead("two").ends_with(" yes"), "{}", lead("two"));
     assert_eq!(redis.follow("two", "begin", "0"), "OK 2 led 2");
     assert_eq!(redis.follow("three", "begin", "0"), "LOST", "another one follows");
+    assert!(hello().ends_with(" no"), "{}", hello());
     assert!(lead("three").ends_with(" followed"));
     let set = ["2", "0", "0", "0", "id000001", "value", "three"];
     assert_eq!(redis.write("1", "3", &set), "OK followed");
@@ -173,7 +176,8 @@ fn server_that_follows_is_told_of_each_write_and_leads_next() {
     assert_eq!(redis.follow("two", "ready", "5"), "OK 5 led 5");
     assert_eq!(redis.fields(4), ":0", "what it knows is deleted");
     assert_eq!(logged("6", "six"), "OK ready");
-    assert_eq!(redis.call("jl_resign", &["b", "one", "1"]), "OK");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1", "7"]), "GAP 1 6 name1");
+    assert_eq!(redis.call("jl_resign", &["b", "one", "1", "6"]), "OK");
     assert!(lead("three").starts_with("HELD "), "the one that has followed comes first");
     assert_eq!(redis.follow("two", "ready", "5"), "OK 6 free 6 six");
     assert_eq!(lead("two"), "LED 2 6 7");

@@ -372,6 +372,17 @@ fn functions_that_are_gone_are_loaded_again() {
     assert!(status(&redis).contains("\nrecords: 11\n"));
 }
 
+/// Takes all jobs and writes away, as if Redis had started with older files.
+fn lose_writes(redis: &Redis) {
+    let key = String::from_utf8(redis.ask(&[b"KEYS", b"jc:*:jobs"])).unwrap();
+    let jobs = key.lines().last().unwrap();
+    let meta = jobs.replace("jobs", "meta");
+    let script = "redis.call('HSET', KEYS[1], 'seq', '0') redis.call('DEL', KEYS[2]) \
+                  redis.call('HSET', KEYS[2], '-', '') return 1";
+    let words = [&b"EVAL"[..], script.as_bytes(), b"2", meta.as_bytes(), jobs.as_bytes()];
+    assert_eq!(redis.ask(&words), b":1\r\n");
+}
+
 #[test]
 fn writes_that_redis_has_lost_are_written_again() {
     let Some(redis) = Redis::start() else { return };
@@ -380,17 +391,33 @@ fn writes_that_redis_has_lost_are_written_again() {
     for value in 0..10 {
         client.ask(&job(value));
     }
-    let key = String::from_utf8(redis.ask(&[b"KEYS", b"jc:*:jobs"])).unwrap();
-    let jobs = key.lines().last().unwrap();
-    let meta = jobs.replace("jobs", "meta");
-    // All at once, as if it had started with older files.
-    let script = "redis.call('HSET', KEYS[1], 'seq', '0') redis.call('DEL', KEYS[2]) \
-                  redis.call('HSET', KEYS[2], '-', '') return 1";
-    let words = [&b"EVAL"[..], script.as_bytes(), b"2", meta.as_bytes(), jobs.as_bytes()];
-    assert_eq!(redis.ask(&words), b":1\r\n");
+    lose_writes(&redis);
     client.ask(&job(10));
     leader.wait_for_log("they are written again");
     assert!(status(&redis).contains("\nrecords: 11\n"));
+}
+
+/// The lead is not given back before Redis has everything that was answered.
+#[test]
+fn writes_that_redis_has_lost_are_written_again_before_a_leader_ends() {
+    for patience in ["0s", "20s"] {
+        let Some(redis) = Redis::start() else { return };
+        let url = redis.url();
+        let flags = ["--engine", &url, "--engine-hand-over", patience, "--engine-lease", "1min"];
+        let mut leader = Server::start(&flags);
+        leader.wait_for_log("\"serving\"");
+        let mut client = leader.connect();
+        for value in 0..10 {
+            client.ask(&job(value));
+        }
+        lose_writes(&redis);
+        drop(client);
+        leader.signal("TERM");
+        assert!(leader.wait().success());
+        let status = status(&redis);
+        assert!(status.contains("\nrecords: 10\n"), "{status}");
+        assert!(status.contains("leader: none") || !status.contains("leader: "), "{status}");
+    }
 }
 
 #[test]
