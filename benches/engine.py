@@ -42,6 +42,7 @@ import time
 from local_processes import cpu_seconds, free_port, program
 
 PATIENCE = 120
+NOTHING = b'{"request":"get","queues":["none"]}\n'
 SCENARIOS = ["cycle", "forwarded", "load", "takeover", "hand-over"]
 LEASE = 3.0
 
@@ -100,7 +101,7 @@ class Server(Process):
             "--listen", f"127.0.0.1:{self.port}", "--http", "off"])
 
     def wait_to_serve(self):
-        wait("the server", lambda: answers(self.port, b'{"request":"get","queues":["none"]}\n'))
+        wait("the server", lambda: answers(self.port, NOTHING))
 
 
 @contextlib.contextmanager
@@ -191,16 +192,22 @@ def load(options):
         return figures
 
 
+def leader_and_next(options, folder, processes, jobs):
+    """A server that leads with so many jobs, and one that waits to lead."""
+    redis, = processes
+    server = Server(options.binary, folder, "one", redis)
+    processes.append(server)
+    server.wait_to_serve()
+    fill(options, server, jobs)
+    other = Server(options.binary, folder, "two", redis)
+    processes.append(other)
+    wait("a server that waits", lambda: other.said("waiting to lead"))
+    return server, other
+
+
 def takeover(options):
     with fresh(options, False) as (folder, processes):
-        redis, = processes
-        server = Server(options.binary, folder, "one", redis)
-        processes.append(server)
-        server.wait_to_serve()
-        fill(options, server, options.takeover_jobs)
-        other = Server(options.binary, folder, "two", redis)
-        processes.append(other)
-        wait("a server that waits", lambda: other.said("waiting to lead"))
+        server, other = leader_and_next(options, folder, processes, options.takeover_jobs)
         begun = time.monotonic()
         server.end(signal.SIGKILL)
         other.wait_to_serve()
@@ -214,7 +221,7 @@ def ask_until_lost(port, answered):
         stream.settimeout(PATIENCE)
         while True:
             with contextlib.suppress(ConnectionError):
-                stream.sendall(b'{"request":"get","queues":["none"]}\n')
+                stream.sendall(NOTHING)
                 if stream.recv(1000):
                     answered.append(time.monotonic())
                     continue
@@ -223,14 +230,7 @@ def ask_until_lost(port, answered):
 
 def hand_over(options):
     with fresh(options, False) as (folder, processes):
-        redis, = processes
-        server = Server(options.binary, folder, "one", redis)
-        processes.append(server)
-        server.wait_to_serve()
-        fill(options, server, options.jobs)
-        other = Server(options.binary, folder, "two", redis)
-        processes.append(other)
-        wait("a server that waits", lambda: other.said("waiting to lead"))
+        server, other = leader_and_next(options, folder, processes, options.jobs)
         answered = []
         asking = threading.Thread(target=ask_until_lost, args=(server.port, answered))
         asking.start()
@@ -238,7 +238,7 @@ def hand_over(options):
         begun = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         asking.join()
-        wait("the other server", lambda: answers(other.port, b'{"request":"get","queues":["none"]}\n'))
+        other.wait_to_serve()
         pause = time.monotonic() - answered[-1]
         server.process.wait(PATIENCE)
         ended = time.monotonic() - begun

@@ -26,7 +26,7 @@ impl Start {
         let mut follower = Follower::new(birth, (self.seed, self.max_memory));
         let mut registered = self.clock.sample().mono;
         let mut clock = self.clock.clone();
-        let (mut renewed, mut steps) = (registered, 0_u64);
+        let (mut renewed, mut is_told) = (registered, false);
         let mut renew = |calls: &mut dyn Calls, request: &[u8]| {
             let now = clock.sample().mono;
             if now.until(renewed) < RENEW_INTERVAL {
@@ -48,10 +48,9 @@ impl Start {
                 Step::Current { led_ms: 0 } => return Ok(Some(follower)),
                 Step::Current { .. } => self.main.pause(READY_INTERVAL),
             }
-            if steps == 0 {
+            if !std::mem::replace(&mut is_told, true) {
                 info!("the leader is about to end: reading its jobs, to lead next");
             }
-            steps += 1;
         }
         let _ = redis::leave(connection, &self.requests);
         Err(StartError::Passing("the server stops".to_owned()))

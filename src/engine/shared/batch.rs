@@ -31,10 +31,10 @@ impl Batch {
         self.bytes.len() + self.changes.len() * 32 + self.ordered().map_or(0, <[u8]>::len)
     }
 
-    /// Keeps all changes in their order, too, or no more. It is empty.
-    pub(super) fn keep_order(&mut self, keeps: bool) {
+    /// Keeps all changes in their order, too, from now on. It is empty.
+    pub(super) fn keep_order(&mut self) {
         debug_assert!(self.is_empty(), "the order of earlier changes is not known");
-        self.ordered = keeps.then(Vec::new);
+        self.ordered = Some(Vec::new());
     }
 
     /// All changes in their order, if they are kept.
@@ -141,7 +141,7 @@ mod tests {
     fn all_changes_are_kept_in_their_order_if_that_is_asked_for() {
         let mut batch = Batch::default();
         assert_eq!(batch.ordered(), None);
-        batch.keep_order(true);
+        batch.keep_order();
         batch.set(Field::State(1), |out| out.extend_from_slice(b"one"));
         batch.set(Field::State(1), |out| out.extend_from_slice(b"two"));
         batch.delete(Field::State(1));

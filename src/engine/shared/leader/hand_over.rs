@@ -30,7 +30,7 @@ impl Leader {
         if !self.open.is_empty() || self.forced {
             self.seal();
         }
-        self.open.keep_order(true);
+        self.open.keep_order();
         let (follow_by, ready_by) = (now.after(FOLLOW_PATIENCE), now.after(patience));
         self.hand_over = Some(HandOver { follow_by, ready_by, offer: Offer::Open });
         true
